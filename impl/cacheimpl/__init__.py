@@ -1,0 +1,1 @@
+"""The fast one: cache control on torch tensors, one code path for CPU and CUDA."""

@@ -1,0 +1,1 @@
+"""Why to believe it: checkers, targets and the oracle, all derived from the specification."""

@@ -1,0 +1,25 @@
+"""What the user did wrong, and the exit status that says so."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """The four answers that CI may act on."""
+
+    AS_EXPECTED = 0
+    FELL_SHORT = 1
+    WRONG_INPUT = 2
+    INCONCLUSIVE = 3
+
+
+class InputError(Exception):
+    """The call or the input was wrong. The message is one line: what was wrong, where, and what to do."""
+
+
+class MissingExtraError(InputError):
+    """An optional part of the package is not installed."""
+
+    def __init__(self, extra: str, what: str) -> None:
+        super().__init__(f"{what} needs the extra '{extra}': pip install 'cacheproof[{extra}]'")

@@ -1,0 +1,1 @@
+"""Exploring every reachable state of a scope."""

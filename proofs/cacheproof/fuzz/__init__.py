@@ -1,0 +1,1 @@
+"""Stateful fuzzing of any component against any target."""

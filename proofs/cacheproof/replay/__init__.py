@@ -1,0 +1,1 @@
+"""Recorded workloads through the specification or a target."""

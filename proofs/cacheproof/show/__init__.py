@@ -1,0 +1,1 @@
+"""A trace the way a person or a tool wants to look at it."""

@@ -1,0 +1,132 @@
+"""What every component of the specification is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from cachespec.kernel.containers import FROZEN, Containers
+from cachespec.kernel.operation import Operation
+from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Outcome
+from cachespec.kernel.properties import Progress, Safety, Step
+
+Config = TypeVar("Config")
+State = TypeVar("State")
+View = TypeVar("View")
+
+Transition = Callable[[Any, Any, Any], tuple[Any, Outcome]]
+"""`(config, state, operation) -> (state, outcome)`: total, pure, and without exceptions."""
+
+Observation = int | tuple[int, ...]
+"""What an implementation shows: an integer, or a sequence of integers."""
+
+NORMATIVE = "normative"
+
+
+def _never(config: Any, state: Any) -> None:
+    """The continuation of a variant whose every call returns in one step."""
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Generic[Config, State, View]):
+    """One behaviour of a component: the normative one, or that of a real system at some time (an era).
+
+    `differences` is the era's documentation: for each replaced transition, the entry of the catalogue or the reason.
+    `exempt` names the properties that do not apply to this variant's state, each with the reason.
+    `continuation` gives the next step that the call in progress itself performs (a loop that is modelled turn by
+    turn), or None when no call is in progress; while there is one, nothing else can happen.
+    """
+
+    tag: str
+    title: str
+    state: type[State]
+    initial: Callable[[Config, Containers], State]
+    transitions: Mapping[type[Operation], Transition]
+    view: Callable[[Config, State], View]
+    alphabet: Callable[[Config, State], Iterable[Operation]]
+    continuation: Callable[[Config, State], Operation | None] = _never
+    differences: Mapping[type[Operation], str] = field(default_factory=lambda: MappingProxyType({}))
+    exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def start(self, config: Config, containers: Containers = FROZEN) -> State:
+        """The initial state, in the given realisation of the containers."""
+        return self.initial(config, containers)
+
+    def step(self, config: Config, state: State, operation: Operation) -> tuple[State, Outcome]:
+        """One transition. An operation that the variant lacks changes nothing."""
+        transition = self.transitions.get(type(operation))
+        if transition is None:
+            return state, UNSUPPORTED
+        after: tuple[State, Outcome] = transition(config, state, operation)
+        return after
+
+    def call(self, config: Config, state: State, operation: Operation) -> tuple[State, Outcome]:
+        """One whole call, as an implementation sees it: the step and what it continues with.
+
+        The outcome is that of the last step; `DIVERGED` if the continuation comes back to a state where it has been.
+        """
+        state, outcome = self.step(config, state, operation)
+        visited: list[State] = []
+        while (following := self.continuation(config, state)) is not None:
+            if state in visited:
+                return state, DIVERGED
+            visited.append(state)
+            state, outcome = self.step(config, state, following)
+        return state, outcome
+
+    def era(
+        self,
+        tag: str,
+        title: str,
+        transitions: Mapping[type[Operation], Transition],
+        differences: Mapping[type[Operation], str],
+        **changes: Any,
+    ) -> Variant[Config, State, View]:
+        """The same variant with some transitions replaced: the differences *are* the era."""
+        return replace(
+            self,
+            tag=tag,
+            title=title,
+            transitions={**self.transitions, **transitions},
+            differences={**self.differences, **differences},
+            **changes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Component(Generic[Config, State, View]):
+    """One cache or protocol: its vocabulary, its behaviours, and what must hold of them.
+
+    `config` is a NamedTuple of integers and tuples of integers; `invalid` says what is wrong with one, or None.
+    `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
+    `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
+    """
+
+    name: str
+    summary: str
+    config: type[Config]
+    invalid: Callable[[Config], str | None]
+    operations: tuple[type[Operation], ...]
+    variants: Mapping[str, Variant[Config, Any, View]]
+    observe: Callable[[Config, View], Mapping[str, Observation]]
+    interchangeable: Callable[[Config], Mapping[str, tuple[tuple[int, ...], ...]]]
+    safety: tuple[Safety[Config, View], ...] = ()
+    steps: tuple[Step[Config, View], ...] = ()
+    progress: tuple[Progress[Config, View], ...] = ()
+
+    def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:
+        """All properties, in the order in which they are declared."""
+        return (*self.safety, *self.steps, *self.progress)
+
+    @property
+    def normative(self) -> Variant[Config, Any, View]:
+        """The variant that holds every property."""
+        return self.variants[NORMATIVE]
+
+
+def variants(*all_of_them: Variant[Config, Any, View]) -> Mapping[str, Variant[Config, Any, View]]:
+    """Variants by tag, in the given order."""
+    return {variant.tag: variant for variant in all_of_them}

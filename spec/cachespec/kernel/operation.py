@@ -1,0 +1,36 @@
+"""Operations: the field's own calls, one frozen dataclass each.
+
+An operation is at once the explorer's edge, the fuzzer's alphabet, the unit of a trace and the message on the wire, so
+it is declared once and everything else is derived. Fields are integers, or tuples of integers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+
+class Kind(Enum):
+    """Who decides that an operation happens."""
+
+    CALL = "call"
+    """The environment asks for something; it may stop asking at any time."""
+    INTERNAL = "internal"
+    """A step the system itself owes: it happens eventually (weak fairness)."""
+    FAULT = "fault"
+    """Something goes wrong; it happens only finitely often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Base of every operation. `lane` says who speaks to whom, for sequence diagrams."""
+
+    kind: ClassVar[Kind] = Kind.CALL
+    lane: ClassVar[tuple[str, str]] = ("caller", "cache")
+
+    @classmethod
+    def wire_name(cls) -> str:
+        """The operation's name in messages and traces: `CanAllocate` becomes `can_allocate`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()

@@ -1,0 +1,55 @@
+"""How an operation ended: the closed vocabulary that traces, vectors and targets share."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Code(Enum):
+    """Every way an operation can end. A code is identity; text beside it is free."""
+
+    DONE = "done"
+    """The operation took effect."""
+    HIT = "hit"
+    """What was asked for was there."""
+    MISS = "miss"
+    """What was asked for was not there; a normal answer."""
+    REFUSED = "refused"
+    """There is no room, or a promise cannot be made; nothing was admitted."""
+    TOO_LARGE = "too_large"
+    """It can never fit; nothing changed."""
+    ABSENT = "absent"
+    """The operation names something that is not there; nothing changed."""
+    PRESENT = "present"
+    """The operation would create what exists already; nothing changed."""
+    STALE = "stale"
+    """The operation belongs to an epoch that is over; nothing was read or changed."""
+    RETRY = "retry"
+    """The other side must send again; what that touched is named in the values."""
+    UNSUPPORTED = "unsupported"
+    """This variant does not have the operation; nothing changed."""
+    FAILED = "failed"
+    """An assertion or an unexpected error inside the engine."""
+    DIVERGED = "diverged"
+    """The call never returns."""
+
+
+class Outcome(NamedTuple):
+    """A code and the integers that the call returned, in the operation's documented order."""
+
+    code: Code
+    values: tuple[int, ...] = ()
+
+
+DONE = Outcome(Code.DONE)
+HIT = Outcome(Code.HIT)
+MISS = Outcome(Code.MISS)
+REFUSED = Outcome(Code.REFUSED)
+TOO_LARGE = Outcome(Code.TOO_LARGE)
+ABSENT = Outcome(Code.ABSENT)
+PRESENT = Outcome(Code.PRESENT)
+STALE = Outcome(Code.STALE)
+UNSUPPORTED = Outcome(Code.UNSUPPORTED)
+FAILED = Outcome(Code.FAILED)
+DIVERGED = Outcome(Code.DIVERGED)
