@@ -30,7 +30,7 @@ def operation_from_message(operations: Iterable[type[Operation]], message: Mappi
     if sorted(given) != sorted(wanted):
         raise InputError(f"{name} takes {wanted or 'no fields'}, not {sorted(given)}")
     hints = get_type_hints(kind)
-    return kind(**{key: _checked(name, key, given[key], get_origin(hints[key]) is tuple) for key in wanted})
+    return kind(**{key: _checked(name, key, given[key], several=get_origin(hints[key]) is tuple) for key in wanted})
 
 
 def outcome_to_message(outcome: Outcome) -> Message:
@@ -57,7 +57,9 @@ def observations_to_message(observations: Mapping[str, Observation]) -> Message:
 
 def observations_from_message(message: Mapping[str, Any]) -> dict[str, Observation]:
     """Arrays become tuples; anything but integers and arrays of integers is refused."""
-    return {name: _checked("observation", name, value, isinstance(value, list)) for name, value in message.items()}
+    return {
+        name: _checked("observation", name, value, several=isinstance(value, list)) for name, value in message.items()
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -68,7 +70,7 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _checked(owner: str, key: str, value: Any, several: bool) -> Any:
+def _checked(owner: str, key: str, value: Any, *, several: bool) -> Any:
     if several and isinstance(value, list) and all(_is_integer(item) for item in value):
         return tuple(value)
     if not several and _is_integer(value):
