@@ -20,6 +20,7 @@ from cachespec.kernel.outcome import (
     Outcome,
 )
 from cachespec.kernel.properties import Progress, Safety, Step
+from cachespec.kernel.service import Check, Demand, Request, Script, Served, Service
 
 __all__ = [
     "ABSENT",
@@ -36,9 +37,11 @@ __all__ = [
     "STALE",
     "TOO_LARGE",
     "UNSUPPORTED",
+    "Check",
     "Code",
     "Component",
     "Containers",
+    "Demand",
     "FrozenMap",
     "FrozenQueue",
     "IndexedBy",
@@ -52,7 +55,11 @@ __all__ = [
     "Queue",
     "Rank",
     "RankScope",
+    "Request",
     "Safety",
+    "Script",
+    "Served",
+    "Service",
     "Step",
     "Transition",
     "Variant",

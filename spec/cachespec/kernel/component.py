@@ -11,6 +11,7 @@ from cachespec.kernel.containers import FROZEN, Containers
 from cachespec.kernel.operation import Operation
 from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Outcome
 from cachespec.kernel.properties import Progress, Safety, Step
+from cachespec.kernel.service import Service
 
 Config = TypeVar("Config")
 State = TypeVar("State")
@@ -103,6 +104,7 @@ class Component(Generic[Config, State, View]):
     `config` is a NamedTuple of integers and tuples of integers; `invalid` says what is wrong with one, or None.
     `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
+    `service` says how a request of a recorded workload becomes operations; without it the component is not replayed.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Component(Generic[Config, State, View]):
     safety: tuple[Safety[Config, View], ...] = ()
     steps: tuple[Step[Config, View], ...] = ()
     progress: tuple[Progress[Config, View], ...] = ()
+    service: Service[Config] | None = None
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:
         """All properties, in the order in which they are declared."""
