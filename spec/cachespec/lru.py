@@ -20,9 +20,11 @@ from cachespec.kernel import (
     NORMATIVE,
     REFUSED,
     TOO_LARGE,
+    Check,
     Code,
     Component,
     Containers,
+    Demand,
     Kind,
     Map,
     Name,
@@ -31,7 +33,11 @@ from cachespec.kernel import (
     Outcome,
     Progress,
     Queue,
+    Request,
     Safety,
+    Script,
+    Served,
+    Service,
     Step,
     Variant,
     variants,
@@ -585,6 +591,37 @@ STALE_GROWTH = RELEASED.era(
     {Put: "A3: the stale size of a growing entry is counted too", Evict: "A3: likewise at every turn"},
 )
 
+# Service ------------------------------------------------------------------------------------------------------------
+
+
+def configure(demand: Demand) -> Config:
+    """The sizes of the workload are bytes."""
+    return Config(capacity=demand.capacity, sizes=demand.sizes, lookups=0)
+
+
+def admit(config: Config, request: Request) -> Script:
+    """Each content is looked up and, where it is absent, stored."""
+    hits = []
+    for content in request.contents:
+        outcome = yield Get(content)
+        hits.append(outcome.code is Code.HIT)
+        if outcome.code is Code.MISS:
+            yield Put(content, config.sizes[content])
+    return Served(tuple(hits))
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("LRU-1", "the order is as long as there are entries", lambda c, s: s.order.length == s.entries.length),
+    Check(
+        "LRU-2",
+        "the bytes counted are the bytes held, and within the capacity",
+        lambda c, s: s.used == s.entries.total <= c.capacity,
+    ),
+    Check("LRU-3", "no more is pinned than is present", lambda c, s: s.pinned.total <= s.used),
+    Check("LRU-4", "hits are among the look-ups", lambda c, s: s.hits <= s.total),
+)
+
+
 COMPONENT: Component[Config, Cache, View] = Component(
     name="lru",
     summary="a cache by recency, limited in bytes",
@@ -597,4 +634,5 @@ COMPONENT: Component[Config, Cache, View] = Component(
     safety=SAFETY,
     steps=STEPS,
     progress=PROGRESS,
+    service=Service(configure=configure, admit=admit, checks=CHECKS),
 )
