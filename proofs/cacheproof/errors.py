@@ -23,3 +23,7 @@ class MissingExtraError(InputError):
 
     def __init__(self, extra: str, what: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}': pip install 'cacheproof[{extra}]'")
+
+
+class InconclusiveError(Exception):
+    """There is no answer: a limit was reached, or a driver failed. The message is one line; the exit status is 3."""
