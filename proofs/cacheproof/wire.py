@@ -1,12 +1,16 @@
-"""Operations and outcomes as flat messages: ASCII keys, integers and arrays, derived from the declarations."""
+"""Configurations, operations and outcomes as flat messages: ASCII keys, integers and arrays.
+
+Everything is derived from the declarations; what comes in is checked field by field.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from cacheproof.errors import InputError
+from cacheproof.registry import AnyComponent
 from cachespec.kernel import Code, Observation, Operation, Outcome
 
 Message = dict[str, Any]
@@ -62,8 +66,44 @@ def observations_from_message(message: Mapping[str, Any]) -> dict[str, Observati
     }
 
 
+def config_to_message(config: Any) -> Message:
+    """`Config(capacity=2, sizes=(1, 1))` is `{"capacity": 2, "sizes": [1, 1]}`, defaults included."""
+    return {name: _plain(value) for name, value in zip(config._fields, config, strict=True)}
+
+
+def config_from_message(component: AnyComponent, message: Mapping[str, Any]) -> Any:
+    """A valid configuration of the component; fields with a default may be left out."""
+    kind: Any = component.config
+    owner = f"the configuration of {component.name}"
+    hints = get_type_hints(kind)
+    strange = sorted(set(message) - set(kind._fields))
+    if strange:
+        raise InputError(f"{owner} has no {', '.join(strange)}: there are {', '.join(kind._fields)}")
+    missing = [name for name in kind._fields if name not in message and name not in kind._field_defaults]
+    if missing:
+        raise InputError(f"{owner} needs {', '.join(missing)}")
+    config = kind(**{name: _shaped(owner, name, hints[name], value) for name, value in message.items()})
+    wrong = component.invalid(config)
+    if wrong is not None:
+        raise InputError(f"{owner}: {wrong}")
+    return config
+
+
+def _shaped(owner: str, key: str, hint: Any, value: Any) -> Any:
+    """The value as its declaration wants it: an integer, or arrays as deep as the tuples that are declared."""
+    arguments = get_args(hint)
+    if get_origin(hint) is not tuple:
+        return _checked(owner, key, value, several=False)
+    if not isinstance(value, list | tuple):
+        raise InputError(f"{owner}: {key} must be an array, not {value!r}")
+    parts = [arguments[0]] * len(value) if arguments[-1:] == (Ellipsis,) else list(arguments)
+    if len(parts) != len(value):
+        raise InputError(f"{owner}: {key} must be an array of {len(parts)}, not {value!r}")
+    return tuple(_shaped(owner, key, part, item) for part, item in zip(parts, value, strict=True))
+
+
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _is_integer(value: Any) -> bool:

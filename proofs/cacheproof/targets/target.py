@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from cacheproof.errors import InconclusiveError
 from cachespec.kernel import Observation, Operation, Outcome
 
 
-class TargetError(Exception):
+class TargetError(InconclusiveError):
     """The driver or its connection failed: not a verdict on the implementation."""
 
 
