@@ -122,7 +122,10 @@ class Progress:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show progress in the block, as in `with progress() as show: show("12,000 states")`; the line goes at its end."""
+    """A line for the length of a block.
+
+    As in `with progress() as show: show("12,000 states")`.
+    """
     line = Progress()
     try:
         yield line
@@ -172,4 +175,4 @@ def _columns() -> int:
 def _encode_path(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
-    raise NotImplementedError(f"{type(value).__name__} is not something that a report holds")
+    raise TypeError(f"{type(value).__name__} is not something that a report holds")

@@ -1,0 +1,70 @@
+# `make check` is the main job, `make test` the tests. Each sets up what it needs in .venv the first time.
+#
+#   PYTHON=...       the Python to build .venv with; otherwise the first of python3.13, python3.12, python3.11, python3
+#                    that is 3.11 or newer
+#   TORCH_SPEC=...   what pip is asked to install as torch; a CPU build is enough
+#
+# pip reads its own environment variables, so PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and the like choose where from.
+
+TORCH_SPEC ?= torch==2.13.0
+PYTHON ?=
+
+ENVIRONMENT := .venv
+BIN := $(ENVIRONMENT)/bin
+STAMPS := $(ENVIRONMENT)/stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+READY := $(STAMPS)/project
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help setup check test lint types prove nightly clean always
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+check: $(READY)  ## the main job: every scope that belongs in a few minutes, then recorded workloads
+	$(BIN)/cacheproof check
+	$(BIN)/cacheproof replay --shipped
+
+test: $(READY)  ## the tests
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## ruff: rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)  ## mypy --strict over specification, implementation, checkers and tests
+	$(BIN)/mypy
+
+prove: $(READY)  ## what is proved for all sizes or confirmed to a bound
+	$(BIN)/cacheproof prove
+
+setup: $(READY)  ## .venv with everything in it
+
+clean:  ## remove .venv and whatever was built or stored in this folder
+	rm -rf $(ENVIRONMENT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cacheproof
+	find spec impl proofs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Setting up: an empty environment, then torch, then the project with all that its checks and tests need.
+
+$(STAMPS)/made:
+	@./.ci/environment $(ENVIRONMENT) "$(PYTHON)"
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+$(STAMPS)/torch-wanted: always | $(STAMPS)/made
+	@echo '$(TORCH_SPEC)' | cmp -s - $@ || echo '$(TORCH_SPEC)' > $@
+
+$(STAMPS)/constraints.txt: constraints.txt | $(STAMPS)/made
+	@grep -v '^torch==' constraints.txt > $@
+
+$(STAMPS)/torch: $(STAMPS)/torch-wanted $(STAMPS)/constraints.txt
+	@echo "installing $(TORCH_SPEC)"
+	@$(PIP) install $(TORCH_SPEC) --constraint $(STAMPS)/constraints.txt
+	@touch $@
+
+$(READY): pyproject.toml $(STAMPS)/torch $(STAMPS)/constraints.txt
+	@echo "installing cacheproof with its extras"
+	@$(PIP) install --editable '.[development]' --constraint $(STAMPS)/constraints.txt
+	@touch $@
