@@ -1,1 +1,1 @@
-"""Recorded workloads through the specification or a target."""
+"""Recorded workloads through the specification, at production sizes, with properties checked as they go."""
