@@ -1,0 +1,49 @@
+"""How an operation ended, as tensors of one engine."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Code(IntEnum):
+    """Every way an operation can end, as the integer that the tensors carry."""
+
+    DONE = 0
+    """The operation took effect."""
+    HIT = 1
+    """What was asked for was there."""
+    MISS = 2
+    """What was asked for was not there; a normal answer."""
+    REFUSED = 3
+    """There is no room; nothing was admitted."""
+    TOO_LARGE = 4
+    """It can never fit; nothing changed."""
+    ABSENT = 5
+    """The operation names something that is not there; nothing changed."""
+    PRESENT = 6
+    """The operation would create what exists already; nothing changed."""
+
+
+class Answer(NamedTuple):
+    """A code and the integers that the call returned: the first `length` of `values`, the rest is -1."""
+
+    code: Tensor
+    """[] int64"""
+    values: Tensor
+    """[most that this operation returns] int64"""
+    length: Tensor
+    """[] int64"""
+
+
+def answer(code: Tensor) -> Answer:
+    """An outcome without values."""
+    return Answer(code, code.new_empty((0,)), torch.zeros_like(code))
+
+
+def either(condition: Tensor, met: Code, unmet: Code) -> Tensor:
+    """The code `met` where the condition holds, the code `unmet` elsewhere."""
+    return torch.where(condition, int(met), int(unmet))

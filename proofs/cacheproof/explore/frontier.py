@@ -1,0 +1,128 @@
+"""Whole frontiers of packed states: every operation on every state at once, and sorted sets of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheproof.targets.tensor.model import TensorModel, TensorOperation, outcome_of
+from cachespec.kernel import Operation, Outcome
+
+STATES_AT_ONCE = 1 << 15
+"""How many states are unpacked at the same time: bounds the memory of one expansion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """All enabled transitions of one operation kind from some frontier.
+
+    Tensors are [edges]: `source` is a position in the frontier, `instance` one in `operations`, `target` a packed
+    state. `answers` are code, values ([edges, values]) and length.
+    """
+
+    operations: tuple[Operation, ...]
+    source: Tensor
+    instance: Tensor
+    target: Tensor
+    answers: tuple[Tensor, Tensor, Tensor]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.target.shape[0]
+
+    def listed(self) -> Iterator[tuple[int, Operation, Outcome, int]]:
+        """One by one, as plain data: source, operation, outcome, target."""
+        outcome = cache(outcome_of)
+        code, values, length = (tensor.tolist() for tensor in self.answers)
+        columns = zip(self.source.tolist(), self.instance.tolist(), self.target.tolist(), strict=True)
+        for (source, instance, target), *answer in zip(columns, code, values, length, strict=True):
+            yield source, self.operations[instance], outcome(answer[0], tuple(answer[1]), answer[2]), target
+
+
+class Expansion:
+    """The model's functions lifted over states and over the operations of each kind."""
+
+    def __init__(self, model: TensorModel, states_at_once: int = STATES_AT_ONCE) -> None:
+        self.model, self.states_at_once = model, states_at_once
+        self.kinds = tuple(
+            _Lifted(model, operation, instances)
+            for kind, operation in model.operations.items()
+            if (instances := model.instances(kind))
+        )
+
+    def edges(self, frontier: Tensor) -> Iterator[Edges]:
+        """Every transition from these packed states ([states] int64), in portions."""
+        for begin in range(0, frontier.shape[0], self.states_at_once):
+            states = self.model.layout.unpack(frontier[begin : begin + self.states_at_once])
+            for kind in self.kinds:
+                yield kind.edges(states, begin)
+
+
+class _Lifted:
+    """One operation kind over a batch of states."""
+
+    def __init__(self, model: TensorModel, operation: TensorOperation, instances: tuple[Operation, ...]) -> None:
+        self.model, self.instances = model, instances
+        self.operands = model.operands(operation.operation)
+        self.function = _over_states_and_operands(operation.function)
+        self.enabled = _over_states_and_operands(operation.enabled)
+
+    def edges(self, states: Any, begin: int) -> Edges:
+        parameters, several = self.model.parameters, len(self.instances)
+        enabled = self.enabled(parameters, states, self.operands).flatten()
+        after, answer = self.function(parameters, states, self.operands)
+        chosen = enabled.nonzero().squeeze(1)
+        target = type(states)(*(_chosen(values, chosen) for values in after))
+        return Edges(
+            self.instances,
+            begin + chosen // several,
+            chosen % several,
+            self.model.layout.pack(target),
+            (_chosen(answer.code, chosen), _chosen(answer.values, chosen), _chosen(answer.length, chosen)),
+        )
+
+
+def _chosen(values: Tensor, chosen: Tensor) -> Tensor:
+    """From [states, operations, ...] to [edges, ...]."""
+    return values.flatten(0, 1).index_select(0, chosen)
+
+
+def _over_states_and_operands(function: Callable[..., Any]) -> Callable[..., Any]:
+    """From one engine and one operation to [states, operations, ...]."""
+
+    def one(parameters: Any, state: Any, operands: Tensor) -> Any:
+        return function(parameters, state, *operands.unbind(0))
+
+    over_operands = torch.func.vmap(one, in_dims=(None, None, 0))
+    return torch.func.vmap(over_operands, in_dims=(None, 0, None))
+
+
+# Sorted sets of keys ------------------------------------------------------------------------------------------------
+
+
+def outside(keys: Tensor, visited: Tensor) -> Tensor:
+    """The keys that are not in `visited`; both are sorted and without repetition."""
+    place = torch.searchsorted(visited, keys).clamp(max=visited.shape[0] - 1)
+    return keys[visited[place] != keys]
+
+
+def merged(visited: Tensor, fresh: Tensor) -> Tensor:
+    """Both in one sorted set; they are sorted and have nothing in common."""
+    places = torch.searchsorted(visited, fresh) + torch.arange(fresh.shape[0], device=fresh.device)
+    union = visited.new_empty(visited.shape[0] + fresh.shape[0])
+    old = torch.ones_like(union, dtype=torch.bool)
+    old[places] = False
+    union[places], union[old] = fresh, visited
+    return union
+
+
+def has(keys: Tensor, wanted: Tensor) -> Tensor:
+    """[wanted] bool: which of them are in the sorted, non-empty set."""
+    place = torch.searchsorted(keys, wanted).clamp(max=keys.shape[0] - 1)
+    return keys[place] == wanted

@@ -1,0 +1,85 @@
+"""`lru`: the layout's fields as the specification's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from cacheimpl import lru as tensors
+from cacheproof.registry import component_named
+from cacheproof.targets.tensor.model import Row, TensorModel, TensorOperation, always, table
+from cachespec import lru as spec
+from cachespec.kernel import FrozenMap, FrozenQueue, Operation
+
+
+def key_of(operation: Operation) -> tuple[int, ...]:
+    """The key is the row."""
+    return (operation.key,)  # type: ignore[attr-defined]  # the table below gives only operations that have one
+
+
+def key_and_size_of(operation: Operation) -> tuple[int, ...]:
+    """Row and bytes."""
+    assert isinstance(operation, spec.Put)
+    return operation.key, operation.size
+
+
+def nothing_of(operation: Operation) -> tuple[int, ...]:
+    """No operands."""
+    return ()
+
+
+def decode(row: Row) -> spec.Cache:
+    """Ranks are the order; what is pinned is pinned with its size."""
+    present = [key for key, rank in enumerate(row["ranks"]) if rank >= 0]
+    sizes = row["sizes"]
+    return spec.Cache(
+        entries=FrozenMap((key, sizes[key]) for key in present),
+        order=FrozenQueue((key, 1) for key in sorted(present, key=row["ranks"].__getitem__)),
+        used=row["used"],
+        pinned=FrozenMap((key, sizes[key]) for key, pinned in enumerate(row["pinned"]) if pinned),
+        hits=row["hits"],
+        total=row["total"],
+        reported_hits=row["reported_hits"],
+        reported_total=row["reported_total"],
+    )
+
+
+def counting_goes_on(config: spec.Config) -> Callable[..., Tensor]:
+    """The scope bounds the counted look-ups."""
+    return lambda parameters, cache, *operands: cache.total < config.lookups
+
+
+def pins_are_left(config: spec.Config) -> Callable[..., Tensor]:
+    """The scope bounds the pins."""
+    return lambda parameters, cache, *operands: cache.pinned.sum() < config.pins
+
+
+def model(config: spec.Config, device: str) -> TensorModel:
+    """The tensor code in this configuration."""
+    component = component_named("lru")
+    counting, pinning = counting_goes_on(config), pins_are_left(config)
+    keys, largest = len(config.sizes), max((*config.sizes, *config.grown))
+    variant = component.normative
+    return TensorModel(
+        component=component,
+        variant=variant,
+        config=config,
+        parameters=tensors.Config(torch.tensor(config.capacity, device=device)),
+        initial=tensors.empty(keys, device),
+        layout=tensors.layout(keys, config.capacity, largest, config.lookups),
+        operations=table(
+            TensorOperation(spec.Contains, tensors.contains, key_of),
+            TensorOperation(spec.Lookup, tensors.lookup, key_of, counting),
+            TensorOperation(spec.Get, tensors.get, key_of, counting),
+            TensorOperation(spec.Put, tensors.put, key_and_size_of),
+            TensorOperation(spec.Touch, tensors.touch, key_of),
+            TensorOperation(spec.Pop, tensors.pop, key_of),
+            TensorOperation(spec.Pin, tensors.pin, key_of, pinning),
+            TensorOperation(spec.Clear, tensors.clear, nothing_of),
+            TensorOperation(spec.Stat, tensors.stat, nothing_of, always),
+        ),
+        domain=tuple(variant.alphabet(config, variant.start(config))),
+        decode=decode,
+    )

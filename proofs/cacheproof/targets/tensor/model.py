@@ -1,0 +1,97 @@
+"""How one component's tensor code is seen by the checkers: functions by operation, a layout, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheimpl import answer as tensor_answer
+from cacheimpl.layout import Layout
+from cacheproof.registry import AnyComponent, AnyVariant
+from cachespec.kernel import Code, Operation, Outcome
+
+Row = dict[str, Any]
+"""One state as plain data: for every field of the layout an integer or nested lists of integers."""
+
+CODES: Mapping[tensor_answer.Code, Code] = MappingProxyType({code: Code[code.name] for code in tensor_answer.Code})
+"""The specification's code for every code of the tensor implementation."""
+
+
+def always(parameters: Any, state: Any, *operands: Tensor) -> Tensor:
+    """The guard of an operation that a scope never switches off."""
+    return torch.ones((), dtype=torch.bool, device=state[0].device)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOperation:
+    """One operation kind.
+
+    `function` takes (parameters, state, *operands) of one engine, operands of shape [], and returns the next state and
+    an `Answer`; `operands` says what they are for an operation of the specification; `enabled`, of the same arguments,
+    says where the scope's alphabet has the operation.
+    """
+
+    operation: type[Operation]
+    function: Callable[..., tuple[Any, tensor_answer.Answer]]
+    operands: Callable[[Operation], tuple[int, ...]]
+    enabled: Callable[..., Tensor] = always
+
+
+@dataclass(frozen=True, slots=True)
+class TensorModel:
+    """The tensor code of one component in one configuration.
+
+    `domain` has every operation that the alphabet of some state may have. `decode` turns one state as plain data into a
+    state of the specification's variant.
+    """
+
+    component: AnyComponent
+    variant: AnyVariant
+    config: Any
+    parameters: Any
+    initial: Any
+    layout: Layout[Any]
+    operations: Mapping[type[Operation], TensorOperation]
+    domain: tuple[Operation, ...]
+    decode: Callable[[Row], Any]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the states live."""
+        device: torch.device = self.initial[0].device
+        return device
+
+    def operands(self, kind: type[Operation]) -> Tensor:
+        """[operations, operands] int64: the operands of all operations of this kind in the scope."""
+        operation = self.operations[kind]
+        rows = [operation.operands(instance) for instance in self.instances(kind)]
+        return torch.tensor(rows, dtype=torch.int64, device=self.device)
+
+    def rows(self, states: Any) -> list[Row]:
+        """States ([states, ...]) as plain data, one row each."""
+        names = [spec.name for spec in self.layout.fields]
+        columns = [values.to(torch.int64).tolist() for values in states]
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def decoded(self, states: Any) -> list[Any]:
+        """States ([states, ...]) as states of the specification."""
+        return [self.decode(row) for row in self.rows(states)]
+
+    def instances(self, kind: type[Operation]) -> tuple[Operation, ...]:
+        """The operations of this kind in the scope."""
+        return tuple(operation for operation in self.domain if type(operation) is kind)
+
+
+def outcome_of(code: int, values: Iterable[int], length: int) -> Outcome:
+    """The specification's outcome for an answer as plain data."""
+    return Outcome(CODES[tensor_answer.Code(code)], tuple(values)[:length])
+
+
+def table(*operations: TensorOperation) -> Mapping[type[Operation], TensorOperation]:
+    """Operations by their type."""
+    return MappingProxyType({operation.operation: operation for operation in operations})
