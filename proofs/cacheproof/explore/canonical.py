@@ -1,0 +1,147 @@
+"""Canonical states: one for all states that differ by exchangeable names, or by the size of ranks, only.
+
+First ranks are compressed, then names are exchanged within their classes: names are put in the order of their
+signatures, and where signatures are equal every order is tried and the least state is taken. This is exact: two states
+have the same canonical form if and only if an allowed permutation turns one into the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import permutations, product
+from math import factorial, prod
+from typing import Any
+
+from cacheproof.explore.ranks import Compress, compression
+from cacheproof.explore.shape import Form, Shape, shape_of
+from cacheproof.explore.signature import Colours, Occurrences, Path, Scan, scanner
+from cacheproof.registry import AnyComponent, AnyVariant
+from cachespec.kernel.names import Permutations, renaming
+
+Canonical = Callable[[Any], Any]
+Classes = Mapping[str, tuple[tuple[int, ...], ...]]
+Groups = dict[str, list[tuple[tuple[int, ...], list[list[int]]]]]
+"""For each sort, each class of names with its members in the order of their signatures, equal ones together."""
+
+FEW = 6
+"""So many candidates are tried rather than looking for finer signatures."""
+
+
+def canonical(component: AnyComponent, variant: AnyVariant, config: Any, *, symmetry: bool = True) -> Canonical:
+    """The function from a state of this variant to its canonical form."""
+    compress = compression(shape_of(variant.state))
+    least = _least_renaming(variant.state, component.interchangeable(config)) if symmetry else None
+    if compress is None and least is None:
+        return lambda state: state
+    if compress is None or least is None:
+        only = compress or least
+        assert only is not None
+        return only
+    return _both(compress, least)
+
+
+def _both(compress: Compress, least: Canonical) -> Canonical:
+    return lambda state: least(compress(state))
+
+
+def _least_renaming(owner: Any, classes: Classes) -> Canonical | None:
+    """The function that takes the least of all allowed renamings, or None where nothing is exchangeable."""
+    shape = shape_of(owner)
+    several = {sort: groups for sort, groups in classes.items() if any(len(group) > 1 for group in groups)}
+    sorts = frozenset(several) & shape.names()
+    scan, rename = scanner(shape, sorts), renaming(owner)
+    if scan is None or rename is None:
+        return None
+    first = {sort: _first_colours(several[sort]) for sort in sorts}
+    order = _comparison(shape)
+
+    def least(state: Any) -> Any:
+        groups = _grouped(scan, state, several, first)
+        candidates = (rename(state, to) if to else state for to in _candidates(groups, first))
+        return min(candidates, key=order) if _ties(groups) else next(candidates)
+
+    return least
+
+
+def _comparison(shape: Shape) -> Callable[[Any], Any] | None:
+    """None cannot be compared with an integer: then states are compared as text."""
+    return repr if any(inner.form is Form.OPTIONAL for inner in shape.inside()) else None
+
+
+def _first_colours(classes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Before anything is known, names differ by their class; a name in no class is like no other."""
+    size = 1 + max(name for members in classes for name in members)
+    colours = [-1 - name for name in range(size)]
+    for colour, members in enumerate(classes):
+        for name in members:
+            colours[name] = colour
+    return tuple(colours)
+
+
+def _grouped(scan: Scan, state: Any, classes: Classes, colours: Colours) -> Groups:
+    """The members of each class by signature, refined for as long as too many remain tied."""
+    while True:
+        found = _signatures(scan, state, colours)
+        groups = {sort: [_by_signature(members, found[sort]) for members in classes[sort]] for sort in colours}
+        if _ties(groups) <= FEW:
+            return groups
+        finer = {sort: _finer_colours(colours[sort], found[sort]) for sort in colours}
+        if all(len(set(finer[sort])) == len(set(colours[sort])) for sort in colours):
+            return groups
+        colours = finer
+
+
+def _signatures(scan: Scan, state: Any, colours: Colours) -> Occurrences:
+    found: Occurrences = {sort: [[] for _ in known] for sort, known in colours.items()}
+    scan(state, (), colours, found)
+    for occurrences in found.values():
+        for paths in occurrences:
+            if len(paths) > 1:
+                paths.sort()
+    return found
+
+
+def _by_signature(members: tuple[int, ...], found: list[list[Path]]) -> tuple[tuple[int, ...], list[list[int]]]:
+    """Members with equal signatures are in one group; those that do not occur at all need not be told apart."""
+    ordered = sorted(members, key=lambda name: (not found[name], found[name]))
+    groups: list[list[int]] = []
+    for name in ordered:
+        if groups and found[name] and found[name] == found[groups[-1][-1]]:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return members, groups
+
+
+def _ties(groups: Groups) -> int:
+    """How many orders there are to try, less the one that is always there."""
+    return prod(factorial(len(group)) for classes in groups.values() for _, parts in classes for group in parts) - 1
+
+
+def _finer_colours(colours: tuple[int, ...], found: list[list[Path]]) -> tuple[int, ...]:
+    """Colours that also tell names of different signatures apart, numbered without looking at the names."""
+    known = [(colour, paths) for colour, paths in zip(colours, found, strict=True)]
+    ranks = {repr(pair): rank for rank, pair in enumerate(sorted(known))}
+    return tuple(ranks[repr(pair)] for pair in known)
+
+
+def _candidates(groups: Groups, colours: Colours) -> Iterator[Permutations]:
+    """Every permutation that keeps the order of the groups; an empty one stands for the identity."""
+    choices = [
+        [(sort, members, order) for order in _orders(parts)]
+        for sort, classes in groups.items()
+        for members, parts in classes
+    ]
+    for choice in product(*choices):
+        to = {sort: list(range(len(known))) for sort, known in colours.items()}
+        moved = False
+        for sort, members, order in choice:
+            for new, old in zip(members, order, strict=True):
+                to[sort][old] = new
+                moved = moved or old != new
+        yield {sort: tuple(places) for sort, places in to.items()} if moved else {}
+
+
+def _orders(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    for chosen in product(*(permutations(part) for part in parts)):
+        yield tuple(name for part in chosen for name in part)
