@@ -329,9 +329,14 @@ def pin(config: Config, cache: Cache, op: Pin) -> Result:
     return cache._replace(pinned=cache.pinned.set(op.key, cache.entries.get(op.key, 0))), DONE
 
 
+def holds_any(cache: Cache) -> bool:
+    """The test of the clearing loop; its measure is the length of the order."""
+    return cache.order.length > 0
+
+
 def clear(config: Config, cache: Cache, op: Clear) -> Result:
     """LRU-1, LRU-2: entries, order, pins, bytes and counters start again together."""
-    while cache.order.length > 0:
+    while holds_any(cache):
         cache = without(cache, cache.order.oldest(NOBODY))
     return cache._replace(hits=0, total=0, reported_hits=0, reported_total=0), DONE
 

@@ -1,0 +1,159 @@
+"""Who may know whom: the specification nobody, the implementation torch, the checkers the specification."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import cacheproof
+
+ROOT = Path(__file__).parents[2]
+
+EXTRAS = ("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "jsonschema", "cacheimpl")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the modules under one folder may import, beside the standard library."""
+
+    folder: str
+    may: tuple[str, ...]
+
+
+RULES = (
+    Rule("spec/cachespec", ("cachespec",)),
+    Rule("impl/cacheimpl", ("cacheimpl", "torch", "triton")),
+    Rule("proofs/cacheproof", ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS)),
+)
+
+KNOWS_THE_IMPLEMENTATION = ("cacheproof.targets.tensor", "cacheproof.explore.tensor")
+"""The only places where the checkers meet our own implementation."""
+
+NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.fuzz")
+"""Where an extra may be imported at the top of a module; whoever imports these does so in a function."""
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and full name of every absolute import, those by name at run time included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and _imports_by_name(node.func) and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield node.lineno, first.value
+
+
+def _imports_by_name(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def violations(rule: Rule, module: str, tree: ast.AST) -> list[str]:
+    """What the module imports and may not."""
+    found = []
+    for line, name in imported(tree):
+        top = name.partition(".")[0]
+        allowed = top in sys.stdlib_module_names or top in rule.may
+        if allowed and top == "cacheimpl" and rule.folder.startswith("proofs"):
+            allowed = within(module, KNOWS_THE_IMPLEMENTATION)
+        if not allowed:
+            found.append(f"{module}:{line} imports {name}")
+    return found
+
+
+def within(module: str, packages: tuple[str, ...]) -> bool:
+    """Whether the module is one of those, or inside one of them."""
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def modules(rule: Rule) -> list[tuple[str, ast.Module]]:
+    """Every module under the rule's folder, by its import name."""
+    base = (ROOT / rule.folder).parent
+    paths = sorted((ROOT / rule.folder).rglob("*.py"))
+    assert paths, f"nothing under {rule.folder}"
+    return [
+        (".".join(path.relative_to(base).with_suffix("").parts).removesuffix(".__init__"), ast.parse(path.read_text()))
+        for path in paths
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.folder)
+def test_each_package_imports_only_what_it_may(rule: Rule) -> None:
+    assert [found for module, tree in modules(rule) for found in violations(rule, module, tree)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "module", "source"),
+    [
+        (RULES[0], "cachespec.planted", "import msgspec"),
+        (RULES[0], "cachespec.planted", "def f():\n    from cacheproof import wire"),
+        (RULES[1], "cacheimpl.planted", "from cachespec.kernel import Code"),
+        (RULES[1], "cacheimpl.planted", "import numpy as np"),
+        (RULES[2], "cacheproof.replay.planted", "from cacheimpl import EncoderCacheManager"),
+        (RULES[2], "cacheproof.targets.factory", "importlib.import_module('cacheimpl.lru')"),
+        (RULES[2], "cacheproof.planted", "import requests"),
+    ],
+)
+def test_a_planted_import_is_found(rule: Rule, module: str, source: str) -> None:
+    assert len(violations(rule, module, ast.parse(source))) == 1
+
+
+def test_the_allowed_places_may_import_the_implementation() -> None:
+    for module in KNOWS_THE_IMPLEMENTATION:
+        assert violations(RULES[2], module, ast.parse("from cacheimpl import lru")) == []
+
+
+WITHOUT_EXTRAS = """
+import importlib, json, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in json.loads(sys.argv[1]):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+failed = []
+for module in json.loads(sys.argv[2]):
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        failed.append(f"{module}: {error}")
+print(json.dumps(failed))
+"""
+
+
+def failing_without_extras(names: list[str], blocked: tuple[str, ...] = EXTRAS) -> list[str]:
+    """Which of the modules cannot be imported where no extra is installed."""
+    call = [sys.executable, "-c", WITHOUT_EXTRAS, json.dumps(blocked), json.dumps(names)]
+    result = subprocess.run(call, check=True, capture_output=True, text=True)
+    found: list[str] = json.loads(result.stdout)
+    return found
+
+
+def test_everything_else_is_importable_without_extras() -> None:
+    names = [
+        name for name, _ in modules(RULES[2]) if not within(name, NEEDS_AN_EXTRA) and name != "cacheproof.__main__"
+    ]
+    assert "cacheproof.command.console" in names
+    assert failing_without_extras(names) == []
+
+
+def test_the_check_of_imports_without_extras_can_fail() -> None:
+    assert importlib.import_module("hypothesis") is not None
+    assert failing_without_extras(["hypothesis", "json"]) == ["hypothesis: No module named 'hypothesis'"]
+    assert failing_without_extras(["cacheproof.wire"], ("msgspec", "cachespec")) != []
+
+
+def test_the_tests_run_on_this_tree() -> None:
+    assert Path(cacheproof.__file__).parent == ROOT / "proofs" / "cacheproof"
