@@ -1,0 +1,52 @@
+"""The encoder cache manager: which encoder outputs are resident, who refers to them, and what room is left.
+
+Encoder outputs are shared by content. An entry to which no request refers stays until its room is needed; the one that
+has been so for the longest time goes first. The workers are told what to drop at the end of each pass. Everything here
+is accounting on the scheduler's side; the tensors are the workers'.
+
+Read `operations`, `state` and `transitions` in this order, then `properties`; `environment` says which calls a scope
+makes. Source: semantics of the released `EncoderCacheManager`.
+"""
+
+from __future__ import annotations
+
+from cachespec.encoder_cache.configuration import Config, interchangeable, invalid
+from cachespec.encoder_cache.environment import calls
+from cachespec.encoder_cache.operations import (
+    Abandon,
+    Allocate,
+    CachedInputs,
+    CanAllocate,
+    CheckAndUpdate,
+    FreeInput,
+    FreeRequest,
+    Report,
+    Reset,
+)
+from cachespec.encoder_cache.properties import SAFETY, STEPS
+from cachespec.encoder_cache.state import Cache, View, initial, observe, view
+from cachespec.encoder_cache.transitions import TRANSITIONS
+from cachespec.kernel import NORMATIVE, Component, Variant, variants
+
+NORMATIVE_ENCODER_CACHE: Variant[Config, Cache, View] = Variant(
+    tag=NORMATIVE,
+    title="normative",
+    state=Cache,
+    initial=initial,
+    transitions=TRANSITIONS,
+    view=view,
+    alphabet=lambda config, cache: calls(config, view(config, cache)),
+)
+
+COMPONENT: Component[Config, Cache, View] = Component(
+    name="encoder_cache",
+    summary="encoder outputs shared by content, evicted when the room is needed",
+    config=Config,
+    invalid=invalid,
+    operations=(CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, CachedInputs, Abandon, Report, Reset),
+    variants=variants(NORMATIVE_ENCODER_CACHE),
+    observe=observe,
+    interchangeable=interchangeable,
+    safety=SAFETY,
+    steps=STEPS,
+)

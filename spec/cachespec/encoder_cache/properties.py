@@ -1,0 +1,281 @@
+"""What must hold of the encoder cache: ENC, as far as this component alone can say it.
+
+Not said here, because it needs the scheduler and the workers: that a scheduled chunk finds its entry on the worker
+(ENC-8, and the second half of ENC-6), and which requests are alive (the second half of ENC-5). Here, ENC-6 is that
+nothing held is evicted, and ENC-5 that what the manager counts is what its callers hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cachespec.encoder_cache.configuration import Config, content_of, size_of
+from cachespec.encoder_cache.operations import Abandon, Allocate, CanAllocate, FreeInput, FreeRequest, Report, Reset
+from cachespec.encoder_cache.state import Key, View, holders_of
+from cachespec.kernel import Code, Operation, Outcome, Safety, Step
+
+SHARED = "inputs are not shared and nothing is evicted: there is no freeable count and no order of eviction"
+
+
+def resident(view: View) -> tuple[Key, ...]:
+    """Which entries there are."""
+    return tuple(key for key, _ in view.entries)
+
+
+def order(view: View) -> tuple[Key, ...]:
+    """The entries in the order of eviction."""
+    return tuple(key for key, _ in view.idle)
+
+
+def unreported(view: View) -> tuple[Key, ...]:
+    """What the workers still keep of what is not resident."""
+    there = resident(view)
+    return tuple(key for key in view.freed if key not in there)
+
+
+def keys_of(values: tuple[int, ...], view: View) -> tuple[Key, ...]:
+    """The keys that a report consists of: one integer each, or two before inputs were shared."""
+    width = 1 if "idle" in view.shown else 2
+    return tuple(values[start : start + width] for start in range(0, len(values), width))
+
+
+def without(keys: Iterable[Key], gone: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys that are not gone, in their order."""
+    left = set(gone)
+    return tuple(key for key in keys if key not in left)
+
+
+# Of a state ---------------------------------------------------------------------------------------------------------
+
+
+def counts_are_in_range(config: Config, view: View) -> bool:
+    freeable = view.free if view.freeable is None else view.freeable
+    return 0 <= view.free <= freeable <= config.capacity
+
+
+def slots_are_conserved(config: Config, view: View) -> bool:
+    return view.free + sum(size for _, size in view.entries) == config.capacity
+
+
+def freeable_is_conserved(config: Config, view: View) -> bool:
+    sizes = dict(view.entries)
+    return view.freeable == view.free + sum(sizes.get(key, 0) for key, _ in view.idle)
+
+
+def idle_is_unreferenced(config: Config, view: View) -> bool:
+    referenced = {(content,) for content, _ in view.references}
+    return sorted(order(view)) == [key for key in resident(view) if key not in referenced]
+
+
+def sizes_are_agreed(config: Config, view: View) -> bool:
+    sizes = dict(view.entries)
+    claims = [((content_of(config, *pair),), size_of(config, *pair)) for pair in view.held]
+    given_back = [size == sizes.get(key, size) for key, size in view.idle]
+    return all(sizes.get(key, size) == size for key, size in claims) and all(given_back)
+
+
+def references_are_holders(config: Config, view: View) -> bool:
+    contents = sorted({content_of(config, request, position) for request, position in view.held})
+    counted = [content for content, _ in view.references]
+    there = {key for key, _ in view.entries}
+    return (
+        view.holders == holders_of(config, view.held)
+        and counted == contents
+        and all((content,) in there or pair in there for pair in view.held for content in [content_of(config, *pair)])
+    )
+
+
+def promises_fit(config: Config, view: View) -> bool:
+    return view.promised_embeds <= view.free
+
+
+# Of a step ----------------------------------------------------------------------------------------------------------
+
+
+def size_is_constant(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    sizes = dict(before.entries)
+    return all(sizes.get(key, size) == size for key, size in after.entries)
+
+
+def held_is_not_evicted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) is Reset:
+        return True
+    evicted = without(resident(before), resident(after))
+    still = {(content_of(config, *pair),) for pair in after.held if pair in before.held}
+    return not any(key in still for key in evicted)
+
+
+def reported_is_absent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) is not Report:
+        return True
+    there = resident(after)
+    return not any(key in there for key in keys_of(outcome.values, before))
+
+
+def evictions_are_reported_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) is Report:
+        return sorted(keys_of(outcome.values, before)) == sorted(set(unreported(before))) and after.freed == ()
+    if type(op) is Reset:
+        return after.freed == ()
+    evicted = without(resident(before), resident(after))
+    expected = without((*unreported(before), *evicted), resident(after))
+    return sorted(set(unreported(after))) == sorted(set(expected))
+
+
+def promise_is_kept(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Allocate) or (op.request, op.input) not in before.promised:
+        return True
+    return outcome.code in (Code.DONE, Code.PRESENT)
+
+
+def release_is_idempotent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if isinstance(op, FreeInput):
+        return (op.request, op.input) in before.held or before == after
+    if isinstance(op, FreeRequest):
+        mine = [pair for pair in (*before.held, *before.promised) if pair[0] == op.request]
+        return bool(mine) or before == after
+    return True
+
+
+def finished_holds_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, FreeRequest):
+        return True
+    return not any(request == op.request for _, request in after.holders)
+
+
+def failure_keeps_references(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Abandon):
+        return True
+    undone = {pair for pair in before.attempted if pair[0] == op.request}
+    expected = tuple(pair for pair in before.held if pair not in undone)
+    return after.holders == holders_of(config, expected) and resident(before) == resident(after)
+
+
+def eviction_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What was idle and is resident no longer is where the order began; the others keep theirs; new ones come last."""
+    if type(op) is Reset:
+        return True
+    there = resident(after)
+    evicted = tuple(key for key in order(before) if key not in there)
+    stayed = tuple(key for key in order(before) if key in order(after))
+    return order(before)[: len(evicted)] == evicted and order(after)[: len(stayed)] == stayed
+
+
+def eviction_is_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Only a granted question for room evicts, and one entry fewer would not have been enough."""
+    evicted = without(order(before), resident(after))
+    if not evicted or type(op) is Reset:
+        return True
+    if not isinstance(op, CanAllocate) or outcome.code is not Code.DONE:
+        return False
+    sizes = dict(before.entries)
+    return after.free - sizes.get(evicted[-1], 0) < size_of(config, op.request, op.input) + op.pending
+
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "ENC-1",
+        "free slots are among the freeable ones, and neither count leaves 0 to capacity",
+        counts_are_in_range,
+        lambda c, v: v.free == 0,
+    ),
+    Safety(
+        "ENC-2",
+        "free slots and resident entries add up to the capacity",
+        slots_are_conserved,
+        lambda c, v: len(v.entries) > 1,
+    ),
+    Safety(
+        "ENC-2/freeable",
+        "freeable slots are the free ones and those of the entries in the order of eviction",
+        freeable_is_conserved,
+        lambda c, v: bool(v.idle) and v.freeable != c.capacity,
+    ),
+    Safety(
+        "ENC-3",
+        "the order of eviction has exactly the resident entries to which nobody refers",
+        idle_is_unreferenced,
+        lambda c, v: bool(v.idle) and len(v.entries) > len(v.idle),
+    ),
+    Safety(
+        "ENC-4",
+        "an entry has the size that each of its holders claims, and will give back just that",
+        sizes_are_agreed,
+        lambda c, v: len(v.held) > len({content for content, _ in v.holders}),
+    ),
+    Safety(
+        "ENC-5",
+        "an entry is referred to by exactly the requests that hold an input of its content",
+        references_are_holders,
+        lambda c, v: len(v.held) > len(v.holders),
+    ),
+    Safety(
+        "ENC-9",
+        "what was granted in a pass fits the free slots together",
+        promises_fit,
+        lambda c, v: len(v.promised) > 1 and v.promised_embeds == v.free,
+    ),
+)
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "ENC-4/constant",
+        "the size of a resident entry does not change",
+        size_is_constant,
+        lambda c, b, op, o, a: bool(set(b.entries) & set(a.entries)),
+    ),
+    Step(
+        "ENC-5/finished",
+        "nothing refers to a request that is finished",
+        finished_holds_nothing,
+        lambda c, b, op, o, a: isinstance(op, FreeRequest) and len(a.holders) < len(b.holders),
+    ),
+    Step(
+        "ENC-6",
+        "an entry is not evicted while an input holds it",
+        held_is_not_evicted,
+        lambda c, b, op, o, a: bool(b.held) and bool(without(resident(b), resident(a))),
+    ),
+    Step(
+        "ENC-7",
+        "what is reported as dropped is not resident",
+        reported_is_absent,
+        lambda c, b, op, o, a: type(op) is Report and bool(o.values) and bool(a.entries),
+    ),
+    Step(
+        "ENC-7/once",
+        "each eviction that still stands at the report is in it once, and nothing else is",
+        evictions_are_reported_once,
+        lambda c, b, op, o, a: type(op) is Report and len(o.values) > 1,
+    ),
+    Step(
+        "ENC-9/kept",
+        "what was granted is not refused for lack of room",
+        promise_is_kept,
+        lambda c, b, op, o, a: isinstance(op, Allocate) and (op.request, op.input) in b.promised and a.free == 0,
+    ),
+    Step(
+        "ENC-10",
+        "releasing what is not held changes nothing",
+        release_is_idempotent,
+        lambda c, b, op, o, a: isinstance(op, FreeInput) and (op.request, op.input) not in b.held and bool(b.entries),
+    ),
+    Step(
+        "ENC-11",
+        "an abandoned admission leaves the references as they were before its attempt",
+        failure_keeps_references,
+        lambda c, b, op, o, a: isinstance(op, Abandon) and bool(b.attempted),
+    ),
+    Step(
+        "ENC-12",
+        "what became idle first is evicted first",
+        eviction_is_in_order,
+        lambda c, b, op, o, a: len(b.idle) > 1 and bool(without(order(b), resident(a))) and type(op) is not Reset,
+    ),
+    Step(
+        "ENC-12/needed",
+        "only a question for room evicts, and no more than it needs",
+        eviction_is_needed,
+        lambda c, b, op, o, a: isinstance(op, CanAllocate) and bool(a.idle) and len(a.idle) < len(b.idle),
+    ),
+)
