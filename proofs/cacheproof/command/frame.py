@@ -1,0 +1,131 @@
+"""The frame around the verbs: finds them by scanning the package, and gives the one that was asked for its arguments.
+
+Only the module of that verb is imported; the others are known by their docstrings, so that `--help` is quick and works
+without any extra.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import InspectLoader
+from types import ModuleType
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.main import get_command
+
+import cacheproof.command
+from cacheproof.command.console import Report, run
+from cacheproof.command.failures import guarded
+from cacheproof.errors import ExitStatus, InputError
+
+SHARED = ("console", "failures", "frame")
+"""Modules of this package that are not verbs."""
+
+FUNCTION = "command"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(int(guarded(lambda: dispatch(given), as_json="--json" in given)))
+
+
+def dispatch(given: list[str]) -> ExitStatus:
+    """Run the verb that the arguments name; without one, show what there is and call it wrong usage."""
+    ended: list[ExitStatus] = []
+    application = get_command(_application(_asked_for(given), ended.append))
+    result = application.main(args=given or ["--help"], prog_name="cacheproof", standalone_mode=False)
+    if not given:
+        return ExitStatus.WRONG_INPUT
+    return ended[-1] if ended else _of_the_parser(result)
+
+
+def _of_the_parser(result: int | None) -> ExitStatus:
+    """The parser ends by itself after `--help` and `--version`, and at Ctrl-C."""
+    return ExitStatus.INCONCLUSIVE if result else ExitStatus.AS_EXPECTED
+
+
+def verbs() -> dict[str, str]:
+    """The name of each verb as it is typed, and its module."""
+    names = sorted(module.name for module in pkgutil.iter_modules(cacheproof.command.__path__))
+    return {name.replace("_", "-"): f"{cacheproof.command.__name__}.{name}" for name in names if name not in SHARED}
+
+
+def summary(module: str) -> str:
+    """The docstring of the verb, read without importing its module."""
+    spec = importlib.util.find_spec(module)
+    loader = spec.loader if spec is not None else None
+    source = loader.get_source(module) if isinstance(loader, InspectLoader) else None
+    for node in ast.parse(source or "").body:
+        if isinstance(node, ast.FunctionDef) and node.name == FUNCTION:
+            return ast.get_docstring(node) or ""
+    return ""
+
+
+def _asked_for(given: Sequence[str]) -> str:
+    return next((argument for argument in given if not argument.startswith("-")), "")
+
+
+def _application(asked_for: str, end: Callable[[ExitStatus], None]) -> typer.Typer:
+    """All verbs; the one asked for is real, the others only say what they are."""
+    application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    application.callback()(_callback)
+    for name, module in verbs().items():
+        function = _entry(importlib.import_module(module), end) if name == asked_for else _placeholder
+        application.command(name, help=summary(module))(function)
+    return application
+
+
+def _placeholder() -> None:
+    """Stands for a verb that was not asked for."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from cachespec import __version__  # noqa: PLC0415  # only where it is asked for
+
+        sys.stdout.write(f"cacheproof {__version__}\n")
+        raise typer.Exit
+
+
+def _callback(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """An executable specification of the cache control plane of LLM serving engines, and its checkers.
+
+    Ends with 0 when all is as expected, 1 when something fell short, 2 when the call or the input was wrong, and 3 when
+    the answer is not known: a limit was reached, or the run was interrupted.
+    """
+
+
+def _entry(module: ModuleType, end: Callable[[ExitStatus], None]) -> Callable[..., None]:
+    """The verb's function as typer is to see it: with `--json` where it returns a report."""
+    function = getattr(module, FUNCTION, None)
+    if not callable(function):
+        raise InputError(f"{module.__name__} has no function '{FUNCTION}'")
+    signature = inspect.signature(function, eval_str=True)
+    reports = get_type_hints(function).get("return") is Report
+
+    def entry(*arguments: Any, **named: Any) -> None:
+        as_json = bool(named.pop("as_json", False)) if reports else False
+        end(guarded(lambda: run(lambda: function(*arguments, **named), as_json=as_json), as_json=as_json))
+
+    parameters = [*signature.parameters.values(), *([_json_option()] if reports else [])]
+    shown = signature.replace(parameters=parameters, return_annotation=None)
+    entry.__signature__ = shown  # type: ignore[attr-defined]  # what inspect reads, and typer through it
+    entry.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return entry
+
+
+def _json_option() -> inspect.Parameter:
+    annotation = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+    return inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)

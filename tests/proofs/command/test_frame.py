@@ -1,0 +1,211 @@
+"""How any verb behaves: what goes to which stream, and which status the process ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cacheproof import command
+from cacheproof.command import console
+from cacheproof.command.console import Progress, Report, write_object
+from cacheproof.command.frame import summary, verbs
+from cacheproof.errors import ExitStatus
+
+HEADER = """
+from cacheproof.command.console import Report, announce, interruptible, progress
+from cacheproof.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
+"""
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Adds a verb `toy` with the given body to the command line, and runs it."""
+    monkeypatch.setattr(command, "__path__", [*command.__path__, str(tmp_path)])
+
+    def run(body: str, *arguments: str, returns: str = "Report", parameters: str = "") -> Ended:
+        function = f'def command({parameters}) -> {returns}:\n    """Does what the test says."""\n'
+        (tmp_path / "toy.py").write_text(HEADER + function + textwrap.indent(textwrap.dedent(body), "    "))
+        sys.modules.pop("cacheproof.command.toy", None)
+        return main(capsys, "toy", *arguments)
+
+    return run
+
+
+def main(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    captured = capsys.readouterr()
+    return Ended(ended.value.code if isinstance(ended.value.code, int) else -1, captured.out, captured.err)
+
+
+def one_line(text: str) -> bool:
+    return text.endswith("\n") and text.count("\n") == 1
+
+
+def test_a_report_is_rendered_or_one_json_object(toy: Run) -> None:
+    body = "return Report({'found': 3}, ['three', 'were found'])"
+    assert toy(body) == Ended(0, "three\nwere found\n", "")
+    ended = toy(body, "--json")
+    assert json.loads(ended.out) == {"ok": True, "found": 3}
+    assert (ended.status, ended.err) == (0, "")
+
+
+def test_a_report_that_fell_short_ends_with_1(toy: Run) -> None:
+    ended = toy("return Report({}, ['no'], ExitStatus.FELL_SHORT)", "--json")
+    assert (ended.status, json.loads(ended.out)) == (1, {"ok": False})
+
+
+def test_a_verb_that_speaks_a_protocol_has_no_json_option(toy: Run) -> None:
+    assert toy("return ExitStatus.INCONCLUSIVE", returns="ExitStatus").status == 3
+    ended = toy("return ExitStatus.AS_EXPECTED", "--json", returns="ExitStatus")
+    assert (ended.status, "--json" in ended.err) == (2, True)
+
+
+def test_progress_and_seed_go_to_standard_error(toy: Run) -> None:
+    body = """
+        announce("seed 7")
+        with progress() as show:
+            for done in range(1000):
+                show(f"{done} states")
+        return Report({"states": 1000}, ["1000 states"])
+    """
+    ended = toy(body, "--json")
+    assert json.loads(ended.out) == {"ok": True, "states": 1000}
+    assert ended.err == "seed 7\n", "short work writes no progress where there is no terminal"
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "said"),
+    [
+        ("InputError('line 3: no')", 2, "cacheproof: line 3: no"),
+        ("InputError('over\\n  two lines')", 2, "cacheproof: over two lines"),
+        ("MissingExtraError('prove', 'proving')", 2, "pip install 'cacheproof[prove]'"),
+        ("ModuleNotFoundError('no', name='hypothesis.stateful')", 2, "pip install 'cacheproof[fuzz]'"),
+        ("FileNotFoundError(2, 'No such file or directory', 'there.txt')", 2, "there.txt: No such file"),
+        ("InconclusiveError('the child ended')", 3, "cacheproof: the child ended"),
+        ("MemoryError()", 3, "out of memory"),
+        ("KeyboardInterrupt()", 3, "interrupted"),
+    ],
+)
+def test_what_went_wrong_is_one_line(toy: Run, raised: str, status: int, said: str) -> None:
+    ended = toy(f"raise {raised}")
+    assert (ended.status, ended.out) == (status, "")
+    assert said in ended.err
+    assert one_line(ended.err)
+    as_json = toy(f"raise {raised}", "--json")
+    assert json.loads(as_json.out)["ok"] is False
+    assert said in "cacheproof: " + json.loads(as_json.out)["error"]
+
+
+def test_a_bug_shows_its_traceback_and_says_that_it_is_one(toy: Run) -> None:
+    ended = toy("return Report({}, [1 / 0])")
+    assert ended.status == 3
+    assert "Traceback" in ended.err
+    assert "bug in cacheproof" in ended.err.splitlines()[-1]
+
+
+def test_interrupted_work_reports_what_is_known(toy: Run) -> None:
+    body = """
+        done = []
+        with interruptible() as stop:
+            for item in range(5):
+                if item == 2:
+                    raise KeyboardInterrupt
+                done.append(item)
+        return Report({"done": done}, [f"done: {done}"], interrupted=stop.happened)
+    """
+    ended = toy(body, "--json")
+    assert (ended.status, json.loads(ended.out)) == (3, {"ok": False, "done": [0, 1], "interrupted": True})
+    assert "done: [0, 1]\ninterrupted" in toy(body).out
+
+
+@pytest.mark.parametrize(
+    "arguments", [("chek",), ("toy", "--depth", "x"), ("toy", "extra"), ("toy", "--jsn"), ("--no",)]
+)
+def test_wrong_usage_is_one_line_and_ends_with_2(
+    toy: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert toy("return Report({}, [depth])", "--depth", "4", parameters="depth: int = 3").out == "4\n"
+    ended = main(capsys, *arguments)
+    assert (ended.status, ended.out) == (2, "")
+    assert one_line(ended.err)
+    assert "Traceback" not in ended.err
+
+
+def test_help_names_every_verb_without_importing_it(toy: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    toy("return Report({})")
+    sys.modules.pop("cacheproof.command.toy")
+    ended = main(capsys, "--help")
+    assert ended.status == 0
+    assert all(name in ended.out for name in verbs())
+    assert "Does what the test says." in ended.out
+    assert "cacheproof.command.toy" not in sys.modules
+    assert main(capsys).status == 2, "no verb at all is wrong usage, with the same help"
+
+
+def test_every_verb_has_a_summary_and_a_function(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, module in verbs().items():
+        assert summary(module), f"{name} says nothing about itself"
+        assert main(capsys, name, "--help").status == 0
+
+
+def run_module(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-m", "cacheproof", *arguments]
+    return subprocess.run(call, capture_output=True, text=True, check=False, **options)
+
+
+def test_python_m_is_the_command_line() -> None:
+    ended = run_module("list", "--json")
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)["ok"] is True
+    assert run_module("--version").stdout.startswith("cacheproof ")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    call = [sys.executable, "-m", "cacheproof", "list"]
+    ended = subprocess.run(call, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_progress_is_written_over_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    line = Progress(terminal=True, written=-1.0)
+    line("12 states")
+    line("13 states")
+    line.clear()
+    line.clear()
+    assert capsys.readouterr().err == "\r\x1b[2K12 states\r\x1b[2K"
+
+
+def test_progress_comes_line_by_line_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    line = Progress(terminal=False, written=-2 * console.SECONDS_BETWEEN_LINES)
+    line("12 states")
+    line("13 states")
+    line.clear()
+    assert capsys.readouterr().err == "12 states\n"
+
+
+def test_what_json_cannot_hold_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    write_object({"path": Path("a"), "status": ExitStatus.FELL_SHORT})
+    assert json.loads(capsys.readouterr().out) == {"path": "a", "status": 1}
+    with pytest.raises(TypeError, match="not something that a report holds"):
+        write_object({"report": lambda: Report({})})
