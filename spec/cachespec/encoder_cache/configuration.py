@@ -40,8 +40,8 @@ class Config(NamedTuple):
     unreported: int = 0
     """If positive: nobody asks for room while so many evictions wait for their report. It bounds the variants that
     repeat themselves in the list."""
-    slack: int = 0
-    """How far a variant's counts may leave their range, in embeddings, before its callers stop."""
+    halting: int = 0
+    """1: nobody calls any more once a count has left its range, which happens in variants only."""
 
 
 def invalid(config: Config) -> str | None:
@@ -69,9 +69,9 @@ def _invalid_claims(config: Config) -> str | None:
 
 
 def _invalid_environment(config: Config) -> str | None:
-    if min((*config.budgets, config.slack, config.unreported)) < 0:
-        return "budgets, slack and unreported must not be negative"
-    for name in ("disciplined", "failures", "resets"):
+    if min((*config.budgets, config.unreported)) < 0:
+        return "budgets and unreported must not be negative"
+    for name in ("disciplined", "failures", "resets", "halting"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None

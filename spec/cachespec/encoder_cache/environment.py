@@ -1,9 +1,9 @@
 """Which calls a scope makes in a state.
 
 Where `disciplined` is 0 every call is made at any time, with every kind of `pending`. Where it is 1 the callers keep
-the order of the engine's own scheduler: an input is checked before room is asked for; one request is admitted at a time,
-and each of its contents is asked for once; only what was granted is allocated; only what is held is released; a pass
-ends when nothing is granted and not yet allocated.
+the order of the engine's own scheduler: an input is checked before room is asked for; one request is admitted at a
+time, and each of its contents is asked for once; only what was granted is allocated; only what is held is released; a
+pass ends when nothing is granted and not yet allocated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cachespec.kernel import Operation
 
 def calls(config: Config, view: View) -> Iterable[Operation]:
     """The calls, in a fixed order."""
-    if out_of_range(config, view):
+    if config.halting and out_of_range(config, view):
         return
     for request in range(len(config.requests)):
         for position in positions(config, request):
@@ -47,9 +47,9 @@ def calls(config: Config, view: View) -> Iterable[Operation]:
 
 
 def out_of_range(config: Config, view: View) -> bool:
-    """A variant has lost count so far that its callers stop."""
+    """A count is negative or greater than the capacity."""
     counts = (view.free, view.free if view.freeable is None else view.freeable)
-    return min(counts) < -config.slack or max(counts) > config.capacity + config.slack
+    return min(counts) < 0 or max(counts) > config.capacity
 
 
 def calls_for_input(config: Config, view: View, request: int, position: int) -> Iterable[Operation]:

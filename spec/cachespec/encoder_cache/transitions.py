@@ -124,9 +124,14 @@ def make_room(cache: Cache, needed: int) -> Cache:
 # The pass -----------------------------------------------------------------------------------------------------------
 
 
+def has_members(queue: Queue[Held]) -> bool:
+    """The test of the loop that empties a queue."""
+    return queue.length > 0
+
+
 def emptied(queue: Queue[Held]) -> Queue[Held]:
-    """Without its members."""
-    while queue.length > 0:
+    """Without its members; the body makes it shorter."""
+    while has_members(queue):
         queue = queue.remove(queue.oldest(NO_ONE))
     return queue
 
@@ -208,8 +213,11 @@ def free_request(config: Config, cache: Cache, op: FreeRequest) -> Result:
 
 def cached_inputs(config: Config, cache: Cache, op: CachedInputs) -> Result:
     """What the request holds, and nothing that merely happens to be resident."""
-    held = tuple(position for position in positions(config, op.request) if cache.held.has((op.request, position)))
-    return cache, Outcome(Code.DONE, held)
+    found: tuple[Input, ...] = ()
+    for position in positions(config, op.request):
+        if cache.held.has((op.request, position)):
+            found = (*found, position)
+    return cache, Outcome(Code.DONE, found)
 
 
 def abandon(config: Config, cache: Cache, op: Abandon) -> Result:
@@ -221,15 +229,26 @@ def abandon(config: Config, cache: Cache, op: Abandon) -> Result:
 
 
 def report(config: Config, cache: Cache, op: Report) -> Result:
-    """ENC-7: each eviction that still stands, once. The pass is over, and with it its grants and attempts."""
-    contents = tuple(content for content, _ in cache.freed.items())
+    """ENC-7: each eviction that still stands, once, in the order of eviction."""
+    contents: tuple[Content, ...] = ()
+    while has_unreported(cache):
+        contents = (*contents, cache.freed.oldest(NOTHING))
+        cache = strike_oldest(cache)
     return end_pass(cache), Outcome(Code.DONE, contents)
 
 
+def has_unreported(cache: Cache) -> bool:
+    """The test of the reporting loop."""
+    return cache.freed.length > 0
+
+
+def strike_oldest(cache: Cache) -> Cache:
+    """The body of the reporting loop: `freed` becomes shorter."""
+    return cache._replace(freed=cache.freed.remove(cache.freed.oldest(NOTHING)))
+
+
 def end_pass(cache: Cache) -> Cache:
-    """Nothing is left to report; nothing is granted, nothing attempted."""
-    while cache.freed.length > 0:
-        cache = cache._replace(freed=cache.freed.remove(cache.freed.oldest(NOTHING)))
+    """Nothing is granted any more, and nothing attempted."""
     return cache._replace(promised=emptied(cache.promised), attempted=emptied(cache.attempted))
 
 
@@ -238,14 +257,16 @@ def reset(config: Config, cache: Cache, op: Reset) -> Result:
     for request in range(len(config.requests)):
         for position in positions(config, request):
             cache = release(cache, request, position, content_of(config, request, position))
-    return end_pass(clear_idle(cache)), DONE
-
-
-def clear_idle(cache: Cache) -> Cache:
-    """Evict everything that nobody holds."""
-    while cache.idle.length > 0:
+    while has_idle(cache):
         cache = evict_oldest(cache)
-    return cache
+    while has_unreported(cache):
+        cache = strike_oldest(cache)
+    return end_pass(cache), DONE
+
+
+def has_idle(cache: Cache) -> bool:
+    """The test of the clearing loop."""
+    return cache.idle.length > 0
 
 
 TRANSITIONS: Mapping[type[Operation], Transition] = {
