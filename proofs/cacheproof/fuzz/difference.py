@@ -64,6 +64,11 @@ class Breakdown:
     reason: str
     trace: Trace
 
+    @property
+    def sort(self) -> str:
+        """The reason without what the target said beside it, which may change from run to run."""
+        return self.reason.partition(";")[0]
+
 
 Finding = Difference | Violation | Breakdown
 
@@ -75,7 +80,9 @@ def differing(expected: Answer, actual: Answer) -> list[str]:
         lines.append(f"outcome: the specification says {said(expected.outcome)}, the target {said(actual.outcome)}")
     for name, value in sorted(actual.observations.items()):
         if expected.observations.get(name) != value:
-            lines.append(f"{name}: the specification has {shown(expected.observations[name])}, the target {shown(value)}")
+            lines.append(
+                f"{name}: the specification has {shown(expected.observations[name])}, the target {shown(value)}"
+            )
     return lines
 
 

@@ -1,0 +1,115 @@
+"""A target and the specification, side by side, one whole call at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cacheproof.errors import InputError
+from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding, Subject, differing
+from cacheproof.fuzz.properties import AnyProperty, broken_at_start, broken_by_call
+from cacheproof.fuzz.tally import Tally
+from cacheproof.targets.target import Target, TargetError
+from cacheproof.trace import Trace, Violation, record
+from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
+
+
+class Pair:
+    """Both sides in the same state, as far as the target shows.
+
+    Properties are checked on the specification's side where its variant is the normative one: an era breaks some of
+    them by design. `left_out` are operations that are never offered, for targets that lack them.
+    """
+
+    def __init__(self, subject: Subject, target: Target, name: str, left_out: frozenset[str] = frozenset()) -> None:
+        self.subject = subject
+        self.name = name
+        self.operations: list[Operation] = []
+        """The calls since the last restart."""
+        self.tally = Tally()
+        self._target = target
+        self._left_out = left_out
+        self._checks = subject.variant.tag == NORMATIVE
+        self._state: Any = None
+        self._offered: tuple[Operation, ...] | None = None
+        self._over = False
+
+    @property
+    def offered(self) -> tuple[Operation, ...]:
+        """The operations that the environment may do now; none where the episode is over."""
+        if self._offered is None:
+            alphabet = self.subject.variant.alphabet(self.subject.config, self._state) if not self._over else ()
+            self._offered = tuple(one for one in alphabet if self._has(one))
+        return self._offered
+
+    def restart(self) -> Finding | None:
+        """Both sides begin again; what they show in the initial state is compared."""
+        self.operations = []
+        self._state = self.subject.variant.start(self.subject.config)
+        self._offered, self._over = None, False
+        if not self.offered:
+            raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
+        self.tally.episodes += 1
+        try:
+            self._target.reset(self.subject.config)
+            actual = self._answer(None)
+        except TargetError as error:
+            return Breakdown(self.name, f"{error} (at the start)", self._trace())
+        broken = broken_at_start(self.subject) if self._checks else None
+        return self._compared(self._expected(None), actual, broken)
+
+    def apply(self, operation: Operation) -> Finding | None:
+        """One whole call on both sides; what they answer and show is compared."""
+        broken = broken_by_call(self.subject, self._state, operation) if self._checks else None
+        self._state, outcome = self.subject.variant.call(self.subject.config, self._state, operation)
+        self.operations.append(operation)
+        self._offered = None
+        self._over = outcome.code is Code.DIVERGED
+        self.tally.count(operation, outcome)
+        try:
+            actual = self._answer(self._target.apply(operation))
+        except TargetError as error:
+            return Breakdown(self.name, str(error), self._trace())
+        return self._compared(self._expected(outcome), actual, broken)
+
+    def replay(self, operations: Iterable[Operation]) -> Finding | None:
+        """The finding of these calls from the start; None also where one of them is not offered when its turn comes."""
+        finding = self.restart()
+        for operation in operations:
+            if finding is not None or operation not in self.offered:
+                break
+            finding = self.apply(operation)
+        return finding
+
+    def _has(self, operation: Operation) -> bool:
+        """Whether the variant has the operation, and it is not left out."""
+        known = type(operation) in self.subject.variant.transitions
+        return known and operation.wire_name() not in self._left_out
+
+    def _expected(self, outcome: Outcome | None) -> Answer:
+        view = self.subject.variant.view(self.subject.config, self._state)
+        return Answer(outcome, self.subject.component.observe(self.subject.config, view))
+
+    def _answer(self, outcome: Outcome | None) -> Answer:
+        """What the target says; a call that never returned has nothing to show after it."""
+        hangs = outcome is not None and outcome.code is Code.DIVERGED
+        return Answer(outcome, {} if hangs else dict(self._target.observe()))
+
+    def _compared(self, expected: Answer, actual: Answer, broken: AnyProperty | None) -> Finding | None:
+        strange = sorted(set(actual.observations) - set(expected.observations))
+        if strange:
+            there_are = ", ".join(sorted(expected.observations))
+            reason = f"the target shows {', '.join(strange)}: {self.subject.component.name} has {there_are}"
+            return Breakdown(self.name, reason, self._trace())
+        if broken is not None:
+            return Violation(broken.name, broken.statement, self._trace())
+        if expected.outcome is not None and expected.outcome.code is Code.DIVERGED:
+            actual = Answer(actual.outcome, {})
+        self.tally.observables.update(actual.observations)
+        if differing(expected, actual):
+            return Difference(self.name, self._trace(), expected, actual)
+        return None
+
+    def _trace(self) -> Trace:
+        subject = self.subject
+        return record(subject.component, subject.variant, subject.config, self.operations, whole_calls=True)

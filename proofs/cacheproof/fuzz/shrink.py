@@ -1,0 +1,133 @@
+"""A shorter and simpler run with the same finding, by leaving operations out and replacing them by simpler ones.
+
+Every candidate is run anew on both sides, and only operations that the environment offers are tried: what comes out
+is again a run of this scope. Nothing is changed where the finding does not come again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from cacheproof.fuzz.difference import Breakdown, Finding
+from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.tally import Tally
+from cacheproof.trace import Violation
+from cachespec.kernel import Operation
+
+SECONDS_TO_SHRINK = 60.0
+LONGEST_FOR_PAIRS = 40
+"""Up to how many operations every two of them are tried to be left out together."""
+
+Operations = tuple[Operation, ...]
+
+
+class _Spent(Exception):  # noqa: N818  # not an error: the time is over
+    """The time for shrinking is over; what was found until then stands."""
+
+
+def shrunk(
+    pair: Pair, finding: Finding, seconds: float = SECONDS_TO_SHRINK, progress: Callable[[str], None] | None = None
+) -> tuple[Finding, bool]:
+    """The smallest finding of the same sort that was reached, and whether the given one came again at all.
+
+    At its end no operation, and for short traces no two operations, can be left out; and none can be replaced by one
+    that comes earlier in its alphabet.
+    """
+    return _Shrinker(pair, finding, time.monotonic() + seconds, progress).run()
+
+
+def alike(finding: Finding, other: Finding | None) -> bool:
+    """Whether both are the same sort of finding: a difference, the same property, the same breakdown."""
+    if isinstance(finding, Violation):
+        return isinstance(other, Violation) and finding.property == other.property
+    if isinstance(finding, Breakdown):
+        return isinstance(other, Breakdown) and finding.sort == other.sort
+    return type(finding) is type(other)
+
+
+class _Shrinker:
+    def __init__(self, pair: Pair, finding: Finding, deadline: float, progress: Callable[[str], None] | None) -> None:
+        self.pair = pair
+        self.best = finding
+        self.deadline = deadline
+        self.progress = progress
+        self.tried: set[Operations] = set()
+
+    def run(self) -> tuple[Finding, bool]:
+        counted, self.pair.tally = self.pair.tally, Tally()
+        try:
+            if not self.accept(self.operations):
+                return self.best, False
+            while self.leave_out() or self.replace():
+                pass
+        except (_Spent, KeyboardInterrupt):
+            pass
+        finally:
+            self.pair.tally = counted
+        return self.best, True
+
+    @property
+    def operations(self) -> Operations:
+        return self.best.trace.operations
+
+    def accept(self, candidate: Operations) -> bool:
+        """Take the candidate if it shows a finding of the same sort; where that comes early, the rest is cut off."""
+        if candidate in self.tried:
+            return False
+        self.tried.add(candidate)
+        if time.monotonic() > self.deadline:
+            raise _Spent
+        if self.progress is not None:
+            self.progress(f"shrinking: {len(self.operations)} operations, {len(self.tried)} runs")
+        finding = self.pair.replay(candidate)
+        if finding is None or not alike(self.best, finding):
+            return False
+        self.best = finding
+        return True
+
+    def leave_out(self) -> bool:
+        """Whether something could be left out: large pieces first, then single operations, then any two."""
+        before = len(self.operations)
+        size = max(before // 2, 1)
+        while size >= 1:
+            self.leave_out_pieces(size)
+            size //= 2
+        if len(self.operations) == before and before <= LONGEST_FOR_PAIRS:
+            for one, other in combinations(range(before), 2):
+                if self.accept(_without(self.operations, {one, other})):
+                    break
+        return len(self.operations) < before
+
+    def leave_out_pieces(self, size: int) -> None:
+        """From the end, where what happens matters least to what follows."""
+        start = len(self.operations) - size
+        while start > -size:
+            piece = set(range(max(start, 0), start + size))
+            self.accept(_without(self.operations, piece))
+            start = min(start - size, len(self.operations) - size)
+
+    def replace(self) -> bool:
+        """Whether an operation could be replaced by one that its alphabet names earlier."""
+        for place in range(len(self.operations)):
+            for simpler in self.simpler_at(place):
+                rest = self.operations[place + 1 :]
+                if self.accept((*self.operations[:place], simpler, *rest)):
+                    return True
+        return False
+
+    def simpler_at(self, place: int) -> Iterator[Operation]:
+        """The operations that are offered before the one at this place."""
+        subject = self.pair.subject
+        state = subject.variant.start(subject.config)
+        for operation in self.operations[:place]:
+            state, _ = subject.variant.call(subject.config, state, operation)
+        for offered in subject.variant.alphabet(subject.config, state):
+            if offered == self.operations[place]:
+                return
+            yield offered
+
+
+def _without(operations: Operations, places: set[int]) -> Operations:
+    return tuple(operation for place, operation in enumerate(operations) if place not in places)

@@ -1,0 +1,55 @@
+"""What a run did: without it, "no difference" could mean that nothing was tried."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from cachespec.kernel import Operation, Outcome
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of a run while it looks for something; replays while shrinking are not counted."""
+
+    steps: int = 0
+    """Whole calls on both sides."""
+    episodes: int = 0
+    """Runs from the initial state."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each operation ended with each code, by the specification."""
+    observables: set[str] = field(default_factory=set)
+    """The observables that the target showed, and that were compared."""
+    started: float = field(default_factory=time.monotonic)
+
+    def count(self, operation: Operation, outcome: Outcome) -> None:
+        """One more call."""
+        self.steps += 1
+        self.outcomes[operation.wire_name(), outcome.code.value] += 1
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self.started
+
+    def by_operation(self) -> dict[str, dict[str, int]]:
+        """The outcomes of each operation, sorted."""
+        table: dict[str, dict[str, int]] = {}
+        for (operation, code), times in sorted(self.outcomes.items()):
+            table.setdefault(operation, {})[code] = times
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long to look for something; None where there is no limit of that sort."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def reached(self, tally: Tally) -> bool:
+        """Whether it is enough."""
+        return (self.steps is not None and tally.steps >= self.steps) or (
+            self.seconds is not None and tally.seconds >= self.seconds
+        )

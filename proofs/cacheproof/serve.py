@@ -1,0 +1,167 @@
+"""The oracle: the specification answers the line protocol, one answer for every line, whatever the line is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, get_args
+
+from cacheproof.errors import InputError
+from cacheproof.protocol import LONGEST_LINE_BYTES, VERSION, Fault, RefusedError, decode, encode, shortened
+from cacheproof.registry import AnyComponent, AnyVariant, component_named, components, variant_named
+from cacheproof.wire import (
+    Message,
+    config_from_message,
+    observations_to_message,
+    operation_from_message,
+    outcome_to_message,
+)
+from cachespec.kernel import NORMATIVE, Name, Operation
+from cachespec.kernel.names import hints_of, note_of, unwrap
+
+
+class Oracle:
+    """One conversation: at most one component, in one configuration, in one state."""
+
+    def __init__(self) -> None:
+        self._component: AnyComponent | None = None
+        self._variant: AnyVariant | None = None
+        self._config: Any = None
+        self._state: Any = None
+        self._names: Mapping[str, frozenset[int]] = {}
+        self.ended = False
+        self._requests: Mapping[str, Callable[[Message], Message]] = {
+            "hello": self._hello,
+            "init": self._init,
+            "apply": self._apply,
+            "observe": self._observe,
+            "reset": self._reset,
+            "bye": self._bye,
+        }
+
+    def answer(self, line: bytes) -> Message:
+        """The answer to one line; a line that is refused changes nothing."""
+        try:
+            return self._answer(decode(line))
+        except RefusedError as error:
+            return error.as_message()
+        except InputError as error:
+            return RefusedError(Fault.WRONG_FIELD, str(error)).as_message()
+        except Exception as error:  # noqa: BLE001  # whatever the specification does, the conversation goes on
+            text = f"the specification failed: {type(error).__name__}: {error}"
+            return RefusedError(Fault.NO_ANSWER, text).as_message()
+
+    def _answer(self, message: Message) -> Message:
+        name = message.pop("do", None)
+        request = self._requests.get(name) if isinstance(name, str) else None
+        if request is None:
+            known = ", ".join(self._requests)
+            raise RefusedError(Fault.UNKNOWN_REQUEST, f"'do' must be one of {known}, not {shortened(repr(name))}")
+        return request(message)
+
+    def _hello(self, message: Message) -> Message:
+        version = message.pop("protocol", None)
+        _nothing_else("hello", message)
+        if version != VERSION:
+            wrong = f"this is protocol {VERSION}, not {shortened(repr(version))}"
+            raise RefusedError(Fault.UNKNOWN_REQUEST, wrong)
+        return {"answer": "hello", "protocol": VERSION, "components": sorted(components())}
+
+    def _init(self, message: Message) -> Message:
+        component = component_named(_text(message.pop("component", None), "component"))
+        variant = variant_named(component, _text(message.pop("variant", NORMATIVE), "variant"))
+        config = config_from_message(component, message)
+        variant.start(config)  # where this fails, the component that was there before stays
+        self._component, self._variant, self._config = component, variant, config
+        self._names = {
+            sort: frozenset(name for members in classes for name in members)
+            for sort, classes in component.interchangeable(config).items()
+        }
+        return self._reset({})
+
+    def _apply(self, message: Message) -> Message:
+        component, variant = self._chosen()
+        operation = operation_from_message(component.operations, message)
+        _check_names(operation, self._names)
+        after, outcome = variant.call(self._config, self._state, operation)
+        shown = self._observables(after)
+        self._state = after
+        return {"answer": "outcome", **outcome_to_message(outcome), **shown}
+
+    def _observe(self, message: Message) -> Message:
+        _nothing_else("observe", message)
+        self._chosen()
+        return {"answer": "state", **self._observables(self._state)}
+
+    def _reset(self, message: Message) -> Message:
+        _nothing_else("reset", message)
+        _, variant = self._chosen()
+        self._state = variant.start(self._config)
+        return {"answer": "state", **self._observables(self._state)}
+
+    def _bye(self, message: Message) -> Message:
+        _nothing_else("bye", message)
+        self.ended = True
+        return {"answer": "bye"}
+
+    def _chosen(self) -> tuple[AnyComponent, AnyVariant]:
+        if self._component is None or self._variant is None:
+            raise RefusedError(Fault.OUT_OF_TURN, "there is no component yet: 'init' comes first")
+        return self._component, self._variant
+
+    def _observables(self, state: Any) -> Message:
+        component, variant = self._chosen()
+        return observations_to_message(component.observe(self._config, variant.view(self._config, state)))
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer every line until `bye` or the end of the input."""
+    oracle = Oracle()
+    while not oracle.ended:
+        line = source.readline(LONGEST_LINE_BYTES + 1)
+        if not line:
+            return
+        if len(line) > LONGEST_LINE_BYTES:
+            _skip_rest(source, line)
+            too_long = RefusedError(Fault.TOO_LONG, f"a line has at most {LONGEST_LINE_BYTES} bytes: it was skipped")
+            answer = too_long.as_message()
+        else:
+            answer = oracle.answer(line)
+        sink.write(encode(answer))
+        sink.flush()
+
+
+def _skip_rest(source: BinaryIO, line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = source.readline(LONGEST_LINE_BYTES)
+
+
+def _nothing_else(request: str, message: Message) -> None:
+    if message:
+        raise RefusedError(Fault.WRONG_FIELD, f"{request} does not take {shortened(', '.join(sorted(message)))}")
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise RefusedError(Fault.WRONG_FIELD, f"init needs '{key}', a string, not {shortened(repr(value))}")
+    return value
+
+
+def _check_names(operation: Operation, names: Mapping[str, frozenset[int]]) -> None:
+    """Names outside the configuration are refused here: what they would index is not the specification's business."""
+    kind: type = type(operation)
+    for field, hint in hints_of(kind).items():
+        for sort, name in _names_in(hint, getattr(operation, field, None)):
+            if name not in names.get(sort, frozenset({name})):
+                wrong = f"{operation.wire_name()}: {field} names {sort} {name}, which the configuration does not have"
+                raise RefusedError(Fault.WRONG_FIELD, wrong)
+
+
+def _names_in(hint: Any, value: Any) -> list[tuple[str, int]]:
+    """The names in a field of an operation: itself, or the items of a tuple."""
+    inner, notes = unwrap(hint)
+    mark = note_of(notes, Name)
+    if mark is not None:
+        return [(mark.sort, value)]
+    if isinstance(value, tuple):
+        return [named for item in value for named in _names_in(get_args(inner)[0], item)]
+    return []

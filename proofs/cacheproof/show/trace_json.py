@@ -1,0 +1,122 @@
+"""A trace as JSON, and back: what runs are kept as, and what other tools read.
+
+An object with `format`, `version`, `component`, `variant`, `config` (by field), `initial` (the observables of the
+initial state), `steps` (each with its `operation`, `outcome` and `observations`, as on the wire) and `cycle` (the step
+that a lasso returns to, or null).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cacheproof.errors import InputError
+from cacheproof.registry import AnyComponent, component_named, variant_named
+from cacheproof.trace import Trace, TraceStep, Violation
+from cacheproof.wire import (
+    Message,
+    config_from_message,
+    config_to_message,
+    observations_from_message,
+    observations_to_message,
+    operation_from_message,
+    operation_to_message,
+    outcome_from_message,
+    outcome_to_message,
+)
+
+FORMAT, VERSION = "cacheproof-trace", "0.1"
+
+
+def trace_to_message(trace: Trace) -> Message:
+    """The trace as an object of JSON."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "component": trace.component,
+        "variant": trace.variant,
+        "config": config_to_message(trace.config),
+        "initial": observations_to_message(trace.initial),
+        "steps": [_step_to_message(step) for step in trace.steps],
+        "cycle": trace.cycle,
+    }
+
+
+def trace_from_message(message: Any) -> Trace:
+    """The trace in an object of JSON, every part checked; InputError where one is not what it must be."""
+    trace = _mapping("a trace", message)
+    if trace.get("format") != FORMAT or trace.get("version") != VERSION:
+        raise InputError(f"not a trace of format {FORMAT} {VERSION}")
+    component = component_named(_text(trace, "component"))
+    steps = trace.get("steps")
+    if not isinstance(steps, list):
+        raise InputError("trace: steps must be an array")
+    cycle = trace.get("cycle")
+    if cycle is not None and not (isinstance(cycle, int) and 0 <= cycle < len(steps)):
+        raise InputError(f"trace: cycle must be null or a step, not {cycle!r}")
+    return Trace(
+        component=component.name,
+        variant=variant_named(component, _text(trace, "variant")).tag,
+        config=config_from_message(component, _mapping("trace: config", trace.get("config"))),
+        initial=observations_from_message(_mapping("trace: initial", trace.get("initial"))),
+        steps=tuple(_step_from_message(component, place, step) for place, step in enumerate(steps)),
+        cycle=cycle,
+    )
+
+
+def violation_to_message(violation: Violation) -> Message:
+    """A violation with its trace as an object of JSON."""
+    return {
+        "property": violation.property,
+        "statement": violation.statement,
+        "catalogue": violation.catalogue,
+        "trace": trace_to_message(violation.trace),
+    }
+
+
+def violation_from_message(message: Any) -> Violation:
+    """The violation in an object of JSON."""
+    given = _mapping("a violation", message)
+    texts = (_text(given, key) for key in ("property", "statement", "catalogue"))
+    name, statement, catalogue = texts
+    return Violation(name, statement, trace_from_message(given.get("trace")), catalogue)
+
+
+def to_json(trace: Trace) -> str:
+    """The trace as text, indented, always the same for the same trace."""
+    return json.dumps(trace_to_message(trace), indent=1) + "\n"
+
+
+def _step_to_message(step: TraceStep) -> Message:
+    return {
+        "operation": operation_to_message(step.operation),
+        "outcome": outcome_to_message(step.outcome),
+        "observations": observations_to_message(step.observations),
+    }
+
+
+def _step_from_message(component: AnyComponent, place: int, message: Any) -> TraceStep:
+    where = f"trace: step {place}"
+    step = _mapping(where, message)
+    try:
+        return TraceStep(
+            operation_from_message(component.operations, _mapping("operation", step.get("operation"))),
+            outcome_from_message(_mapping("outcome", step.get("outcome"))),
+            observations_from_message(_mapping("observations", step.get("observations"))),
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _mapping(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{where} must be an object")
+    return value
+
+
+def _text(message: Mapping[str, Any], key: str) -> str:
+    value = message.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"{key} must be a string, not {value!r}")
+    return value

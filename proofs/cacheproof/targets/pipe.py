@@ -1,0 +1,195 @@
+"""A child process that answers lines: one line out, one line back, within a time limit, and never a hang of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import time
+import weakref
+
+from cacheproof.errors import InputError
+from cacheproof.protocol import LONGEST_LINE_BYTES, shortened
+from cacheproof.targets.target import TargetError
+
+SECONDS_TO_LEAVE = 1.0
+"""How long a child may take to end by itself once its input is closed, before it is killed."""
+TAIL_BYTES = 4096
+"""How much of its standard error is kept, to be quoted when it fails."""
+CHUNK_BYTES = 1 << 16
+
+
+class ChildProcess:
+    """A running child in a process group of its own. POSIX only: it needs `select` on pipes.
+
+    Raises InputError when the command cannot be started, TargetError for whatever goes wrong later; after a
+    TargetError the child is gone.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._process = _started(command)
+        self._reap = weakref.finalize(self, _kill, self._process)
+        self._pending = b""
+        self._tail = b""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._input, self._output, self._errors = self._process.stdin, self._process.stdout, self._process.stderr
+        for pipe in (self._input, self._output, self._errors):
+            os.set_blocking(pipe.fileno(), False)
+
+    def ask(self, line: bytes, seconds: float) -> bytes:
+        """Send a line and return the line that answers it."""
+        try:
+            return self._exchange(line, time.monotonic() + seconds, seconds)
+        except TargetError:
+            self.kill()
+            raise
+
+    def leave(self, line: bytes) -> None:
+        """Send a last line, close the child's input, and see to it that the child ends."""
+        with contextlib.suppress(OSError):
+            os.write(self._input.fileno(), line)
+        with contextlib.suppress(OSError):
+            self._input.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(SECONDS_TO_LEAVE)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the child and everything in its process group, and take its exit status; nothing if it was done."""
+        self._reap()
+        for pipe in (self._input, self._output, self._errors):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    @property
+    def process_id(self) -> int:
+        """The child's own process id."""
+        return self._process.pid
+
+    def _exchange(self, line: bytes, deadline: float, seconds: float) -> bytes:
+        if self._pending or self._receive(self._output.fileno()):
+            raise TargetError(f"the child spoke without being asked: {_quoted(self._pending)}")
+        unsent = line
+        while b"\n" not in self._pending or unsent:
+            if len(self._pending) >= LONGEST_LINE_BYTES:
+                raise TargetError(f"the child's answer is longer than {LONGEST_LINE_BYTES} bytes")
+            unsent = self._turn(unsent, deadline, seconds)
+        answer, _, self._pending = self._pending.partition(b"\n")
+        if self._pending:
+            raise TargetError(f"the child answered more than was asked: {_quoted(self._pending)}")
+        return answer
+
+    def _turn(self, unsent: bytes, deadline: float, seconds: float) -> bytes:
+        """Wait until something can be written or read, and do it; returns what is still to be sent."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._output, selectors.EVENT_READ)
+            if not self._errors.closed:
+                selector.register(self._errors, selectors.EVENT_READ)
+            if unsent:
+                selector.register(self._input, selectors.EVENT_WRITE)
+            left = deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                raise TargetError(f"the child did not answer within {seconds:g} seconds{self._last_words()}")
+            for key, _ in ready:
+                if key.fileobj is self._errors:
+                    self._listen()
+                elif key.fileobj is self._output:
+                    self._hear()
+                else:
+                    unsent = self._send(unsent)
+        return unsent
+
+    def _send(self, unsent: bytes) -> bytes:
+        try:
+            return unsent[os.write(self._input.fileno(), unsent) :]
+        except BlockingIOError:
+            return unsent
+        except OSError:
+            raise TargetError(f"the child {self._ended()}") from None
+
+    def _hear(self) -> None:
+        if not self._receive(self._output.fileno()):
+            raise TargetError(f"the child {self._ended()}")
+
+    def _receive(self, descriptor: int) -> bool:
+        """Whether the child had said something; it is added to what is pending."""
+        try:
+            heard = os.read(descriptor, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            heard = b""
+        self._pending += heard
+        return bool(heard)
+
+    def _listen(self) -> None:
+        """Keep the end of what it says on standard error, so that it never blocks there."""
+        with contextlib.suppress(BlockingIOError):
+            said = os.read(self._errors.fileno(), CHUNK_BYTES)
+            self._tail = (self._tail + said)[-TAIL_BYTES:]
+            if not said:
+                self._errors.close()
+
+    def _ended(self) -> str:
+        """How it ended, for a message: its exit status or signal, and the last line of its standard error."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(SECONDS_TO_LEAVE)
+        if not self._errors.closed:
+            self._listen()
+        status = self._process.poll()
+        if status is None:
+            how = "closed its standard output"
+        elif status < 0:
+            how = f"was ended by {_signal_name(-status)}"
+        else:
+            how = f"ended with exit status {status}"
+        return how + self._last_words()
+
+    def _last_words(self) -> str:
+        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
+        return f"; the last line of its standard error: {shortened(lines[-1])}" if lines else ""
+
+
+def _started(command: str) -> subprocess.Popen[bytes]:
+    try:
+        arguments = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"'{command}' is not a command: {error}") from None
+    if not arguments:
+        raise InputError("exec: needs a command, as in exec:'python child.py'")
+    try:
+        return subprocess.Popen(  # noqa: S603  # running the user's command is what this target is
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot run '{arguments[0]}': {reason}") from None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The child may have left children of its own, so the group is ended even where the child has gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _quoted(said: bytes) -> str:
+    return shortened(repr(said[:200])[1:])
