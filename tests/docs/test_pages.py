@@ -1,0 +1,192 @@
+"""What the pages show can be done, and what they point to is there.
+
+A block of python is run, all blocks of a page in one namespace. In a block of console every line that begins with `$`
+is run, and its status is looked at. A comment of Markdown in the line before a block says what to make of it:
+
+    <!-- exits 1 -->            the last command ends with this status
+    <!-- not run: REASON -->    the block is not run, and why
+
+`make TARGET` is not run but asked whether there is such a target.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+LANGUAGES = {"python", "console", "text", "json", "toml", "mermaid", "markdown", "make"}
+TIMEOUT_SECONDS = 120
+
+FENCE = re.compile(
+    r"^(?P<comment><!--[^\n]*-->\n)?```(?P<language>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(?P<title>.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, the line where it begins, and what its comment says."""
+
+    line: int
+    language: str
+    body: str
+    status: int = 0
+    not_run: str = ""
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for found in FENCE.finditer(text):
+        line = text[: found.start("language")].count("\n") + 1
+        comment = (found["comment"] or "").strip().removeprefix("<!--").removesuffix("-->").strip()
+        status = re.fullmatch(r"exits (\d)", comment)
+        reason = comment.removeprefix("not run:").strip() if comment.startswith("not run:") else ""
+        yield Block(line, found["language"].strip(), found["body"], int(status[1]) if status else 0, reason)
+
+
+def without_blocks(text: str) -> str:
+    return FENCE.sub("", text)
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a console block; a backslash at the end of a line continues it."""
+    joined = block.body.replace("\\\n", " ")
+    return [line.removeprefix("$ ").strip() for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def run_python(block: Block, namespace: dict[str, Any], page: str) -> None:
+    exec(compile("\n" * block.line + block.body, page, "exec"), namespace)
+
+
+def run_command(command: str, folder: Path) -> int:
+    """The status of a command of this project; any other has to be marked as not run."""
+    words = shlex.split(command, comments=True)
+    if words[0] == "make":
+        return subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, capture_output=True, check=False).returncode
+    assert words[0] in ("cacheproof", "printf", "python"), f"`{command}` is neither run here nor marked as not run"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    ended = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, check=False, timeout=TIMEOUT_SECONDS
+    )
+    return ended.returncode
+
+
+def run_page(text: str, folder: Path, page: str = "page") -> None:
+    namespace: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(text):
+        where = f"{page}:{block.line}"
+        assert block.language in LANGUAGES, f"{where}: a block of '{block.language}' is neither run nor plain text"
+        if block.not_run:
+            continue
+        if block.language == "python":
+            run_python(block, namespace, page)
+        if block.language == "console":
+            *others, last = commands(block)
+            assert all(run_command(command, folder) == 0 for command in others), where
+            assert run_command(last, folder) == block.status, f"{where}: `{last}`"
+
+
+def anchors(text: str) -> set[str]:
+    titles = [found["title"] for found in HEADING.finditer(without_blocks(text))]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def broken_links(text: str, folder: Path) -> list[str]:
+    """Links to a file or a heading that is not there; addresses of the web are not looked at."""
+    broken = []
+    for found in LINK.finditer(without_blocks(text)):
+        path, _, anchor = found["target"].partition("#")
+        if re.match(r"[a-z]+:", found["target"]):
+            continue
+        target = folder / path if path else None
+        heading_text = (
+            text if target is None else target.read_text() if target.suffix == ".md" and target.is_file() else ""
+        )
+        if (target is not None and not target.exists()) or (anchor and anchor not in anchors(heading_text)):
+            broken.append(found["target"])
+    return broken
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that looks like a checkout and keeps what the commands store to itself."""
+    for entry in ROOT.iterdir():
+        if not entry.name.startswith("."):
+            (tmp_path / entry.name).symlink_to(entry)
+    return tmp_path
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_what_a_page_shows_can_be_done(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    run_page(page.read_text(), folder, named(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_what_a_page_points_to_is_there(page: Path) -> None:
+    assert broken_links(page.read_text(), page.parent) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nassert 1 + 1 == 3\n```",
+        "```console\n$ cacheproof no-such-verb\n```",
+        "<!-- exits 1 -->\n```console\n$ cacheproof --version\n```",
+        "```console\n$ make no-such-target\n```",
+        "```console\n$ curl example.org\n```",
+        "```shell\ncacheproof list\n```",
+    ],
+)
+def test_a_page_that_shows_what_cannot_be_done_is_found(text: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        run_page(text, folder)
+
+
+def test_marks_are_heeded(folder: Path) -> None:
+    run_page("<!-- not run: it needs a network -->\n```console\n$ curl example.org\n```", folder)
+    run_page("<!-- exits 2 -->\n```console\n$ cacheproof --version\n$ cacheproof no-such-verb\n```", folder)
+    run_page("```python\nx = 1\n```\ntext\n```python\nassert x == 1\n```", folder)
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# A Heading, here\n")
+    text = (
+        "[a](there.md) [b](there.md#a-heading-here) [c](there.md#no) [d](gone.md) [e](https://example.org) [f](#none)"
+    )
+    assert broken_links(text, tmp_path) == ["there.md#no", "gone.md", "#none"]
+
+
+def missing_paths(text: str) -> list[str]:
+    """The modules and folders that a table of the architecture names and that are not there."""
+    missing, base = [], ROOT
+    for line in text.splitlines():
+        section = re.match(r"## `?(?P<folder>[\w/]+)`?", line)
+        if section and (ROOT / section["folder"]).is_dir():
+            base = ROOT / section["folder"]
+        first_cell = line.split("|")[1] if line.startswith("|") else ""
+        paths = re.findall(r"`([\w/]+(?:\.py|/))`", first_cell)
+        missing += [path for path in paths if not (base / path).exists()]
+    return missing
+
+
+def test_the_architecture_names_what_is_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    assert missing_paths(text) == []
+    assert missing_paths(text + "\n| `explore/`, `gone.py` | a module that nobody wrote |") == ["gone.py"]
