@@ -1,0 +1,266 @@
+"""The two containers of a state as terms: any number of entries, any keys.
+
+A map is an array of members and an array of values, with its total and its length as *ghosts*: numbers that every
+change keeps up to date. What makes a ghost the true sum is assumed where an entry is read, and each assumption is a law
+that the contracts of `prove/contracts/containers.py` confirm on the frozen containers:
+
+- a member's value is at most the total, where no value is negative; so it is for a queue's weights;
+- a container with a member has a positive length, and one of positive length has a member;
+- an empty container has length and total 0;
+- of two maps with the same values, one inside the other, the inner has no larger total; and if the outer one's is
+  larger even apart from some key, it has another key that the inner has not.
+
+The order of a queue is kept as *stamps*: a push takes the clock's time and advances it, so that the oldest is the
+member with the least stamp. `owner` maps a stamp back to its key, which makes stamps unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.executor import (
+    NotFollowedError,
+    SymbolicBoolean,
+    SymbolicInteger,
+    Term,
+    integer_term,
+    path,
+)
+from cacheproof.prove.shapes import Shape
+
+
+def every(shape: Shape, condition: Callable[[Term], Term]) -> Term:
+    """The condition, for every key of this shape."""
+    key = z3.Const("key", shape.sort)
+    return z3.ForAll([key], condition(key))
+
+
+def some(shape: Shape, condition: Callable[[Term], Term]) -> Term:
+    """The condition, for some key of this shape."""
+    key = z3.Const("key", shape.sort)
+    return z3.Exists([key], condition(key))
+
+
+def sum_is_at_most(inner: SymbolicMap | SymbolicQueue, outer: SymbolicMap) -> Term:
+    """A law: what lies inside, with the same numbers, adds up to no more."""
+    return z3.Implies(_inside(inner, outer), inner.total_term <= outer.total_term)
+
+
+def member_outside(inner: SymbolicMap, outer: SymbolicMap, apart: Any) -> Term:
+    """A law: where the larger sum has more to give, apart from one key, something else is outside the smaller map."""
+    besides = outer.key.encode(apart)
+
+    def left(one: SymbolicMap) -> Term:
+        return one.total_term - z3.If(one.members[besides], one.values[besides], z3.IntVal(0))
+
+    def outside(key: Term) -> Term:
+        return z3.And(key != besides, outer.members[key], z3.Not(inner.members[key]))
+
+    return z3.Implies(z3.And(_inside(inner, outer), left(outer) > left(inner)), some(outer.key, outside))
+
+
+def _inside(inner: SymbolicMap | SymbolicQueue, outer: SymbolicMap) -> Term:
+    numbers = inner.weights if type(inner) is SymbolicQueue else inner.values  # type: ignore[union-attr]  # by type
+
+    def alike(key: Term) -> Term:
+        return z3.Implies(inner.members[key], z3.And(outer.members[key], outer.values[key] == numbers[key]))
+
+    return every(outer.key, alike)
+
+
+def ghost_length(members: Term, length: Term, key: Term) -> None:
+    """The law of length, at one key."""
+    path().assume(z3.And(length >= 0, z3.Implies(members[key], length > 0)))
+
+
+def known_length(shape: Shape, members: Term, length: Term, total: Term) -> SymbolicInteger:
+    """The length, where asked for: positive exactly if there is a member; nothing adds up to nothing."""
+    someone = path().fresh("someone", shape.sort)
+    path().assume(z3.And(length >= 0, z3.Implies(length > 0, members[someone])))
+    nobody = z3.And(total == 0, every(shape, lambda key: z3.Not(members[key])))
+    path().assume(z3.Implies(length == 0, nobody))
+    return SymbolicInteger(length)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolicMap:
+    """Realises `cachespec.kernel.Map`. `counted` maps have no negative value: each `set` demands it."""
+
+    key: Shape
+    value: Shape
+    members: Term
+    values: Term
+    length_term: Term
+    total_term: Term
+    counted: bool
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise NotFollowedError("maps are compared with `same_map` in proofs, and not at all in transitions")
+
+    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
+
+    def has(self, key: Any) -> SymbolicBoolean:
+        term = self.key.encode(key)
+        self._laws(term)
+        return SymbolicBoolean(self.members[term])
+
+    def get(self, key: Any, default: Any) -> Any:
+        term = self.key.encode(key)
+        self._laws(term)
+        return self.value.decode(z3.If(self.members[term], self.values[term], self.value.encode(default)))
+
+    def set(self, key: Any, value: Any) -> SymbolicMap:
+        term, new = self.key.encode(key), self.value.encode(value)
+        self._laws(term)
+        if self.counted:
+            path().demand("a counted value is not negative", new >= 0)
+        added = new - self._number(term) if self.value.numeric else z3.IntVal(0)
+        return replace(
+            self,
+            members=z3.Store(self.members, term, z3.BoolVal(True)),
+            values=z3.Store(self.values, term, new),
+            length_term=self.length_term + z3.If(self.members[term], z3.IntVal(0), z3.IntVal(1)),
+            total_term=self.total_term + added,
+        )
+
+    def remove(self, key: Any) -> SymbolicMap:
+        term = self.key.encode(key)
+        self._laws(term)
+        return replace(
+            self,
+            members=z3.Store(self.members, term, z3.BoolVal(False)),
+            length_term=self.length_term - z3.If(self.members[term], z3.IntVal(1), z3.IntVal(0)),
+            total_term=self.total_term - self._number(term) if self.value.numeric else self.total_term,
+        )
+
+    @property
+    def length(self) -> SymbolicInteger:
+        return known_length(self.key, self.members, self.length_term, self.total_term)
+
+    @property
+    def total(self) -> SymbolicInteger:
+        if not self.value.numeric:
+            raise NotFollowedError("only a map to integers has a total")
+        return SymbolicInteger(self.total_term)
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        raise NotFollowedError("a container of unknown length cannot be listed: `items` is for views only")
+
+    def _number(self, key: Term) -> Term:
+        return z3.If(self.members[key], self.values[key], z3.IntVal(0))
+
+    def _laws(self, key: Term) -> None:
+        ghost_length(self.members, self.length_term, key)
+        if self.counted:
+            value = self.values[key]
+            path().assume(z3.Implies(self.members[key], z3.And(value >= 0, value <= self.total_term)))
+            path().assume(self.total_term >= 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolicQueue:
+    """Realises `cachespec.kernel.Queue`."""
+
+    key: Shape
+    members: Term
+    weights: Term
+    stamps: Term
+    owner: Term
+    clock: Term
+    length_term: Term
+    total_term: Term
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise NotFollowedError("queues are compared with `same_queue` in proofs, and not at all in transitions")
+
+    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
+
+    def has(self, key: Any) -> SymbolicBoolean:
+        term = self.key.encode(key)
+        self._laws(term)
+        return SymbolicBoolean(self.members[term])
+
+    def weight(self, key: Any, default: Any) -> SymbolicInteger:
+        term = self.key.encode(key)
+        self._laws(term)
+        return SymbolicInteger(z3.If(self.members[term], self.weights[term], integer_term(default)))
+
+    def push(self, key: Any, weight: Any) -> SymbolicQueue:
+        term, new = self.key.encode(key), integer_term(weight)
+        self._laws(term)
+        path().demand("a weight is not negative", new >= 0)
+        return replace(
+            self,
+            members=z3.Store(self.members, term, z3.BoolVal(True)),
+            weights=z3.Store(self.weights, term, new),
+            stamps=z3.Store(self.stamps, term, self.clock),
+            owner=z3.Store(self.owner, self.clock, term),
+            clock=self.clock + 1,
+            length_term=self.length_term + z3.If(self.members[term], z3.IntVal(0), z3.IntVal(1)),
+            total_term=self.total_term - self._number(term) + new,
+        )
+
+    def remove(self, key: Any) -> SymbolicQueue:
+        term = self.key.encode(key)
+        self._laws(term)
+        return replace(
+            self,
+            members=z3.Store(self.members, term, z3.BoolVal(False)),
+            length_term=self.length_term - z3.If(self.members[term], z3.IntVal(1), z3.IntVal(0)),
+            total_term=self.total_term - self._number(term),
+        )
+
+    def oldest(self, default: Any) -> Any:
+        first = self._oldest_where(lambda key: self.members[key], default)
+        if first is default:
+            path().assume(z3.And(self.length_term == 0, self.total_term == 0))
+        return first
+
+    def oldest_outside(self, excluded: Any, default: Any) -> Any:
+        if type(excluded) is not SymbolicMap:
+            raise NotFollowedError("`oldest_outside` takes a symbolic map")
+        return self._oldest_where(lambda key: z3.And(self.members[key], z3.Not(excluded.members[key])), default)
+
+    @property
+    def length(self) -> SymbolicInteger:
+        return known_length(self.key, self.members, self.length_term, self.total_term)
+
+    @property
+    def total(self) -> SymbolicInteger:
+        return SymbolicInteger(self.total_term)
+
+    def items(self) -> Iterable[tuple[Any, int]]:
+        raise NotFollowedError("a container of unknown length cannot be listed: `items` is for views only")
+
+    def _oldest_where(self, eligible: Callable[[Term], Term], default: Any) -> Any:
+        """Either nobody is eligible, or a fresh key that is, and has the least stamp of all that are."""
+        if not SymbolicBoolean(path().fresh("anybody", z3.BoolSort())):
+            path().assume(every(self.key, lambda key: z3.Not(eligible(key))))
+            return default
+        first = path().fresh("oldest", self.key.sort)
+        self._laws(first)
+        path().assume(eligible(first))
+        path().assume(every(self.key, lambda key: z3.Implies(eligible(key), self.stamps[first] <= self.stamps[key])))
+        return self.key.decode(first)
+
+    def _number(self, key: Term) -> Term:
+        return z3.If(self.members[key], self.weights[key], z3.IntVal(0))
+
+    def _laws(self, key: Term) -> None:
+        ghost_length(self.members, self.length_term, key)
+        path().assume(
+            z3.Implies(
+                self.members[key],
+                z3.And(
+                    self.stamps[key] < self.clock,
+                    self.owner[self.stamps[key]] == key,
+                    self.weights[key] >= 0,
+                    self.weights[key] <= self.total_term,
+                ),
+            )
+        )
+        path().assume(self.total_term >= 0)

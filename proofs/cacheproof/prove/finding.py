@@ -1,0 +1,60 @@
+"""What came of one obligation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Verdict(Enum):
+    """How an obligation ended. Only the first two are good."""
+
+    PROVED = "proved"
+    """It holds for all sizes."""
+    CONFIRMED = "confirmed"
+    """Every path up to the stated bound was taken, and it holds."""
+    REFUTED = "refuted"
+    """There is a counterexample."""
+    UNKNOWN = "unknown"
+    """The solver gave no answer in time."""
+    VACUOUS = "vacuous"
+    """Nothing was checked: no reachable state satisfies the premise, or no path gets there."""
+    NOT_CONFIRMED = "not confirmed"
+    """Not every path was taken."""
+    UNSOUND = "unsound contract"
+    """The contract cannot fail: no postcondition, or a precondition that nothing satisfies."""
+    UNLISTED = "unlisted"
+    """A function has a contract and is not in the ledger, or the other way round."""
+    HANGS = "hangs"
+    """The hard time limit was reached."""
+    CRASHED = "crashed"
+    """The check itself failed."""
+
+
+GOOD = frozenset({Verdict.PROVED, Verdict.CONFIRMED})
+INCONCLUSIVE = frozenset({Verdict.UNKNOWN})
+SMT, CROSSHAIR = "smt", "crosshair"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row of the table."""
+
+    component: str
+    name: str
+    """The claim and where it is made: `ENC-2/allocate`."""
+    statement: str
+    method: str
+    verdict: Verdict
+    bound: str
+    """For which sizes: "all sizes", or the bound of the contract."""
+    seconds: float
+    detail: str = ""
+    """A counterexample, or why there is no verdict."""
+    second_opinion: str = ""
+    """How many checks the second solver answered alike, of how many; empty where it was not asked."""
+
+    @property
+    def good(self) -> bool:
+        """Whether the obligation is as required."""
+        return self.verdict in GOOD

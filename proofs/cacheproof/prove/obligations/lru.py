@@ -1,0 +1,231 @@
+"""The byte-weighted cache by recency, for any capacity, any keys, any sizes and any number of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.containers import every, member_outside
+from cacheproof.prove.executor import SymbolicBoolean, both, implies
+from cacheproof.prove.loops import Locals, Loop
+from cacheproof.prove.proof import Invariant, Law, Move, Proof
+from cacheproof.prove.states import unchanged, unchanged_but
+from cachespec import lru
+from cachespec.kernel import Code
+
+Cache = Any
+
+
+def order_is_entries(config: Any, cache: Cache) -> SymbolicBoolean:
+    """LRU-1."""
+    return SymbolicBoolean(every(cache.order.key, lambda key: cache.order.members[key] == cache.entries.members[key]))
+
+
+def bytes_are_counted(config: Any, cache: Cache) -> SymbolicBoolean:
+    """LRU-2."""
+    return both(cache.used == cache.entries.total, cache.used <= config.capacity)
+
+
+def pins_are_entries(config: Any, cache: Cache) -> SymbolicBoolean:
+    """Stronger than LRU-3: a pin counts the bytes of its entry."""
+
+    def alike(key: Any) -> Any:
+        present = z3.And(cache.entries.members[key], cache.pinned.values[key] == cache.entries.values[key])
+        return z3.Implies(cache.pinned.members[key], present)
+
+    return SymbolicBoolean(every(cache.pinned.key, alike))
+
+
+def counters_agree(config: Any, cache: Cache) -> SymbolicBoolean:
+    """LRU-4."""
+    return both(cache.hits <= cache.total, cache.reported_hits <= cache.hits, cache.reported_total <= cache.total)
+
+
+def loop_has_a_victim(config: Any, cache: Cache) -> SymbolicBoolean:
+    """While a put is in progress, room lacks, and the pins leave enough of it."""
+    key, size = cache.putting, cache.putting_size
+    idle, putting = cache.doing == lru.IDLE, cache.doing == lru.PUTTING
+    going_on = both(
+        size >= 0,
+        size <= config.capacity,
+        lru.lacks_room(config, cache, key, size),
+        ~both(lru.cannot_fit(config, cache, key, size)),
+    )
+    return both(idle | putting, implies(putting, going_on))
+
+
+INVARIANTS = (
+    Invariant("LRU-1", "the order holds exactly the entries", order_is_entries),
+    Invariant("LRU-2", "the bytes counted are the bytes held, and within the capacity", bytes_are_counted),
+    Invariant("LRU-3", "what is pinned is present, and counted with the bytes of its entry", pins_are_entries),
+    Invariant("LRU-4", "hits are among the look-ups, reports among the counts", counters_agree),
+    Invariant("LRU-6/room", "a call that evicts lacks room, and the pins leave enough of it", loop_has_a_victim),
+)
+
+
+def gone(move: Move, key: Any) -> Any:
+    """The key has left the cache in this step."""
+    return z3.And(move.before.entries.members[key], z3.Not(move.after.entries.members[key]))
+
+
+def membership_stays(move: Move) -> SymbolicBoolean:
+    """LRU-5."""
+    before, after = move.before.entries, move.after.entries
+    return SymbolicBoolean(every(before.key, lambda key: before.members[key] == after.members[key]))
+
+
+def evicted_are_oldest(move: Move) -> SymbolicBoolean:
+    """Whatever leaves, all that is older and not pinned leaves too; what is pinned stays."""
+    order, pinned = move.before.order, move.before.pinned
+
+    def justified(victim: Any, other: Any) -> Any:
+        passed_over = z3.And(order.members[other], z3.Not(pinned.members[other]), z3.Not(gone(move, other)))
+        return z3.Implies(z3.And(gone(move, victim), passed_over), order.stamps[victim] < order.stamps[other])
+
+    pairs = every(order.key, lambda victim: z3.ForAll([OTHER], justified(victim, OTHER)))
+    kept = every(order.key, lambda key: z3.Implies(pinned.members[key], z3.Not(gone(move, key))))
+    return SymbolicBoolean(z3.And(pairs, kept))
+
+
+OTHER = z3.Int("other")
+
+
+def others_keep_their_order(move: Move) -> SymbolicBoolean:
+    """Of what stays and was not named, nothing changes; the key that was named is the most recent."""
+    before, after = move.before.order, move.after.order
+    named = move.operation.key.term if hasattr(move.operation, "key") else move.before.putting.term
+
+    def same(key: Any) -> Any:
+        other = z3.And(after.members[key], key != named)
+        return z3.Implies(other, z3.And(before.members[key], before.stamps[key] == after.stamps[key]))
+
+    def newest(key: Any) -> Any:
+        older = z3.And(after.members[key], after.members[named], key != named)
+        return z3.Implies(older, after.stamps[key] < after.stamps[named])
+
+    return both(
+        SymbolicBoolean(every(before.key, same)),
+        implies(stored(move) | used(move), SymbolicBoolean(every(before.key, newest))),
+    )
+
+
+def stored(move: Move) -> Any:
+    """The call has put its key."""
+    return both(
+        type(move.operation) in (lru.Put, lru.Evict), move.outcome.code is Code.DONE, move.after.doing == lru.IDLE
+    )
+
+
+def used(move: Move) -> Any:
+    """The call has touched its key."""
+    return both(type(move.operation) in (lru.Get, lru.Lookup, lru.Touch), move.outcome.code in (Code.HIT, Code.DONE))
+
+
+def a_turn_shrinks(move: Move) -> SymbolicBoolean:
+    """Without a victim the order would stay as long as it is; the newcomer may have been a victim itself."""
+    grown = move.after.order.length_term - z3.If(stored(move).term, z3.IntVal(1), z3.IntVal(0))
+    return SymbolicBoolean(z3.And(grown < move.before.order.length_term, grown >= 0))
+
+
+def everything_is_gone(move: Move) -> SymbolicBoolean:
+    """After clearing."""
+    nobody = SymbolicBoolean(every(move.after.entries.key, lambda key: z3.Not(move.after.entries.members[key])))
+    return both(nobody, move.after.hits == 0, move.after.total == 0)
+
+
+def it_is_there(move: Move) -> SymbolicBoolean:
+    """The key that was put has the size that was given."""
+    operation, after = move.operation, move.after
+    return both(after.entries.has(operation.key), after.entries.get(operation.key, -1) == operation.size)
+
+
+def fits_at_once(move: Move) -> SymbolicBoolean:
+    """The loop would not run."""
+    operation = move.operation
+    return ~both(lru.lacks_room(move.config, move.before, operation.key, operation.size))
+
+
+def can_be_made_to_fit(move: Move) -> SymbolicBoolean:
+    """The pins leave enough room."""
+    operation = move.operation
+    pinned = lru.cannot_fit(move.config, move.before, operation.key, operation.size)
+    return both(operation.size <= move.config.capacity) & ~both(pinned)
+
+
+LAWS = (
+    Law("LRU-5", "touching and asking never change what is in the cache", (lru.Touch, lru.Contains), membership_stays),
+    Law(
+        "LRU-6",
+        "each turn of the eviction loop evicts an entry: the order without the newcomer becomes shorter",
+        (lru.Evict,),
+        a_turn_shrinks,
+        lambda move: move.before.doing == lru.PUTTING,
+    ),
+    Law("LRU-7", "what is evicted is the oldest that is not pinned", (lru.Put, lru.Evict), evicted_are_oldest),
+    Law(
+        "LRU-7/order",
+        "what is used or stored becomes the most recent, and the rest keeps its order",
+        (lru.Put, lru.Evict, lru.Get, lru.Lookup, lru.Touch),
+        others_keep_their_order,
+    ),
+    Law(
+        "LRU-8",
+        "what cannot fit changes nothing",
+        (lru.Put,),
+        lambda move: unchanged(move.before, move.after),
+        lambda move: move.outcome.code in (Code.TOO_LARGE, Code.REFUSED),
+    ),
+    Law(
+        "fits",
+        "what fits without evicting is stored at once",
+        (lru.Put,),
+        lambda move: both(move.outcome.code is Code.DONE, move.after.doing == lru.IDLE, it_is_there(move)),
+        lambda move: fits_at_once(move) & can_be_made_to_fit(move),
+    ),
+    Law(
+        "accepted",
+        "what fits beside the pins is not refused",
+        (lru.Put,),
+        lambda move: move.outcome.code is Code.DONE,
+        can_be_made_to_fit,
+    ),
+    Law("cleared", "nothing is left, and the counters start again", (lru.Clear,), everything_is_gone),
+)
+
+
+def environment(config: Any, operation: Any) -> Iterable[Any]:
+    """A valid configuration; callers name no negative size."""
+    yield config.capacity > 0
+    if type(operation) is lru.Put:
+        yield operation.size >= 0
+
+
+def lemmas(config: Any, cache: Cache, operation: Any) -> Iterable[Any]:
+    """While room lacks beside the pins, something is not pinned."""
+    if type(operation) is lru.Evict:
+        yield SymbolicBoolean(member_outside(cache.pinned, cache.entries, cache.putting))
+
+
+def loop_of_clear(entry: Locals, now: Locals) -> Iterable[Any]:
+    """The invariants, and that the loop touches nothing but what `without` changes."""
+    config, cache = now["config"], now["cache"]
+    yield from (invariant.holds(config, cache) for invariant in INVARIANTS)
+    yield unchanged_but(entry["cache"], cache, "entries", "order", "used", "pinned")
+
+
+PROOF = Proof(
+    component="lru",
+    variant=lru.COMPONENT.normative,
+    config=lru.Config,
+    invariants=INVARIANTS,
+    laws=LAWS,
+    witnesses=(
+        lru.Config(capacity=3, sizes=(1, 2), grown=(2, 3), lookups=2, pins=1),
+        lru.Config(capacity=2, sizes=(1, 1, 3), lookups=1, pins=1),
+    ),
+    environment=environment,
+    lemmas=lemmas,
+    loops=(Loop(lru.clear, "LRU-6", loop_of_clear, lambda local: local["cache"].order.length),),
+)

@@ -1,0 +1,130 @@
+"""What a component's proof consists of, and how it is run over one transition.
+
+A proof lists invariants and laws as formulas over symbolic states. Everything else is derived: for each operation, any
+configuration and any state in which the invariants hold, one step of the variant's own transition; after it, each
+invariant and each law is demanded. A law has a premise; that a reachable state satisfies it is shown by a witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cacheproof.prove.executor import DeadEndError, assume, demand, implies, path
+from cacheproof.prove.loops import Loop
+from cacheproof.prove.states import fresh, lift
+from cachespec.kernel import Operation, Outcome, Variant
+
+DEFINED = "defined"
+"""The row of the demands that the executor raises by itself: positions, divisors, values that are not negative."""
+
+INITIAL = "initial"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step, as a law sees it."""
+
+    config: Any
+    before: Any
+    operation: Any
+    outcome: Outcome
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A formula that holds initially and is preserved by every transition."""
+
+    name: str
+    statement: str
+    holds: Callable[[Any, Any], Any]
+    """`(config, state) -> condition`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A formula of every step with the given operations, under a premise that can be met."""
+
+    name: str
+    statement: str
+    operations: tuple[type[Operation], ...]
+    then: Callable[[Move], Any]
+    when: Callable[[Move], Any] = lambda move: True
+
+
+def _nothing(*_: Any) -> Iterable[Any]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """All that is claimed of one variant of a component for all sizes."""
+
+    component: str
+    variant: Variant[Any, Any, Any]
+    config: type
+    invariants: tuple[Invariant, ...]
+    laws: tuple[Law, ...]
+    witnesses: tuple[Any, ...]
+    """Small configurations in which the witnesses are looked for."""
+    environment: Callable[[Any, Any], Iterable[Any]] = _nothing
+    """`(config, operation) -> conditions`: what a valid configuration and a caller promise; no operation: None."""
+    lemmas: Callable[[Any, Any, Any], Iterable[Any]] = _nothing
+    """`(config, state, operation) -> conditions`: laws of the containers at the places where the proof needs them."""
+    loops: tuple[Loop, ...] = ()
+
+    def of(self, variant: Variant[Any, Any, Any]) -> Proof:
+        """The same claims about another variant."""
+        return replace(self, variant=variant)
+
+    def operations(self) -> tuple[type[Operation], ...]:
+        """The operations that the variant has."""
+        return tuple(self.variant.transitions)
+
+    def claims(self, operation: type[Operation]) -> dict[str, str]:
+        """What is claimed of a step with this operation: statements by name."""
+        laws = {law.name: law.statement for law in self.laws if operation in law.operations}
+        return {**{one.name: one.statement for one in self.invariants}, **laws}
+
+
+def initially(proof: Proof, config: Any) -> None:
+    """The initial state satisfies every invariant. `config` None stands for any."""
+    from cachespec.kernel import FROZEN  # noqa: PLC0415
+
+    known = fresh(proof.config, "config") if config is None else lift(proof.config, config)
+    for condition in proof.environment(known, None):
+        assume(condition)
+    state = lift(proof.variant.state, proof.variant.initial(known, FROZEN))
+    path().shown.update(config=known, state=state)
+    for invariant in proof.invariants:
+        demand(invariant.name, invariant.holds(known, state))
+
+
+def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Operation] | None) -> Move:
+    """One step with this operation from any state that satisfies the invariants, or from the given concrete one."""
+    if given is None:
+        config, state, op = fresh(proof.config, "config"), fresh(proof.variant.state, "state"), fresh(operation, "op")
+    else:
+        config, state, op = lift(proof.config, given[0]), lift(proof.variant.state, given[1]), lift(operation, given[2])
+    for condition in (*proof.environment(config, op), *(one.holds(config, state) for one in proof.invariants)):
+        assume(condition)
+    for condition in proof.lemmas(config, state, op):
+        assume(condition)
+    path().shown.update(config=config, before=state, operation=op)
+    following = proof.variant.continuation(config, state)
+    if following is not None and type(following) is not operation:
+        raise DeadEndError
+    after, outcome = proof.variant.step(config, state, op)
+    path().shown.update(outcome=outcome, after=after)
+    return Move(config, state, op, outcome, after)
+
+
+def demand_claims(proof: Proof, move: Move) -> None:
+    """After the step: every invariant, and every law whose premise holds."""
+    for invariant in proof.invariants:
+        demand(invariant.name, invariant.holds(move.config, move.after))
+    for law in proof.laws:
+        if type(move.operation) in law.operations:
+            demand(law.name, implies(law.when(move), law.then(move)))

@@ -1,0 +1,150 @@
+"""Runs a component's proof: one row for each claim and operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+from cacheproof.prove.counterexample import described
+from cacheproof.prove.executor import NotFollowedError, Path, both, explore
+from cacheproof.prove.finding import SMT, Finding, Verdict
+from cacheproof.prove.loops import cut
+from cacheproof.prove.proof import DEFINED, INITIAL, Proof, demand_claims, initially, one_step
+from cacheproof.prove.solvers import Answer, Goal, first_opinion, goals_of, satisfiable, second_opinion
+from cacheproof.prove.witness import Example, examples
+from cachespec.kernel import Operation
+
+ALL_SIZES = "all sizes"
+DEFINED_STATEMENT = "every position read is there, divisors are positive, counted values are not negative"
+
+
+def prove(proof: Proof, *, ask_second: bool = True) -> Iterator[Finding]:
+    """Every obligation of the proof, one after the other."""
+    yield from _Obligations(proof, INITIAL, ask_second=ask_second).initial()
+    reachable = examples(proof)
+    for operation in proof.operations():
+        obligations = _Obligations(proof, operation.wire_name(), ask_second=ask_second)
+        yield from obligations.of(operation, reachable.get(operation, []))
+
+
+class _Obligations:
+    """The obligations of one operation, which share its paths."""
+
+    def __init__(self, proof: Proof, place: str, *, ask_second: bool) -> None:
+        self.proof = proof
+        self.place = place
+        self.ask_second = ask_second
+
+    def initial(self) -> Iterator[Finding]:
+        claims = {one.name: one.statement for one in self.proof.invariants}
+        reached: set[str] = set()
+        for config in self.proof.witnesses:
+            for path in explore(lambda config=config: initially(self.proof, config)):  # type: ignore[misc]  # mypy: lambda with a default
+                reached |= set(claims) if satisfiable(tuple(path.assumptions)) else set()
+        yield from self._findings(claims, lambda: initially(self.proof, None), reached)
+
+    def of(self, operation: type[Operation], some: list[Example]) -> Iterator[Finding]:
+        claims = self.proof.claims(operation)
+        reached = witnessed(self.proof, operation, some)
+        with cut(self.proof.loops):
+            yield from self._findings(
+                claims, lambda: demand_claims(self.proof, one_step(self.proof, operation, None)), reached
+            )
+
+    def _findings(self, claims: dict[str, str], body: Callable[[], None], reached: set[str]) -> Iterator[Finding]:
+        started = perf_counter()
+        try:
+            paths = list(explore(body))
+        except NotFollowedError as error:
+            paths, refusal = [], str(error)
+        else:
+            refusal = ""
+        exploring = (perf_counter() - started) / max(len(claims), 1)
+        for name, statement in self._rows(claims, paths).items():
+            started = perf_counter()
+            witness = name in reached or (name not in claims and bool(reached))
+            verdict, detail, opinion = (
+                (Verdict.UNKNOWN, f"cannot be followed: {refusal}", "")
+                if refusal
+                else self._judge(name, paths, witness)
+            )
+            yield Finding(
+                component=self.proof.component,
+                name=f"{name}/{self.place}",
+                statement=statement,
+                method=SMT,
+                verdict=verdict,
+                bound=ALL_SIZES,
+                seconds=exploring + perf_counter() - started,
+                detail=detail,
+                second_opinion=opinion,
+            )
+
+    def _rows(self, claims: dict[str, str], paths: list[Path]) -> dict[str, str]:
+        loops = {loop.property: "the loop keeps its invariant and shrinks its measure" for loop in self.proof.loops}
+        raised = {self._row(demand.name, claims, loops) for path in paths for demand in path.demands}
+        extra = {name: loops.get(name, DEFINED_STATEMENT) for name in sorted(raised - set(claims))}
+        return {**claims, **extra}
+
+    @staticmethod
+    def _row(name: str, claims: dict[str, str], loops: dict[str, str]) -> str:
+        return name if name in claims or name in loops else DEFINED
+
+    def _judge(self, row: str, paths: list[Path], witness: bool) -> tuple[Verdict, str, str]:  # noqa: FBT001  # private
+        loops = {loop.property: "" for loop in self.proof.loops}
+        known = {one.name: "" for one in self.proof.invariants} | {one.name: "" for one in self.proof.laws}
+        demands = [
+            (path, demand) for path in paths for demand in path.demands if self._row(demand.name, known, loops) == row
+        ]
+        if not demands:
+            return Verdict.VACUOUS, "no path gets there", ""
+        if not witness:
+            return Verdict.VACUOUS, "no reachable step satisfies the premise", ""
+        agreed = asked = 0
+        for path, demand in demands:
+            for goal in goals_of(demand):
+                verdict, detail, alike = self._check(path, goal)
+                if verdict is not Verdict.PROVED:
+                    return verdict, detail, ""
+                asked, agreed = asked + 1, agreed + alike
+        return Verdict.PROVED, "", f"{agreed}/{asked}" if self.ask_second else ""
+
+    def _check(self, path: Path, goal: Goal) -> tuple[Verdict, str, bool]:
+        solver = goal.solver()
+        answer = first_opinion(solver)
+        if answer is Answer.UNKNOWN:
+            return Verdict.UNKNOWN, "z3 gave no answer in time", False
+        if answer is Answer.FAILS:
+            return Verdict.REFUTED, described(solver.model(), path.shown), False
+        other = second_opinion(solver) if self.ask_second else Answer.UNKNOWN
+        if other is Answer.FAILS:
+            return Verdict.UNKNOWN, "z3 and cvc5 contradict each other", False
+        return Verdict.PROVED, "", other is Answer.FOLLOWS
+
+
+def witnessed(proof: Proof, operation: type[Operation], some: list[Example]) -> set[str]:
+    """Which claims about the operation have a reachable step that satisfies all that the claim assumes."""
+    wanted = set(proof.claims(operation))
+    reached: set[str] = set()
+    for example in some:
+        if reached == wanted:
+            break
+        reached |= _witnessed_by(proof, operation, example, wanted - reached)
+    return reached
+
+
+def _witnessed_by(proof: Proof, operation: type[Operation], example: Example, wanted: set[str]) -> set[str]:
+    premises: dict[str, Any] = {}
+    reached: set[str] = set()
+
+    def body() -> None:
+        premises.clear()
+        move = one_step(proof, operation, example)
+        premises.update({one.name: both(True) for one in proof.invariants if one.name in wanted})
+        premises.update({law.name: both(law.when(move)) for law in proof.laws if law.name in wanted})
+
+    for path in explore(body):
+        known = tuple(path.assumptions)
+        reached |= {name for name, premise in premises.items() if satisfiable((*known, premise.term))}
+    return reached

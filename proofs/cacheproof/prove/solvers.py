@@ -1,0 +1,100 @@
+"""Does the formula follow? z3 answers; cvc5 is asked the same text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import cvc5  # type: ignore[import-untyped]  # cvc5 ships no types
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.executor import Demand, Term
+
+FIRST_MILLISECONDS = 10_000
+SECOND_MILLISECONDS = 1_000
+
+
+class Answer(Enum):
+    """Whether the negated goal can be satisfied."""
+
+    FOLLOWS = "unsat"
+    FAILS = "sat"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One formula without a universal quantifier at its top, and what may be used."""
+
+    assumptions: tuple[Term, ...]
+    formula: Term
+
+    def solver(self) -> Any:
+        """A solver that holds the assumptions and the negated formula."""
+        solver = z3.Solver()
+        solver.set("timeout", FIRST_MILLISECONDS)
+        solver.add(*self.assumptions, z3.Not(self.formula))
+        return solver
+
+
+def goals_of(demand: Demand) -> list[Goal]:
+    """The demand in parts: conjunctions split, "for every key" replaced by a new constant."""
+    done: list[Goal] = []
+    waiting = [Goal(demand.assumptions, demand.formula)]
+    while waiting:
+        goal = waiting.pop()
+        formula, known = goal.formula, goal.assumptions
+        if z3.is_and(formula):
+            waiting.extend(Goal(known, part) for part in formula.children())
+        elif z3.is_implies(formula):
+            premise, conclusion = formula.children()
+            waiting.append(Goal((*known, premise), conclusion))
+        elif z3.is_quantifier(formula) and formula.is_forall():
+            waiting.append(Goal(known, instantiated(formula)))
+        elif not z3.is_true(z3.simplify(formula)):
+            done.append(goal)
+    return done
+
+
+def instantiated(formula: Term) -> Term:
+    """The body of a universal formula, about constants that nothing is known of."""
+    count = formula.num_vars()
+    names = [z3.FreshConst(formula.var_sort(place), formula.var_name(place)) for place in range(count)]
+    return z3.substitute_vars(formula.body(), *reversed(names))
+
+
+def satisfiable(formulas: tuple[Term, ...]) -> bool:
+    """Whether z3 finds a model; "unknown" is no."""
+    solver = z3.Solver()
+    solver.set("timeout", FIRST_MILLISECONDS)
+    return bool(solver.check(*formulas) == z3.sat)
+
+
+def first_opinion(solver: Any) -> Answer:
+    """What z3 says."""
+    return Answer(str(solver.check()))
+
+
+def second_opinion(solver: Any) -> Answer:
+    """What cvc5 says about the same SMT-LIB text; a text that it does not take is no answer."""
+    terms = cvc5.TermManager()
+    other = cvc5.Solver(terms)
+    other.setOption("tlimit-per", str(SECOND_MILLISECONDS))
+    other.setLogic("ALL")
+    symbols = cvc5.SymbolManager(terms)
+    parser = cvc5.InputParser(other, symbols)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, _text(solver), "obligation")
+    answer = Answer.UNKNOWN
+    try:
+        while not (command := parser.nextCommand()).isNull():
+            said = command.invoke(other, symbols).strip()
+            answer = Answer(said) if said in ("sat", "unsat") else answer
+    except RuntimeError:
+        return Answer.UNKNOWN
+    return answer
+
+
+def _text(solver: Any) -> str:
+    lines = solver.to_smt2().splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("(set-info", "(set-logic")))

@@ -1,0 +1,189 @@
+"""Symbolic values from type annotations: a state of which nothing is known, or one lifted from a concrete state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_origin
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.containers import SymbolicMap, SymbolicQueue, every
+from cacheproof.prove.executor import (
+    NotFollowedError,
+    SymbolicBoolean,
+    SymbolicInteger,
+    Term,
+    both,
+    integer,
+    integer_term,
+    path,
+)
+from cacheproof.prove.sequences import SymbolicSequence
+from cacheproof.prove.shapes import Shape, shape_of
+from cachespec.kernel.containers import FrozenMap, FrozenQueue, Map, Queue
+from cachespec.kernel.names import hints_of, unwrap
+
+
+def fresh(hint: Any, name: str) -> Any:
+    """A value of this type of which nothing is known but what every value of the type satisfies."""
+    inner, _ = unwrap(hint)
+    origin, arguments = get_origin(inner), get_args(inner)
+    if inner is int:
+        return integer(name)
+    if origin is Map:
+        return fresh_map(shape_of(arguments[0]), shape_of(arguments[1]), name)
+    if origin is Queue:
+        return fresh_queue(shape_of(arguments[0]), name)
+    if origin is tuple and Ellipsis in arguments:
+        return SymbolicSequence.fresh(shape_of(arguments[0]), name)
+    if isinstance(inner, type) and (hasattr(inner, "_fields") or is_dataclass(inner)):
+        hints = hints_of(inner)
+        return inner(**{part: fresh(hints[part], f"{name}.{part}") for part in part_names(inner)})
+    raise NotFollowedError(f"no symbolic value for {name}, which is a {inner}")
+
+
+def part_names(owner: Any) -> tuple[str, ...]:
+    """The fields of a NamedTuple or dataclass, in order."""
+    return tuple(owner._fields) if hasattr(owner, "_fields") else tuple(field.name for field in fields(owner))
+
+
+def fresh_map(key: Shape, value: Shape, name: str) -> SymbolicMap:
+    """Any map; one to integers is counted."""
+    one = SymbolicMap(
+        key=key,
+        value=value,
+        members=path().fresh(f"{name}.members", z3.ArraySort(key.sort, z3.BoolSort())),
+        values=path().fresh(f"{name}.values", z3.ArraySort(key.sort, value.sort)),
+        length_term=path().fresh(f"{name}.length", z3.IntSort()),
+        total_term=path().fresh(f"{name}.total", z3.IntSort()),
+        counted=value.numeric,
+    )
+    if one.counted:
+        path().assume(every(key, lambda k: z3.Implies(one.members[k], one.values[k] >= 0)))
+    return one
+
+
+def fresh_queue(key: Shape, name: str) -> SymbolicQueue:
+    """Any queue: stamps are unique and lie before the clock, weights are not negative."""
+    one = SymbolicQueue(
+        key=key,
+        members=path().fresh(f"{name}.members", z3.ArraySort(key.sort, z3.BoolSort())),
+        weights=path().fresh(f"{name}.weights", z3.ArraySort(key.sort, z3.IntSort())),
+        stamps=path().fresh(f"{name}.stamps", z3.ArraySort(key.sort, z3.IntSort())),
+        owner=path().fresh(f"{name}.owner", z3.ArraySort(z3.IntSort(), key.sort)),
+        clock=path().fresh(f"{name}.clock", z3.IntSort()),
+        length_term=path().fresh(f"{name}.length", z3.IntSort()),
+        total_term=path().fresh(f"{name}.total", z3.IntSort()),
+    )
+
+    def good(k: Term) -> Term:
+        unique = one.owner[one.stamps[k]] == k
+        return z3.Implies(one.members[k], z3.And(one.stamps[k] < one.clock, unique, one.weights[k] >= 0))
+
+    path().assume(every(key, good))
+    return one
+
+
+def fresh_like(value: Any, name: str) -> Any:
+    """A value of the same make of which nothing else is known."""
+    if type(value) in (SymbolicInteger, int):
+        return integer(name)
+    if type(value) is SymbolicMap:
+        return fresh_map(value.key, value.value, name)
+    if type(value) is SymbolicQueue:
+        return fresh_queue(value.key, name)
+    if type(value) is SymbolicSequence:
+        return SymbolicSequence.fresh(value.element, name)
+    parts = {part: fresh_like(getattr(value, part), f"{name}.{part}") for part in part_names(value)}
+    return type(value)(**parts)
+
+
+def lift(hint: Any, value: Any) -> Any:
+    """The symbolic value that stands for exactly this one; parts that are symbolic already stay as they are."""
+    inner, _ = unwrap(hint)
+    origin, arguments = get_origin(inner), get_args(inner)
+    if inner is int:
+        return SymbolicInteger(integer_term(value))
+    if origin is Map:
+        return map_of(shape_of(arguments[0]), shape_of(arguments[1]), FrozenMap.of(value.items()).items())
+    if origin is Queue:
+        return queue_of(shape_of(arguments[0]), FrozenQueue(value.items()).items())
+    if origin is tuple and Ellipsis in arguments:
+        return SymbolicSequence.of(shape_of(arguments[0]), value)
+    if isinstance(inner, type) and (hasattr(inner, "_fields") or is_dataclass(inner)):
+        hints = hints_of(inner)
+        return inner(**{part: lift(hints[part], getattr(value, part)) for part in part_names(inner)})
+    raise NotFollowedError(f"no symbolic value for a {inner}")
+
+
+def map_of(key: Shape, value: Shape, entries: Iterable[tuple[Any, Any]]) -> SymbolicMap:
+    """The map with these entries."""
+    one = SymbolicMap(
+        key=key,
+        value=value,
+        members=z3.K(key.sort, z3.BoolVal(False)),
+        values=path().fresh("values", z3.ArraySort(key.sort, value.sort)),
+        length_term=z3.IntVal(0),
+        total_term=z3.IntVal(0),
+        counted=value.numeric,
+    )
+    for name, bound in entries:
+        one = one.set(name, bound)
+    return one
+
+
+def queue_of(key: Shape, entries: Iterable[tuple[Any, int]]) -> SymbolicQueue:
+    """The queue with these entries, oldest first."""
+    one = SymbolicQueue(
+        key=key,
+        members=z3.K(key.sort, z3.BoolVal(False)),
+        weights=z3.K(key.sort, z3.IntVal(0)),
+        stamps=z3.K(key.sort, z3.IntVal(0)),
+        owner=path().fresh("owner", z3.ArraySort(z3.IntSort(), key.sort)),
+        clock=z3.IntVal(0),
+        length_term=z3.IntVal(0),
+        total_term=z3.IntVal(0),
+    )
+    for name, weight in entries:
+        one = one.push(name, weight)
+    return one
+
+
+def unchanged(before: Any, after: Any) -> SymbolicBoolean:
+    """Whether two values of one type are the same value; for queues, the same stamps as well."""
+    if type(before) is SymbolicMap:
+        return same_map(before, after)
+    if type(before) is SymbolicQueue:
+        return same_queue(before, after)
+    if type(before) is SymbolicSequence:
+        return before.same_as(after)
+    if type(before) in (SymbolicInteger, int):
+        return SymbolicBoolean(integer_term(before) == integer_term(after))
+    return both(True, *(unchanged(getattr(before, part), getattr(after, part)) for part in part_names(before)))
+
+
+def unchanged_but(before: Any, after: Any, *changed: str) -> SymbolicBoolean:
+    """Whether all other fields are the same."""
+    others = (part for part in part_names(before) if part not in changed)
+    return both(True, *(unchanged(getattr(before, part), getattr(after, part)) for part in others))
+
+
+def same_map(one: SymbolicMap, other: SymbolicMap) -> SymbolicBoolean:
+    """The same keys with the same values."""
+
+    def alike(key: Term) -> Term:
+        values = z3.Implies(one.members[key], one.values[key] == other.values[key])
+        return z3.And(one.members[key] == other.members[key], values)
+
+    return SymbolicBoolean(every(one.key, alike))
+
+
+def same_queue(one: SymbolicQueue, other: SymbolicQueue) -> SymbolicBoolean:
+    """The same keys with the same weights and the same stamps: hence in the same order."""
+
+    def alike(key: Term) -> Term:
+        entries = z3.And(one.weights[key] == other.weights[key], one.stamps[key] == other.stamps[key])
+        return z3.And(one.members[key] == other.members[key], z3.Implies(one.members[key], entries))
+
+    return SymbolicBoolean(every(one.key, alike))

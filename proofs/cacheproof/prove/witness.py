@@ -1,0 +1,48 @@
+"""Reachable steps of the specification: what keeps a proof from being about nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cacheproof.prove.proof import Proof
+from cachespec.kernel import FROZEN, Operation
+
+STATE_LIMIT = 400
+PER_OUTCOME = 25
+
+Example = tuple[Any, Any, Operation]
+"""A configuration, a reachable state, and an operation in it."""
+
+
+def examples(proof: Proof) -> dict[type[Operation], list[Example]]:
+    """For each operation, reachable states in which it happens, some for each way in which it ends."""
+    found: dict[tuple[type[Operation], Any], list[Example]] = {}
+    for config in proof.witnesses:
+        for state, operation, outcome in _steps(proof, config):
+            same = found.setdefault((type(operation), outcome.code), [])
+            if len(same) < PER_OUTCOME:
+                same.append((config, state, operation))
+    grouped: dict[type[Operation], list[Example]] = {}
+    for (operation_type, _), some in sorted(found.items(), key=lambda item: item[0][1].value):
+        grouped.setdefault(operation_type, []).extend(some)
+    return grouped
+
+
+def _steps(proof: Proof, config: Any) -> Iterator[tuple[Any, Operation, Any]]:
+    start = proof.variant.initial(config, FROZEN)
+    seen, waiting = {start}, deque([start])
+    while waiting:
+        state = waiting.popleft()
+        for operation in _possible(proof, config, state):
+            after, outcome = proof.variant.step(config, state, operation)
+            yield state, operation, outcome
+            if after not in seen and len(seen) < STATE_LIMIT:
+                seen.add(after)
+                waiting.append(after)
+
+
+def _possible(proof: Proof, config: Any, state: Any) -> Iterable[Operation]:
+    following = proof.variant.continuation(config, state)
+    return (following,) if following is not None else proof.variant.alphabet(config, state)
