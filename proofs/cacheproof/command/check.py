@@ -1,0 +1,160 @@
+"""`cacheproof check`: explore, and compare with what the scope files expect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, announce, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.explore.campaign import Run, Task, engine_named, judged_anew, perform_all, tasks_for
+from cacheproof.explore.record import record_of, run_name, summary_of
+from cacheproof.explore.result import Ending
+from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
+from cacheproof.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.scope import DEFAULT, NIGHTLY
+from cacheproof.scope_edit import accept as accept_counts
+from cacheproof.store import save
+from cachespec.kernel import NORMATIVE
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All components without one.")
+    ] = None,
+    *,
+    variant: Annotated[str | None, typer.Option(help="Only this variant, by tag or title.")] = None,
+    scope: Annotated[str | None, typer.Option(help="Only this scope, whatever set it is in.")] = None,
+    engine: Annotated[str, typer.Option(help="reference, or tensor.")] = "reference",
+    which: Annotated[str, typer.Option("--set", help="default, nightly, or all.")] = DEFAULT,
+    jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
+) -> Report:
+    """Explore every scope, and compare with the expected verdicts and counts."""
+    if which not in (DEFAULT, NIGHTLY, "all"):
+        raise InputError(f"there is no set '{which}': there are {DEFAULT}, {NIGHTLY} and all")
+    engine_named(engine)
+    chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
+    only = None if which == "all" else which
+    tasks = tasks_for(chosen, variant=variant, scope=scope, which=only, engine=engine)
+    if not tasks:
+        raise InputError("no scope is run for that: see `cacheproof list`")
+    runs, interrupted = _perform(tasks, jobs)
+    complete = not interrupted and variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all")
+    missing = _unwitnessed(chosen, runs) if complete else []
+    if accept:
+        missing += _accept(runs)
+        runs = [judged_anew(run) for run in runs]
+    return _report(runs, missing, interrupted=interrupted)
+
+
+def _perform(tasks: Sequence[Task], jobs: int) -> tuple[list[Run], bool]:
+    """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early."""
+    done: dict[Task, Run] = {}
+    interrupted = False
+    with progress() as show:
+        try:
+            for run in perform_all(tasks, jobs or os.cpu_count() or 1, show):
+                done[run.task] = run
+                save("check", run_name(run.task), record_of(run))
+                show(f"{len(done)} of {len(tasks)} runs: {run.task}")
+        except KeyboardInterrupt:
+            interrupted = True
+    runs = [done[task] for task in tasks if task in done]
+    return runs, interrupted or len(runs) < len(tasks)
+
+
+def _unwitnessed(chosen: Sequence[AnyComponent], runs: Sequence[Run]) -> list[str]:
+    """One line for each property that no scope shows to say anything."""
+    return [
+        f"{component.name}: {name} is never put to the test: no default scope reaches its witness"
+        for component in chosen
+        for name in unwitnessed(component, [run.exploration for run in runs if run.task.component == component.name])
+    ]
+
+
+def _accept(runs: Sequence[Run]) -> list[str]:
+    """Write what was found; what cannot be accepted is a line of its own."""
+    for name in dict.fromkeys(run.task.component for run in runs):
+        path = scope_file(component_named(name))
+        ours = [(run.scope, run.exploration) for run in runs if run.task.component == name]
+        announce(f"{path}: {accept_counts(path, ours)} of {len(ours)} expectations written: review the change")
+    return [
+        f"{run.task}: {violation.property} is violated by the normative variant, which cannot be accepted"
+        for run in runs
+        if run.task.variant == NORMATIVE
+        for violation in run.exploration.violations
+    ]
+
+
+def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -> Report:
+    amiss = [*missing, *(f"{run.task}: {line}" for run in runs for line in _complaints(run))]
+    statuses = [run.judgement.status for run in runs]
+    status = ExitStatus.AS_EXPECTED
+    if missing or ExitStatus.FELL_SHORT in statuses:
+        status = ExitStatus.FELL_SHORT
+    elif ExitStatus.INCONCLUSIVE in statuses:
+        status = ExitStatus.INCONCLUSIVE
+    data: dict[str, Any] = {"runs": [summary_of(run) for run in runs], "amiss": amiss}
+    return Report(data, [_table(runs), *amiss, _last_line(runs)], status, interrupted=interrupted)
+
+
+def _complaints(run: Run) -> list[str]:
+    """What is not as expected, one line each."""
+    lines = [*run.judgement.drift, *run.judgement.amiss]
+    if not run.exploration.ending.conclusive:
+        return [f"inconclusive: ended by {run.exploration.ending.value}", *lines]
+    return [*(_said_otherwise(verdict) for verdict in run.judgement.verdicts if not verdict.as_expected), *lines]
+
+
+def _said_otherwise(verdict: Verdict) -> str:
+    if verdict.found is verdict.expected:
+        return f"{verdict.rule}: shown in {verdict.trace_length} operations, {verdict.expected_length} were expected"
+    return f"{verdict.rule}: {verdict.found.value}, where '{verdict.expected.value}' was expected"
+
+
+def _table(runs: Sequence[Run]) -> Table:
+    table = Table(title=None)
+    for heading in ("component", "variant", "scope"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("states", "transitions", "depth"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdicts", ratio=1)
+    table.add_column("as expected", no_wrap=True)
+    for run in runs:
+        found = run.exploration
+        counts = (f"{found.states:,}", f"{found.transitions:,}", str(found.depth))
+        task = (run.task.component, run.task.variant, run.task.scope)
+        table.add_row(*task, *counts, _verdicts(run), ANSWERS[run.judgement.status])
+    return table
+
+
+ANSWERS = {ExitStatus.AS_EXPECTED: "yes", ExitStatus.FELL_SHORT: "NO", ExitStatus.INCONCLUSIVE: "not known"}
+
+
+def _verdicts(run: Run) -> str:
+    """What was violated, each with the length of its trace and its catalogue number; and how many properties hold."""
+    verdicts = run.judgement.verdicts
+    broken = [
+        f"{verdict.rule} violated in {verdict.trace_length}" + (f" ({verdict.catalogue})" if verdict.catalogue else "")
+        for verdict in verdicts
+        if verdict.found is Finding.VIOLATED
+    ]
+    holding = sum(verdict.found is Finding.HOLDS for verdict in verdicts)
+    missed = [
+        f"{verdict.rule} not violated"
+        for verdict in verdicts
+        if verdict.expected is Finding.VIOLATED and verdict.found is not Finding.VIOLATED
+    ]
+    until = f" to depth {run.exploration.depth}" if run.exploration.ending is Ending.DEPTH else ""
+    return ", ".join([*broken, *missed, *([f"{holding} hold{until}"] if holding else [])])
+
+
+def _last_line(runs: Sequence[Run]) -> str:
+    states = sum(run.exploration.states for run in runs)
+    good = sum(run.judgement.status is ExitStatus.AS_EXPECTED for run in runs)
+    return f"{good} of {len(runs)} runs as expected, {states:,} states explored"

@@ -1,0 +1,182 @@
+"""Many explorations at once, over processes; what they find does not depend on how many there are."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import multiprocessing.queues
+import multiprocessing.synchronize
+import queue
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from cacheproof.errors import InputError
+from cacheproof.explore.result import Ending, Exploration, Plan, Snapshot, Watch
+from cacheproof.explore.verdict import Judgement, judge
+from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
+from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
+
+ENGINES = {"reference": "cacheproof.explore.reference", "tensor": "cacheproof.explore.tensor"}
+BETWEEN_LOOKS = 0.2
+
+
+class Engine(Protocol):
+    """The function `explore` of an engine's module."""
+
+    def __call__(
+        self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan | None, watch: Watch | None
+    ) -> Exploration:
+        """Explore one configuration of one variant."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run, by names: what a worker process is given."""
+
+    component: str
+    variant: str
+    scope: str
+    engine: str
+
+    def __str__(self) -> str:
+        return f"{self.component} {self.variant} {self.scope}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A task and what came of it."""
+
+    task: Task
+    scope: Scope
+    exploration: Exploration
+    judgement: Judgement
+
+
+Show = Callable[[str], object]
+
+
+def engine_named(name: str) -> Engine:
+    """The engine, or an error that names those there are."""
+    if name not in ENGINES:
+        raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)}")
+    found: Engine = importlib.import_module(ENGINES[name]).explore
+    return found
+
+
+def tasks_for(
+    components: Sequence[AnyComponent],
+    *,
+    variant: str | None = None,
+    scope: str | None = None,
+    which: str | None = DEFAULT,
+    engine: str = "reference",
+) -> list[Task]:
+    """The runs that the scope files ask for, in their order; a scope that is named runs whatever set it is in."""
+    tasks = []
+    for component in components:
+        wanted = variant_named(component, variant).tag if variant is not None else None
+        scopes = scopes_of(component) if scope is None else (scope_named(component, scope),)
+        tasks += [
+            Task(component.name, tag, one.name, engine)
+            for one in scopes
+            if scope is not None or which is None or one.set == which
+            for tag in one.variants
+            if wanted in (None, tag)
+        ]
+    return tasks
+
+
+def perform(task: Task, watch: Watch | None = None) -> Run:
+    """Explore, and judge."""
+    component = component_named(task.component)
+    variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
+    exploration = engine_named(task.engine)(component, variant, scope.config, scope.plan_for(task.variant), watch)
+    return Run(task, scope, exploration, judge(component, variant, scope, exploration))
+
+
+def judged_anew(run: Run) -> Run:
+    """The same findings against what the scope file expects now."""
+    component = component_named(run.task.component)
+    scope = scope_named(component, run.task.scope)
+    variant = variant_named(component, run.task.variant)
+    return replace(run, scope=scope, judgement=judge(component, variant, scope, run.exploration))
+
+
+def perform_all(tasks: Sequence[Task], jobs: int, show: Show) -> Iterator[Run]:
+    """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
+    if jobs == 1 or len(tasks) < 2:
+        yield from _one_after_another(tasks, show)
+    else:
+        yield from _in_processes(tasks, min(jobs, len(tasks)), show)
+
+
+def _one_after_another(tasks: Sequence[Task], show: Show) -> Iterator[Run]:
+    for task in tasks:
+        run = perform(task, _watch(task, show))
+        yield run
+        if run.exploration.ending is Ending.INTERRUPTED:
+            return
+
+
+def _watch(task: Task, show: Show) -> Watch:
+    return lambda snapshot: _tell(show, task, snapshot)
+
+
+def _tell(show: Show, task: Task, snapshot: Snapshot) -> None:
+    show(
+        f"{task}: {snapshot.states:,} states at depth {snapshot.depth}, "
+        f"{snapshot.states_per_second:,.0f} states/s, {snapshot.resident_bytes / 2**20:,.0f} MiB"
+    )
+
+
+# In worker processes ------------------------------------------------------------------------------------------------
+
+_lines: multiprocessing.queues.Queue[str] | None = None
+_stop: multiprocessing.synchronize.Event | None = None
+
+
+def _begin_worker(lines: multiprocessing.queues.Queue[str], stop: multiprocessing.synchronize.Event) -> None:
+    """The parent alone hears Ctrl-C; it tells the workers."""
+    global _lines, _stop  # a worker process is told once, and a task cannot carry these
+    _lines, _stop = lines, stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _perform_in_worker(task: Task) -> Run:
+    return perform(task, lambda snapshot: _report_from_worker(task, snapshot))
+
+
+def _report_from_worker(task: Task, snapshot: Snapshot) -> None:
+    assert _lines is not None
+    assert _stop is not None
+    _tell(_lines.put, task, snapshot)
+    if _stop.is_set():
+        raise KeyboardInterrupt
+
+
+def _in_processes(tasks: Sequence[Task], jobs: int, show: Show) -> Iterator[Run]:
+    context = multiprocessing.get_context("spawn")
+    lines: multiprocessing.queues.Queue[str] = context.Queue()
+    stop = context.Event()
+    with ProcessPoolExecutor(jobs, context, _begin_worker, (lines, stop)) as pool:
+        waiting = {pool.submit(_perform_in_worker, task) for task in tasks}
+        while waiting:
+            try:
+                ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                _show_all(lines, show)
+            except KeyboardInterrupt:
+                stop.set()
+                waiting = {future for future in waiting if not future.cancel()}
+                continue
+            yield from (future.result() for future in ended)
+
+
+def _show_all(lines: multiprocessing.queues.Queue[str], show: Show) -> None:
+    with suppress(queue.Empty):
+        while True:
+            show(lines.get_nowait())

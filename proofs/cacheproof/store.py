@@ -1,0 +1,73 @@
+"""What past runs found, kept for `status`, `show` and `catalogue`: one JSON file a run, replaced as a whole.
+
+The files are in `runs/` of the folder that `CACHEPROOF_HOME` names, or of `.cacheproof` in the working directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cacheproof.errors import InputError
+from cacheproof.files import replace_file
+
+HOME_VARIABLE = "CACHEPROOF_HOME"
+FORMAT, VERSION = "cacheproof-run", "0.1"
+
+Record = Mapping[str, Any]
+
+
+def home() -> Path:
+    """The folder that is written to."""
+    return Path(os.environ.get(HOME_VARIABLE) or ".cacheproof")
+
+
+def save(kind: str, name: str, record: Record) -> Path:
+    """Keep a run under its kind (`check`, `fuzz`, `prove` …) and name, in the place of an earlier one.
+
+    The record holds what JSON can say. The file is either the old one or the new one, never half of one.
+    """
+    path = _path(kind, name)
+    text = json.dumps({"format": FORMAT, "version": VERSION, "kind": kind, "name": name, **record}, indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text + "\n")
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror}; set {HOME_VARIABLE} to a folder that can"
+        ) from None
+    return path
+
+
+def load(kind: str, name: str) -> Record:
+    """The run of this kind and name."""
+    path = _path(kind, name)
+    if not path.is_file():
+        known = ", ".join(record["name"] for record in load_all(kind)) or "none yet"
+        raise InputError(f"there is no {kind} run '{name}': there are {known}")
+    return _read(path)
+
+
+def load_all(kind: str | None = None) -> Iterator[Record]:
+    """All runs, or all of one kind, sorted by kind and name."""
+    for path in sorted((home() / "runs").glob(f"{kind or '*'}/*.json")):
+        yield _read(path)
+
+
+def _path(kind: str, name: str) -> Path:
+    if not name or any(character in name for character in '/\\:*?"<>|') or name.startswith("."):
+        raise InputError(f"a run cannot be named {name!r}")
+    return home() / "runs" / kind / f"{name}.json"
+
+
+def _read(path: Path) -> Record:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a run that was kept here ({error}): remove it") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
+        raise InputError(f"{path}: not of format {FORMAT} {VERSION}: remove it, and run again")
+    return record
