@@ -2,11 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
 from cacheproof.command.console import Report
-from cacheproof.registry import components
+from cacheproof.naming import kind_of
+from cacheproof.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.scope import scopes_of
+from cacheproof.targets.factory import FORMS
 
 
-def command() -> Report:
-    """Show the components, their variants, and their properties."""
-    rows = [{"name": component.name, "summary": component.summary} for component in components().values()]
-    return Report({"components": rows}, [f"{row['name']}: {row['summary']}" for row in rows])
+def command(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All without one.")] = None,
+) -> Report:
+    """Show the components, their variants, scopes and properties, and the targets that can be held to them."""
+    chosen = [component_named(name) for name in names] if names else list(components().values())
+    entries = [entry(component) for component in chosen]
+    tables = [table for found in entries for table in rendered(found)]
+    return Report({"components": entries, "targets": FORMS.split(", ")}, [*tables, f"targets: {FORMS}"])
+
+
+def entry(component: AnyComponent) -> dict[str, Any]:
+    """One component, as JSON has it."""
+    scopes = scopes_of(component) if scope_file(component).is_file() else ()
+    return {
+        "name": component.name,
+        "summary": component.summary,
+        "operations": [operation.wire_name() for operation in component.operations],
+        "variants": [{"tag": variant.tag, "title": variant.title} for variant in component.variants.values()],
+        "scopes": [
+            {"name": scope.name, "set": scope.set, "variants": scope.variants, "about": scope.about} for scope in scopes
+        ],
+        "properties": [
+            {"name": rule.name, "kind": kind_of(rule), "statement": rule.statement} for rule in component.properties()
+        ],
+    }
+
+
+def rendered(found: dict[str, Any]) -> Iterable[Any]:
+    """The same as a person reads it."""
+    yield f"{found['name']}: {found['summary']}"
+    yield f"  operations: {', '.join(found['operations'])}"
+    yield f"  variants:   {', '.join(_with_title(**variant) for variant in found['variants'])}"
+    if found["scopes"]:
+        yield _table(("scope", "set", "variants", "what it is about"), [_scope(scope) for scope in found["scopes"]])
+    properties = [(rule["name"], rule["kind"], rule["statement"]) for rule in found["properties"]]
+    yield _table(("property", "kind", "statement"), properties)
+    yield ""
+
+
+def _with_title(tag: str, title: str) -> str:
+    return tag if tag == title else f"{title} ({tag})"
+
+
+def _scope(scope: dict[str, Any]) -> tuple[str, ...]:
+    return scope["name"], scope["set"], ", ".join(scope["variants"]), scope["about"]
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    table = Table(*heads, box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left", header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    return table
