@@ -1,0 +1,1 @@
+"""Loads drawn from published distributions. A composed load is no recording, and whatever shows it says so."""
