@@ -10,7 +10,7 @@ import typer
 
 from cacheproof.command.console import Report
 from cacheproof.errors import InputError
-from cacheproof.naming import EntryMeaning, Meaning, PropertyMeaning, Refutation, VariantMeaning, meanings, names
+from cacheproof.meaning import EntryMeaning, Meaning, PropertyMeaning, Refutation, VariantMeaning, meanings, names
 from cacheproof.registry import components
 
 

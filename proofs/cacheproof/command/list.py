@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cacheproof.command.console import Report
-from cacheproof.naming import kind_of
+from cacheproof.meaning import kind_of
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import scopes_of
 from cacheproof.targets.factory import FORMS
