@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from cachespec.encoder_cache.configuration import Config, interchangeable, invalid
 from cachespec.encoder_cache.environment import calls
+from cachespec.encoder_cache.era_per_request import PER_REQUEST
+from cachespec.encoder_cache.era_shared import SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.encoder_cache.operations import (
     Abandon,
     Allocate,
@@ -44,7 +46,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     config=Config,
     invalid=invalid,
     operations=(CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, CachedInputs, Abandon, Report, Reset),
-    variants=variants(NORMATIVE_ENCODER_CACHE),
+    variants=variants(NORMATIVE_ENCODER_CACHE, PER_REQUEST, SHARED, SHARED_WITH_RESET, SHARED_BY_COUNT),
     observe=observe,
     interchangeable=interchangeable,
     safety=SAFETY,

@@ -95,5 +95,7 @@ def is_resident(view: View, request: int, position: int, content: int) -> bool:
 
 
 def may_abandon(config: Config, view: View, request: int) -> bool:
-    """An attempt has begun in this pass."""
-    return config.failures == 1 and any(pair[0] == request for pair in (*view.attempted, *view.promised))
+    """An attempt has begun in this pass; with discipline, of a request that waits and holds nothing else yet."""
+    begun = any(pair[0] == request for pair in (*view.attempted, *view.promised))
+    running = any(pair[0] == request and pair not in view.attempted for pair in view.held)
+    return config.failures == 1 and begun and not (config.disciplined and running)

@@ -132,8 +132,8 @@ def release_is_idempotent(config: Config, before: View, op: Operation, outcome: 
     if isinstance(op, FreeInput):
         return (op.request, op.input) in before.held or before == after
     if isinstance(op, FreeRequest):
-        mine = [pair for pair in (*before.held, *before.promised) if pair[0] == op.request]
-        return bool(mine) or before == after
+        granted = any(request == op.request for request, _ in (*before.held, *before.promised))
+        return granted or any(request == op.request for _, request in before.holders) or before == after
     return True
 
 

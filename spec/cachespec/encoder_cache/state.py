@@ -32,7 +32,8 @@ class Cache(NamedTuple):
     promised: Queue[tuple[Request, Input]]
     """History: what `CanAllocate` granted in this pass and is not allocated yet; weighed in embeddings."""
     attempted: Queue[tuple[Request, Input]]
-    """What became held in this pass; recorded where an admission can be abandoned. Each weighs 1."""
+    """What checks have pinned in this pass for requests that are not admitted yet; recorded where an admission can be
+    abandoned, which is to undo it. Each weighs 1."""
 
 
 class View(NamedTuple):

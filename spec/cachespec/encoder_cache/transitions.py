@@ -32,13 +32,11 @@ from cachespec.encoder_cache.operations import (
     Report,
     Reset,
 )
+from cachespec.encoder_cache.passes import end_pass, note, promise, redeem, withdraw
 from cachespec.encoder_cache.state import Cache
-from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Operation, Outcome, Queue, Transition
+from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Operation, Outcome, Transition
 
 Result = tuple[Cache, Outcome]
-Held = tuple[Request, Input]
-
-NO_ONE: Held = (NOTHING, NOTHING)
 
 
 # Slots and references -----------------------------------------------------------------------------------------------
@@ -121,48 +119,6 @@ def make_room(cache: Cache, needed: int) -> Cache:
     return cache
 
 
-# The pass -----------------------------------------------------------------------------------------------------------
-
-
-def has_members(queue: Queue[Held]) -> bool:
-    """The test of the loop that empties a queue."""
-    return queue.length > 0
-
-
-def emptied(queue: Queue[Held]) -> Queue[Held]:
-    """Without its members; the body makes it shorter."""
-    while has_members(queue):
-        queue = queue.remove(queue.oldest(NO_ONE))
-    return queue
-
-
-def promise(cache: Cache, op: CanAllocate, size: int) -> Cache:
-    """A grant is recorded. A caller that does not count its earlier grants of the pass as pending has given them up."""
-    promised = cache.promised if op.pending >= cache.promised.total else emptied(cache.promised)
-    return cache._replace(promised=promised.push((op.request, op.input), size))
-
-
-def redeem(cache: Cache, request: Request, position: Input) -> Cache:
-    """An allocation uses its grant; one without a grant takes the room of the others, and so ends them."""
-    if cache.promised.has((request, position)):
-        return cache._replace(promised=cache.promised.remove((request, position)))
-    return cache._replace(promised=emptied(cache.promised))
-
-
-def note(config: Config, cache: Cache, request: Request, position: Input) -> Cache:
-    """Where admissions can be abandoned, what they pin is known."""
-    if config.failures == 0:
-        return cache
-    return cache._replace(attempted=cache.attempted.push((request, position), 1))
-
-
-def withdraw(config: Config, cache: Cache, request: Request) -> Cache:
-    """The grants of the request end."""
-    for position in positions(config, request):
-        cache = cache._replace(promised=cache.promised.remove((request, position)))
-    return cache
-
-
 # Calls --------------------------------------------------------------------------------------------------------------
 
 
@@ -183,7 +139,7 @@ def can_allocate(config: Config, cache: Cache, op: CanAllocate) -> Result:
     size = size_of(config, op.request, op.input)
     if size > op.budget or size + op.pending > cache.freeable:
         return cache, REFUSED
-    return promise(make_room(cache, size + op.pending), op, size), DONE
+    return promise(config, make_room(cache, size + op.pending), op), DONE
 
 
 def allocate(config: Config, cache: Cache, op: Allocate) -> Result:
@@ -194,7 +150,7 @@ def allocate(config: Config, cache: Cache, op: Allocate) -> Result:
     if size > cache.free:
         return cache, REFUSED
     placed = place(cache, op.request, op.input, content, size)
-    return note(config, redeem(placed, op.request, op.input), op.request, op.input), DONE
+    return redeem(config, placed, op.request, op.input), DONE
 
 
 def free_input(config: Config, cache: Cache, op: FreeInput) -> Result:
@@ -245,11 +201,6 @@ def has_unreported(cache: Cache) -> bool:
 def strike_oldest(cache: Cache) -> Cache:
     """The body of the reporting loop: `freed` becomes shorter."""
     return cache._replace(freed=cache.freed.remove(cache.freed.oldest(NOTHING)))
-
-
-def end_pass(cache: Cache) -> Cache:
-    """Nothing is granted any more, and nothing attempted."""
-    return cache._replace(promised=emptied(cache.promised), attempted=emptied(cache.attempted))
 
 
 def reset(config: Config, cache: Cache, op: Reset) -> Result:
