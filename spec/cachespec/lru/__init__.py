@@ -1,0 +1,67 @@
+"""A cache by recency, limited in bytes: the structure under every processor cache of the engine.
+
+Released as `LRUCache`, on top of the package cachetools. The eviction loop is modelled turn by turn: a `Put` that finds
+no room stays in progress, and `Evict` is one turn of its loop, so that a loop that never ends is a cycle of states
+rather than a time-out.
+
+Read `operations`, `state` and `transitions` in this order, then `properties` and `eras`.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import Component, variants
+from cachespec.lru.configuration import NOBODY, Config, Key, interchangeable, invalid
+from cachespec.lru.eras import GHOST, RELEASED, STALE_GROWTH
+from cachespec.lru.normative import NORMATIVE_LRU
+from cachespec.lru.operations import Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
+from cachespec.lru.properties import PROGRESS, SAFETY, STEPS
+from cachespec.lru.service import SERVICE
+from cachespec.lru.state import CLEARING, IDLE, PUTTING, Cache, Result, View, observe
+from cachespec.lru.transitions import cannot_fit, clear, evict_oldest, lacks_room, recent
+
+__all__ = [
+    "CLEARING",
+    "COMPONENT",
+    "GHOST",
+    "IDLE",
+    "NOBODY",
+    "NORMATIVE_LRU",
+    "PUTTING",
+    "RELEASED",
+    "STALE_GROWTH",
+    "Cache",
+    "Clear",
+    "Config",
+    "Contains",
+    "Evict",
+    "Get",
+    "Key",
+    "Lookup",
+    "Pin",
+    "Pop",
+    "Put",
+    "Result",
+    "Stat",
+    "Touch",
+    "View",
+    "cannot_fit",
+    "clear",
+    "evict_oldest",
+    "lacks_room",
+    "recent",
+]
+
+COMPONENT: Component[Config, Cache, View] = Component(
+    name="lru",
+    summary="a cache by recency, limited in bytes",
+    config=Config,
+    invalid=invalid,
+    operations=(Contains, Lookup, Get, Put, Evict, Touch, Pop, Pin, Clear, Stat),
+    variants=variants(NORMATIVE_LRU, RELEASED, GHOST, STALE_GROWTH),
+    observe=observe,
+    interchangeable=interchangeable,
+    safety=SAFETY,
+    steps=STEPS,
+    progress=PROGRESS,
+    service=SERVICE,
+)
