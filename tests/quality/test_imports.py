@@ -17,7 +17,7 @@ import cacheproof
 
 ROOT = Path(__file__).parents[2]
 
-EXTRAS = ("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "jsonschema", "cacheimpl")
+EXTRAS = ("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "tomlkit", "cacheimpl")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ MODULES_OF_EXTRAS = {
     "torch": "torch",
     "numpy": "torch",
     "cacheimpl": "torch",
+    "tomlkit": "development",
 }
 """Which extra brings a module; the names of the extras are those of pyproject.toml."""
 
