@@ -88,7 +88,7 @@ class Layout(Generic[State]):
         return tuple(prod(self._radices[:place]) for place in range(len(self._radices)))
 
     def check(self, states: State) -> None:
-        """Raise `OutOfBoundsError` unless every field of these states ([states, ...]) has its type, shape and bounds."""
+        """Raise `OutOfBoundsError` unless each field of these states ([states, ...]) has its type, shape, bounds."""
         count = states[0].shape[0]
         for field, values in zip(self.fields, states, strict=True):
             if values.dtype != field.dtype or tuple(values.shape) != (count, *field.shape):
@@ -99,19 +99,23 @@ class Layout(Generic[State]):
                 raise OutOfBoundsError(f"{field.name} is {worst}, outside {field.low} to {field.high}")
 
     def pack(self, states: State) -> Tensor:
-        """[states] int64: one key per state ([states, ...]), after checking the bounds and that unpacking returns it."""
+        """[states] int64: one key per state ([states, ...]); the bounds are checked, and that unpacking returns it."""
         self.check(states)
-        digits = torch.cat([_digits(field, values) for field, values in self._packed(states)], dim=1)
-        lows, strides = digits.new_tensor(self._lows), digits.new_tensor(self._strides)
-        keys = ((digits - lows) * strides).sum(1)
+        keys = self.key_of(states)
         self._assert_round_trip(states, self.unpack(keys))
         return keys
+
+    def key_of(self, states: State) -> Tensor:
+        """[states] int64: the keys of states that are known to be in the layout, unchecked."""
+        digits = torch.cat([_digits(field, values) for field, values in self._packed(states)], dim=1)
+        lows, strides = digits.new_tensor(self._lows), digits.new_tensor(self._strides)
+        return ((digits - lows) * strides).sum(1)
 
     def unpack(self, keys: Tensor) -> State:
         """The states ([states, ...]) of these keys ([states] int64), derived fields included."""
         lows, radices = keys.new_tensor(self._lows), keys.new_tensor(self._radices)
         digits = keys[:, None] // keys.new_tensor(self._strides) % radices + lows
-        parts = iter(digits.split([field.width for field in self.packed_fields], dim=1))
+        parts = iter(digits.split_with_sizes([field.width for field in self.packed_fields], dim=1))
         count = keys.shape[0]
         tensors = [
             torch.zeros(count, *field.shape, dtype=field.dtype, device=keys.device)
@@ -119,8 +123,8 @@ class Layout(Generic[State]):
             else next(parts).reshape(count, *field.shape).to(field.dtype)
             for field in self.fields
         ]
-        derived: State = torch.func.vmap(self.derive)(self.state(*tensors))
-        return derived
+        states = self.state(*tensors)
+        return states if count == 0 else torch.func.vmap(self.derive)(states)  # vmap refuses an empty axis
 
     def _packed(self, states: State) -> Iterator[tuple[Field, Tensor]]:
         return ((field, values) for field, values in zip(self.fields, states, strict=True) if not field.derived)

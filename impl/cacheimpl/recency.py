@@ -24,7 +24,7 @@ def length(ranks: Tensor) -> Tensor:
 
 
 def total_of_older(ranks: Tensor, values: Tensor) -> Tensor:
-    """[keys] int64: for every member the sum of the values of all members older than it; arbitrary outside the queue."""
+    """[keys] int64: for every member the sum of the values of all older members; arbitrary outside the queue."""
     keys = ranks.shape[0]
     place = torch.where(queued(ranks), ranks, keys).long()
     by_age = torch.zeros(keys + 1, dtype=torch.int64, device=ranks.device).scatter(0, place, values.long())
@@ -45,6 +45,14 @@ def without(ranks: Tensor, leaving: Tensor) -> Tensor:
     """The queue without these members ([keys] bool); those that stay keep their order."""
     closed_up = ranks - total_of_older(ranks, leaving).to(ranks.dtype)
     return torch.where(queued(ranks) & ~leaving, closed_up, OUTSIDE)
+
+
+def with_newest_in_turn(ranks: Tensor, joining: Tensor, turns: Tensor) -> Tensor:
+    """The queue with several keys ([keys] bool) that were outside, each after those of a smaller turn.
+
+    The turns ([keys] int64) of those that join are 0, 1, 2 and so on; of the others they are arbitrary.
+    """
+    return torch.where(joining, length(ranks) + turns.to(ranks.dtype), ranks)
 
 
 def with_newest(ranks: Tensor, joining: Tensor) -> Tensor:

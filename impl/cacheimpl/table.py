@@ -19,9 +19,20 @@ def row(table: Tensor, index: Tensor) -> Tensor:
     return table.index_select(0, index.clamp(min=0).reshape(1).long()).squeeze(0)
 
 
+def cell(table: Tensor, index: Tensor, column: Tensor) -> Tensor:
+    """[]: one element of a table of two axes."""
+    return row(row(table, index), column)
+
+
 def is_row(table: Tensor, index: Tensor) -> Tensor:
     """[rows] bool: which row has this index; none where the index is negative."""
     return torch.arange(table.shape[0], device=table.device) == index
+
+
+def is_cell(table: Tensor, index: Tensor, column: Tensor) -> Tensor:
+    """[rows, columns] bool: which element has these indices."""
+    columns = torch.arange(table.shape[1], device=table.device) == column
+    return is_row(table, index)[:, None] & columns
 
 
 def choose(condition: Tensor, met: State, unmet: State) -> State:

@@ -1,3 +1,91 @@
 """`torch[:DEVICE]`: our own implementation on tensors, held to the specification."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from cacheproof.errors import InputError
+from cacheproof.registry import AnyComponent
+from cacheproof.targets.target import Target, TargetError
+from cacheproof.targets.tensor import encoder_cache, lru
+from cacheproof.targets.tensor.model import TensorModel, outcome_of
+from cachespec.kernel import UNSUPPORTED, Observation, Operation, Outcome
+
+MODELS: Mapping[str, Callable[[Any, str], TensorModel]] = {"encoder_cache": encoder_cache.model, "lru": lru.model}
+"""The tensor code of each component that has one, by the component's name."""
+
+
+def model_of(component: AnyComponent, config: Any, device: str = "cpu") -> TensorModel:
+    """The tensor code of a component in one configuration."""
+    if component.name not in MODELS:
+        raise InputError(f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}")
+    if (wrong := component.invalid(config)) is not None:
+        raise InputError(f"{component.name}: {wrong}")
+    return MODELS[component.name](config, checked_device(device))
+
+
+def checked_device(device: str) -> str:
+    """The device, if torch knows it and it is there."""
+    try:
+        torch.empty((), device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"torch cannot use the device '{device}': {str(error).splitlines()[0]}") from None
+    return device
+
+
+class TensorRun:
+    """One engine, stepped one operation at a time by the functions that the explorer lifts."""
+
+    def __init__(self, model: TensorModel) -> None:
+        self.model, self.state = model, model.initial
+
+    def apply(self, operation: Operation) -> Outcome:
+        """Perform one whole call."""
+        kind = self.model.operations.get(type(operation))
+        if kind is None:
+            return UNSUPPORTED
+        operands = torch.tensor(kind.operands(operation), dtype=torch.int64, device=self.model.device)
+        self.state, answer = kind.function(self.model.parameters, self.state, *operands.unbind(0))
+        return outcome_of(int(answer.code), answer.values.tolist(), int(answer.length))
+
+    def observe(self) -> Mapping[str, Observation]:
+        """The observables."""
+        model = self.model
+        (decoded,) = model.decoded(type(self.state)(*(values.unsqueeze(0) for values in self.state)))
+        return model.component.observe(model.config, model.variant.view(model.config, decoded))
+
+
+def open_target(component: AnyComponent, device: str = "cpu") -> Target:
+    """The tensor code of a component on a device; raises `InputError` where there is none of either."""
+    return TensorTarget(component, device)
+
+
+class TensorTarget:
+    """`torch[:DEVICE]` as something to be held to the specification."""
+
+    def __init__(self, component: AnyComponent, device: str = "cpu") -> None:
+        if component.name not in MODELS:
+            raise InputError(f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}")
+        torch.set_num_threads(1)
+        self._component, self._device = component, checked_device(device)
+        self._run: TensorRun | None = None
+
+    def reset(self, config: Any) -> None:
+        self._run = TensorRun(model_of(self._component, config, self._device))
+
+    def apply(self, operation: Operation) -> Outcome:
+        return self._running().apply(operation)
+
+    def observe(self) -> Mapping[str, Observation]:
+        return self._running().observe()
+
+    def close(self) -> None:
+        self._run = None
+
+    def _running(self) -> TensorRun:
+        if self._run is None:
+            raise TargetError("the torch target was not reset to a configuration yet")
+        return self._run

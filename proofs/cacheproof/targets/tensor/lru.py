@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cacheimpl import lru as tensors
 from cacheproof.registry import component_named
-from cacheproof.targets.tensor.model import Row, TensorModel, TensorOperation, always, table
+from cacheproof.targets.tensor.model import Row, TensorModel, TensorOperation, named, no_operands, table
 from cachespec import lru as spec
-from cachespec.kernel import FrozenMap, FrozenQueue, Operation
+from cachespec.kernel import FrozenMap, FrozenQueue
 
 
-def key_of(operation: Operation) -> tuple[int, ...]:
-    """The key is the row."""
-    return (operation.key,)  # type: ignore[attr-defined]  # the table below gives only operations that have one
-
-
-def key_and_size_of(operation: Operation) -> tuple[int, ...]:
-    """Row and bytes."""
-    assert isinstance(operation, spec.Put)
-    return operation.key, operation.size
-
-
-def nothing_of(operation: Operation) -> tuple[int, ...]:
-    """No operands."""
-    return ()
+def row_of(config: spec.Config, key: int) -> int:
+    """The key is the row of the tables."""
+    return named("key", key, len(config.sizes))
 
 
 def decode(row: Row) -> spec.Cache:
@@ -60,6 +50,13 @@ def model(config: spec.Config, device: str) -> TensorModel:
     """The tensor code in this configuration."""
     component = component_named("lru")
     counting, pinning = counting_goes_on(config), pins_are_left(config)
+
+    def key_of(operation: Any) -> tuple[int, ...]:
+        return (row_of(config, operation.key),)
+
+    def key_and_size_of(operation: Any) -> tuple[int, ...]:
+        return row_of(config, operation.key), operation.size
+
     keys, largest = len(config.sizes), max((*config.sizes, *config.grown))
     variant = component.normative
     return TensorModel(
@@ -77,8 +74,8 @@ def model(config: spec.Config, device: str) -> TensorModel:
             TensorOperation(spec.Touch, tensors.touch, key_of),
             TensorOperation(spec.Pop, tensors.pop, key_of),
             TensorOperation(spec.Pin, tensors.pin, key_of, pinning),
-            TensorOperation(spec.Clear, tensors.clear, nothing_of),
-            TensorOperation(spec.Stat, tensors.stat, nothing_of, always),
+            TensorOperation(spec.Clear, tensors.clear, no_operands),
+            TensorOperation(spec.Stat, tensors.stat, no_operands),
         ),
         domain=tuple(variant.alphabet(config, variant.start(config))),
         decode=decode,

@@ -13,6 +13,7 @@ from torch import Tensor
 from cacheimpl import answer as tensor_answer
 from cacheimpl.layout import Layout
 from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.targets.target import TargetError
 from cachespec.kernel import Code, Operation, Outcome
 
 Row = dict[str, Any]
@@ -27,6 +28,18 @@ def always(parameters: Any, state: Any, *operands: Tensor) -> Tensor:
     return torch.ones((), dtype=torch.bool, device=state[0].device)
 
 
+def no_operands(operation: Operation) -> tuple[int, ...]:
+    """Of an operation without fields."""
+    return ()
+
+
+def named(sort: str, name: int, count: int) -> int:
+    """The name, if the tables have a row for it."""
+    if not 0 <= name < count:
+        raise TargetError(f"there is no {sort} {name} in this configuration: the tables have {count}")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class TensorOperation:
     """One operation kind.
@@ -38,7 +51,7 @@ class TensorOperation:
 
     operation: type[Operation]
     function: Callable[..., tuple[Any, tensor_answer.Answer]]
-    operands: Callable[[Operation], tuple[int, ...]]
+    operands: Callable[[Any], tuple[int, ...]]
     enabled: Callable[..., Tensor] = always
 
 
@@ -87,9 +100,14 @@ class TensorModel:
         return tuple(operation for operation in self.domain if type(operation) is kind)
 
 
+def code_of(code: int) -> Code:
+    """The specification's code for one as plain data."""
+    return CODES[tensor_answer.Code(code)]
+
+
 def outcome_of(code: int, values: Iterable[int], length: int) -> Outcome:
     """The specification's outcome for an answer as plain data."""
-    return Outcome(CODES[tensor_answer.Code(code)], tuple(values)[:length])
+    return Outcome(code_of(code), tuple(values)[:length])
 
 
 def table(*operations: TensorOperation) -> Mapping[type[Operation], TensorOperation]:

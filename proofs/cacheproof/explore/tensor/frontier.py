@@ -56,6 +56,11 @@ class Expansion:
             if (instances := model.instances(kind))
         )
 
+    def start(self) -> Tensor:
+        """[1] int64: the packed initial state."""
+        initial = self.model.initial
+        return self.model.layout.pack(type(initial)(*(values.unsqueeze(0) for values in initial)))
+
     def edges(self, frontier: Tensor) -> Iterator[Edges]:
         """Every transition from these packed states ([states] int64), in portions."""
         for begin in range(0, frontier.shape[0], self.states_at_once):
@@ -120,9 +125,3 @@ def merged(visited: Tensor, fresh: Tensor) -> Tensor:
     old[places] = False
     union[places], union[old] = fresh, visited
     return union
-
-
-def has(keys: Tensor, wanted: Tensor) -> Tensor:
-    """[wanted] bool: which of them are in the sorted, non-empty set."""
-    place = torch.searchsorted(keys, wanted).clamp(max=keys.shape[0] - 1)
-    return keys[place] == wanted

@@ -1,0 +1,92 @@
+"""A shortest trace, searched backwards through the levels of a finished search: no parents were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheproof.explore.tensor.frontier import Expansion
+from cacheproof.explore.tensor.judgement import Place
+from cacheproof.explore.tensor.symmetry import CanonicalKeys
+from cacheproof.targets.tensor import TensorRun
+from cacheproof.targets.tensor.model import TensorModel
+from cacheproof.trace import Trace, TraceStep, Violation
+from cachespec.kernel import Operation, Outcome, Step
+
+Accept = Callable[[Operation, Outcome, int], bool]
+
+
+class Backwards:
+    """The levels of a search, each a sorted tensor of canonical keys, and how to step between them."""
+
+    def __init__(self, expansion: Expansion, levels: list[Tensor], canonical_keys: CanonicalKeys) -> None:
+        self.expansion, self.levels, self.canonical_keys = expansion, levels, canonical_keys
+        self.model: TensorModel = expansion.model
+
+    def violation(self, place: Place) -> Violation:
+        """The violation with its trace, performed once more by the tensor code itself."""
+        operations: list[Operation] = []
+        if place.before is not None:
+            operations, actual = self.follow(self.keys_to(place.before, place.depth - 1))
+            operations.append(self.next(actual, self._breaks(place, actual))[0])
+        return Violation(place.rule.name, place.rule.statement, recorded(self.model, operations))
+
+    def keys_to(self, key: int, depth: int) -> list[int]:
+        """Canonical states on a shortest way, from the first step on; `key` is of this depth and the last of them."""
+        keys = []
+        for level in reversed(self.levels[:depth]):
+            keys.append(key)
+            key = self.predecessor(level, key)
+        return keys[::-1]
+
+    def predecessor(self, level: Tensor, key: int) -> int:
+        """The first state of the level that leads to this one."""
+        sources = [edges.source[self.canonical_keys(edges.target) == key] for edges in self.expansion.edges(level)]
+        return int(level[torch.cat(sources).min()])
+
+    def follow(self, wanted: list[int]) -> tuple[list[Operation], Tensor]:
+        """Walk from the initial state through actual states that have the wanted canonical forms."""
+        actual, operations = self.expansion.start(), []
+        for target in wanted:
+            operation, actual = self.next(actual, self._becomes(target))
+            operations.append(operation)
+        return operations, actual
+
+    def next(self, actual: Tensor, accept: Accept) -> tuple[Operation, Tensor]:
+        """The first operation on this state ([1]) that is accepted, and the state after it."""
+        for edges in self.expansion.edges(actual):
+            for _, operation, outcome, target in edges.listed():
+                if accept(operation, outcome, target):
+                    return operation, actual.new_tensor([target])
+        raise AssertionError("a step of the search does not occur again: the layout names what is not interchangeable")
+
+    def _becomes(self, wanted: int) -> Accept:
+        tensor = self.levels[0].new_tensor
+        return lambda operation, outcome, target: int(self.canonical_keys(tensor([target]))) == wanted
+
+    def _breaks(self, place: Place, actual: Tensor) -> Accept:
+        config, rule, before = self.model.config, place.rule, self._view(int(actual))
+
+        def accept(operation: Operation, outcome: Outcome, target: int) -> bool:
+            after = self._view(target)
+            if isinstance(rule, Step):
+                return not rule.holds(config, before, operation, outcome, after)
+            return not rule.holds(config, after)
+
+        return accept
+
+    def _view(self, key: int) -> Any:
+        model = self.model
+        (state,) = model.decoded(model.layout.unpack(self.levels[0].new_tensor([key])))
+        return model.variant.view(model.config, state)
+
+
+def recorded(model: TensorModel, operations: list[Operation]) -> Trace:
+    """What the tensor code does and shows, one operation at a time."""
+    run = TensorRun(model)
+    initial = dict(run.observe())
+    steps = tuple(TraceStep(operation, run.apply(operation), dict(run.observe())) for operation in operations)
+    return Trace(model.component.name, model.variant.tag, model.config, initial, steps)

@@ -1,0 +1,92 @@
+"""The properties of the specification, looked at on states of tensors: decoded, and read through the spec's view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheproof.explore.tensor.frontier import Edges
+from cacheproof.targets.tensor.model import TensorModel
+from cachespec.kernel import Safety, Step
+
+Witnesses = dict[str, Callable[..., bool]]
+Rule = Safety[Any, Any] | Step[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a violation was seen: at a step from the packed state `before`; None for the initial state itself."""
+
+    depth: int
+    before: int | None
+    rule: Rule
+
+
+class Judgement:
+    """What was seen so far: violations, each at its shortest depth, and witnesses."""
+
+    def __init__(self, model: TensorModel) -> None:
+        component, variant = model.component, model.variant
+        self.model = model
+        self.safety = [rule for rule in component.safety if rule.name not in variant.exempt]
+        self.steps = [rule for rule in component.steps if rule.name not in variant.exempt]
+        progress = [rule for rule in component.progress if rule.name not in variant.exempt]
+        self.unseen: Witnesses = {rule.name: rule.witness for rule in self.safety}
+        self.unseen |= {rule.name: rule.pending for rule in progress}
+        self.unseen_steps: Witnesses = {rule.name: rule.witness for rule in self.steps}
+        self.witnessed: set[str] = set()
+        self.broken: dict[str, Place] = {}
+        self.views: dict[int, Any] = {}
+        """Of the level that is being expanded and of what it leads to, by packed state."""
+
+    def arrive(self, level: Tensor) -> list[Any]:
+        """A new level: look for witnesses; returns its states as those of the specification."""
+        states = self.model.decoded(self.model.layout.unpack(level))
+        self.views = {key: self.read(state) for key, state in zip(level.tolist(), states, strict=True)}
+        self._meet(self.unseen, ((self.model.config, view) for view in self.views.values()))
+        return states
+
+    def begin(self, start: Tensor) -> None:
+        """Safety of the initial state."""
+        for rule in self.safety:
+            if not rule.holds(self.model.config, self.views[int(start)]):
+                self.broken[rule.name] = Place(0, None, rule)
+
+    def judge(self, level: Tensor, edges: Edges, depth: int) -> None:
+        """The step properties of every step, and safety of the state that it leads to, which is of this depth."""
+        config, before = self.model.config, level.tolist()
+        self._read_targets(edges)
+        for source, operation, outcome, target in edges.listed():
+            step = (config, self.views[before[source]], operation, outcome, self.views[target])
+            for name in self._broken_by(step):
+                self.broken.setdefault(name, Place(depth, before[source], self._rule(name)))
+            if self.unseen_steps:
+                self._meet(self.unseen_steps, (step,))
+
+    def read(self, state: Any) -> Any:
+        """What properties read."""
+        return self.model.variant.view(self.model.config, state)
+
+    def _broken_by(self, step: tuple[Any, ...]) -> Iterable[str]:
+        config, after = step[0], step[-1]
+        yield from (rule.name for rule in self.steps if not rule.holds(*step))
+        yield from (rule.name for rule in self.safety if not rule.holds(config, after))
+
+    def _rule(self, name: str) -> Rule:
+        rules: list[Rule] = [*self.safety, *self.steps]
+        return next(rule for rule in rules if rule.name == name)
+
+    def _meet(self, unseen: Witnesses, situations: Iterable[tuple[Any, ...]]) -> None:
+        for situation in situations:
+            for name in [name for name, witness in unseen.items() if witness(*situation)]:
+                self.witnessed.add(name)
+                del unseen[name]
+
+    def _read_targets(self, edges: Edges) -> None:
+        keys = [key for key in torch.unique(edges.target).tolist() if key not in self.views]
+        states = self.model.decoded(self.model.layout.unpack(edges.target.new_tensor(keys)))
+        self.views.update(zip(keys, map(self.read, states), strict=True))

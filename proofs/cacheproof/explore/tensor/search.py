@@ -1,0 +1,167 @@
+"""The tensor explorer: breadth first over whole frontiers, running the tensor code itself on every reachable state.
+
+States are packed into one integer each. A level is a sorted tensor of keys, and so is what was visited; parents are not
+kept: the levels are, and a trace is searched backwards only when there is a violation. The answer has the same form as
+that of the reference explorer, and the same states, transitions, depth and digest in the scopes that both can do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheproof.errors import InputError
+from cacheproof.explore.canonical import canonical
+from cacheproof.explore.digest import MODULUS, digest_of_state
+from cacheproof.explore.memory import peak_bytes, resident_bytes
+from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Plan, Snapshot, Watch
+from cacheproof.explore.tensor.backwards import Backwards
+from cacheproof.explore.tensor.frontier import Edges, Expansion, merged, outside
+from cacheproof.explore.tensor.judgement import Judgement
+from cacheproof.explore.tensor.symmetry import canonical_keys
+from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.targets.tensor import model_of
+from cacheproof.targets.tensor.model import TensorModel, code_of
+from cachespec.kernel import NORMATIVE
+
+ENGINE = "tensor"
+BETWEEN_SNAPSHOTS = 0.5
+
+
+def explore(
+    component: AnyComponent,
+    variant: AnyVariant,
+    config: Any,
+    plan: Plan | None = None,
+    watch: Watch | None = None,
+    *,
+    device: str = "cpu",
+) -> Exploration:
+    """Explore the tensor code of one component in one configuration.
+
+    Raises `InputError` where there is no tensor code for what is asked, `OutOfBoundsError` or `RoundTripError` where
+    that code leaves its layout.
+    """
+    plan = plan or Plan()
+    if variant.tag != NORMATIVE:
+        raise InputError(f"the tensor code of {component.name} is that of the normative variant, not of {variant.tag}")
+    if plan.granularity is not Granularity.CALL or plan.liveness:
+        raise InputError("the tensor engine explores whole calls, without liveness: use the reference engine")
+    torch.set_num_threads(1)
+    return Search(model_of(component, config, device), plan, watch).run()
+
+
+class Search:
+    """One search: what is known so far. Without `judged`, properties are not looked at and there is no digest."""
+
+    def __init__(self, model: TensorModel, plan: Plan, watch: Watch | None = None, *, judged: bool = True) -> None:
+        component, config = model.component, model.config
+        self.model, self.plan, self.watch = model, plan, watch
+        self.expansion = Expansion(model)
+        self.judgement = Judgement(model) if judged else None
+        self.canonical_keys = canonical_keys(model.layout, component.interchangeable(config) if plan.symmetry else {})
+        self.canonical_state = canonical(component, model.variant, config, symmetry=plan.symmetry)
+        self.outcomes: dict[str, Counter[str]] = {kind.wire_name(): Counter() for kind in model.operations}
+        self.levels: list[Tensor] = []
+        self.states = self.transitions = self.digest = 0
+        self.started = self.shown = time.monotonic()
+
+    def run(self) -> Exploration:
+        """Search, then recover the traces."""
+        try:
+            ending = self.search()
+        except KeyboardInterrupt:
+            ending = Ending.INTERRUPTED
+        return self.result(ending)
+
+    def search(self) -> Ending:
+        """Level by level."""
+        level = visited = self.canonical_keys(self.expansion.start())
+        self.arrive(level)
+        if self.judgement is not None:
+            self.judgement.begin(level)
+        while level.shape[0] > 0:
+            if self.is_done():
+                return Ending.FOUND
+            if len(self.levels) - 1 == self.plan.depth:
+                return Ending.DEPTH
+            if (limit := self.limit_reached()) is not None:
+                return limit
+            level = outside(self.successors(level), visited)
+            if level.shape[0] > 0:
+                visited = merged(visited, level)
+                self.arrive(level)
+        return Ending.EXHAUSTED
+
+    def successors(self, level: Tensor) -> Tensor:
+        """The canonical states after one step, sorted, without repetition."""
+        targets = []
+        for edges in self.expansion.edges(level):
+            self.transitions += edges.count
+            self.count_outcomes(edges)
+            if self.judgement is not None:
+                self.judgement.judge(level, edges, depth=len(self.levels))
+            targets.append(self.canonical_keys(torch.unique(edges.target)))
+        return torch.unique(torch.cat(targets))
+
+    def arrive(self, level: Tensor) -> None:
+        """A new level is kept, counted, and digested."""
+        self.levels.append(level)
+        self.states += level.shape[0]
+        if self.judgement is not None:
+            states = map(self.canonical_state, self.judgement.arrive(level))
+            self.digest += sum(map(digest_of_state, states))
+
+    def count_outcomes(self, edges: Edges) -> None:
+        """For the coverage."""
+        counts = torch.bincount(edges.answers[0]).tolist()
+        name = edges.operations[0].wire_name()
+        self.outcomes[name].update({code_of(code).value: count for code, count in enumerate(counts) if count})
+
+    def coverage(self) -> Coverage:
+        """By wire name and code, sorted."""
+        return {name: dict(sorted(counts.items())) for name, counts in sorted(self.outcomes.items())}
+
+    def is_done(self) -> bool:
+        """Whether all that was to be refuted is."""
+        broken = {} if self.judgement is None else self.judgement.broken
+        plan = self.plan
+        return bool(broken) if plan.first else bool(plan.until) and plan.until <= broken.keys()
+
+    def limit_reached(self) -> Ending | None:
+        """The limit that ends the search here, if any; and now and then, a word on how far it is."""
+        now = time.monotonic()
+        if self.watch is not None and now - self.shown > BETWEEN_SNAPSHOTS:
+            self.shown = now
+            depth = len(self.levels) - 1
+            self.watch(Snapshot(self.states, self.transitions, depth, now - self.started, resident_bytes()))
+        if self.plan.limit_states is not None and self.states >= self.plan.limit_states:
+            return Ending.STATES
+        if self.plan.limit_seconds is not None and now - self.started >= self.plan.limit_seconds:
+            return Ending.SECONDS
+        return None
+
+    def result(self, ending: Ending) -> Exploration:
+        """What was seen, with every counterexample performed again."""
+        judgement = self.judgement
+        backwards = Backwards(self.expansion, self.levels, self.canonical_keys)
+        found = [] if judgement is None else [backwards.violation(place) for place in judgement.broken.values()]
+        return Exploration(
+            component=self.model.component.name,
+            variant=self.model.variant.tag,
+            engine=ENGINE,
+            states=self.states,
+            transitions=self.transitions,
+            depth=len(self.levels) - 1,
+            digest="" if judgement is None else f"{self.digest % MODULUS:016x}",
+            ending=ending,
+            violations=tuple(sorted(found, key=lambda violation: len(violation.trace.steps))),
+            witnessed=frozenset() if judgement is None else frozenset(judgement.witnessed),
+            coverage=self.coverage(),
+            seconds=time.monotonic() - self.started,
+            peak_bytes=peak_bytes(),
+        )
