@@ -1,0 +1,28 @@
+"""The mirrored multimodal cache: a frontend's record of what the engine core holds, kept in step by messages.
+
+Read `operations.py` (what can happen), `recency.py` and `protocol.py` (the normative protocol), `normative.py` (its
+environment), `properties.py` (MIR-1 to MIR-12), then the eras.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import Component, variants
+from cachespec.mirror.configuration import Config, interchangeable, invalid
+from cachespec.mirror.normative import NORMATIVE_MIRROR
+from cachespec.mirror.operations import OPERATIONS
+from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
+from cachespec.mirror.view import View, observe
+
+COMPONENT: Component[Config, object, View] = Component(
+    name="mirror",
+    summary="the processor cache that P0 and P1 keep in step",
+    config=Config,
+    invalid=invalid,
+    operations=OPERATIONS,
+    variants=variants(NORMATIVE_MIRROR),
+    observe=observe,
+    interchangeable=interchangeable,
+    safety=SAFETY,
+    steps=STEPS,
+    progress=PROGRESS,
+)

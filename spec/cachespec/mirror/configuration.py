@@ -1,0 +1,96 @@
+"""What a scope of the mirror fixes: keys, sizes, senders, the network's width, and which faults there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+from typing import Annotated, NamedTuple
+
+from cachespec.kernel import Name
+
+Key = Annotated[int, Name("key")]
+"""The identity of a content; requests consist of contents."""
+
+SenderName = Annotated[int, Name("sender")]
+"""One frontend process, P0."""
+
+UNLIMITED = -1
+
+
+class Config(NamedTuple):
+    """One scope of the mirror. Switches are 0 or 1."""
+
+    capacity: int
+    """Bytes of each sender's cache, and of its partition at P1 (of all of P1 in the eras)."""
+    sizes: tuple[int, ...]
+    """Bytes of each content."""
+    items: int = 1
+    """A request consists of one up to so many items, in prompt order; the same content may come twice."""
+    modalities: tuple[int, ...] = ()
+    """The modality of each content; empty where all are of one."""
+    identities: tuple[int, ...] = ()
+    """The key under which the eras cache each content (a client may name two contents alike); empty: its own."""
+    senders: int = 1
+    rendered: int = 0
+    """Requests of one sender that are rendered and not yet sent; 0: rendering and sending are one step."""
+    outstanding: int = 2
+    """Requests of one sender that are sent and not yet answered."""
+    channel: int = 2
+    """Messages in flight in each direction, of all senders together."""
+    reorder: int = 0
+    drop: int = 0
+    reject: int = 0
+    abort: int = 0
+    reset: int = 0
+    restart: int = 0
+    impatient: int = 0
+    """Whether a sender may stop waiting for an answer that is still on its way."""
+    faults: int = UNLIMITED
+    """How many faults a run has at the most; -1: any number."""
+
+
+def invalid(config: Config) -> str | None:
+    """What is wrong with the configuration, or None."""
+    if config.capacity <= 0:
+        return f"capacity must be positive, not {config.capacity}"
+    if not config.sizes or min(config.sizes) < 0:
+        return "sizes must be given, none of them negative"
+    for name, given in (("modalities", config.modalities), ("identities", config.identities)):
+        if given and len(given) != len(config.sizes):
+            return f"{name} has {len(given)} entries for {len(config.sizes)} contents"
+        if given and min(given) < 0:
+            return f"{name} must not be negative"
+    if config.rendered < 0:
+        return "rendered must not be negative"
+    widths = {"items": config.items, "senders": config.senders}
+    widths |= {"outstanding": config.outstanding, "channel": config.channel}
+    narrow = [name for name, width in widths.items() if width < 1]
+    return f"{', '.join(narrow)} must be at least 1" if narrow else None
+
+
+def requests(config: Config) -> Iterable[tuple[int, ...]]:
+    """Every request of the scope: all sequences of contents up to the stated length."""
+    for length in range(1, config.items + 1):
+        yield from product(range(len(config.sizes)), repeat=length)
+
+
+def identity(config: Config, content: int) -> int:
+    """The key under which an era caches this content."""
+    return config.identities[content] if config.identities else content
+
+
+def modality(config: Config, content: int) -> int:
+    """The modality of this content."""
+    return config.modalities[content] if config.modalities else 0
+
+
+def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """Senders, and contents of one size and modality that nobody else shares a key with."""
+    classes: dict[tuple[int, ...], list[int]] = {}
+    for content, size in enumerate(config.sizes):
+        shared = content if config.identities else UNLIMITED
+        classes.setdefault((size, modality(config, content), shared), []).append(content)
+    return {
+        "key": tuple(tuple(members) for members in classes.values()),
+        "sender": (tuple(range(config.senders)),),
+    }

@@ -1,0 +1,464 @@
+"""The normative mirror in its environment: frontends, a channel in both directions, a receiver, and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Annotated, NamedTuple
+
+from cachespec.kernel import (
+    ABSENT,
+    DONE,
+    FAILED,
+    NORMATIVE,
+    REFUSED,
+    STALE,
+    Code,
+    Containers,
+    IndexedBy,
+    Operation,
+    Outcome,
+    Queue,
+    RankScope,
+    Variant,
+)
+from cachespec.mirror import protocol, recency
+from cachespec.mirror.configuration import UNLIMITED, Config, Key, requests
+from cachespec.mirror.operations import (
+    Abort,
+    Deliver,
+    Drop,
+    DropAnswer,
+    Expire,
+    Join,
+    Receive,
+    Reject,
+    Render,
+    Reorder,
+    ReorderAnswers,
+    ResetReceiver,
+    ResetSender,
+    RestartReceiver,
+    Send,
+    Submit,
+    SubmitRejected,
+    Transmit,
+)
+from cachespec.mirror.protocol import NONE, Answer, Epoch, Message, Partition, Sender, Sequence
+from cachespec.mirror.view import InFlight, LinkView, View
+
+ALLOWANCE = 3
+"""Where the history of allowances stops counting: forgetting some makes MIR-10 stricter, never weaker."""
+
+
+class Link(NamedTuple):
+    """One sender, its partition, and what is between them. `allowances` and `marked` are history."""
+
+    sender: Sender
+    partition: Partition
+    messages: tuple[Message, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    rendered: tuple[tuple[Key, ...], ...] = ()
+    issued: Epoch = NONE
+    """The last epoch that was granted; a clock that a restart does not turn back."""
+    allowances: tuple[int, ...] = ()
+    """For each message of the log, how often it may still go out: once, and once more for each fault it met."""
+    marked: Sequence = NONE
+    """What was next when a fault last hit the request path, or -1 once a request sent after it was answered."""
+
+
+class State(NamedTuple):
+    """Everything. `faults_left` bounds a run; `overspent` is history."""
+
+    links: Annotated[tuple[Annotated[Link, RankScope()], ...], IndexedBy("sender")]
+    empty: Queue[Key]
+    faults_left: int = UNLIMITED
+    overspent: int = 0
+
+
+Result = tuple[State, Outcome]
+
+
+def initial(config: Config, containers: Containers) -> State:
+    """Every sender still has to join."""
+    empty = containers.queue()
+    link = Link(Sender(empty), Partition(empty))
+    return State(links=(link,) * config.senders, empty=empty, faults_left=config.faults)
+
+
+def with_link(state: State, name: int, link: Link) -> State:
+    """One link replaced."""
+    return state._replace(links=(*state.links[:name], link, *state.links[name + 1 :]))
+
+
+def without(items: tuple[Message, ...], which: int) -> tuple[Message, ...]:
+    """One element less."""
+    return (*items[:which], *items[which + 1 :])
+
+
+# Frontend -----------------------------------------------------------------------------------------------------------
+
+
+def render(config: Config, state: State, op: Render) -> Result:
+    """MIR-4: rendering reads P0's cache and changes nothing: what is rendered may never be sent."""
+    link = state.links[op.sender]
+    return with_link(state, op.sender, link._replace(rendered=(*link.rendered, op.items))), DONE
+
+
+def send(config: Config, state: State, op: Send) -> Result:
+    """MIR-3, MIR-4: P0 is updated in the order in which messages leave, whatever the order of rendering."""
+    link = state.links[op.sender]
+    if op.which >= len(link.rendered):
+        return state, ABSENT
+    rendered = (*link.rendered[: op.which], *link.rendered[op.which + 1 :])
+    after, outcome = submitted(config, link, link.rendered[op.which])
+    if outcome.code is Code.REFUSED:
+        return state, REFUSED
+    return with_link(state, op.sender, after._replace(rendered=rendered)), outcome
+
+
+def submit(config: Config, state: State, op: Submit) -> Result:
+    """As `Render` and then `Send`."""
+    after, outcome = submitted(config, state.links[op.sender], op.items)
+    return with_link(state, op.sender, after), outcome
+
+
+def submitted(config: Config, link: Link, items: tuple[int, ...]) -> tuple[Link, Outcome]:
+    """MIR-10: one message, at once; behind a backlog the message waits its turn in the log.
+
+    Returns for each item 1 where its payload is in the message that went out. Without a partition nothing goes (MIR-12).
+    """
+    if link.sender.joined == 0:
+        return link, REFUSED
+    backlog = link.sender.sent < len(link.sender.log)
+    sender = protocol.commit(partial(recency.walk, config), link.sender, items)
+    after = link._replace(sender=sender, allowances=(*link.allowances, 1 if link.marked == NONE else 2))
+    return (after, DONE) if backlog else transmitted(after)
+
+
+def transmitted(link: Link) -> tuple[Link, Outcome]:
+    """The next message of the log goes out. History: that uses up one of the times that it may."""
+    which = link.sender.sent
+    allowances = (*link.allowances[:which], link.allowances[which] - 1, *link.allowances[which + 1 :])
+    sender, message = protocol.transmit(link.sender)
+    after = link._replace(sender=sender, messages=(*link.messages, message), allowances=allowances)
+    return after, Outcome(Code.DONE, message.payloads)
+
+
+def receive_answer(config: Config, state: State, op: Receive) -> Result:
+    """MIR-7: an answer confirms, asks for a repair, or is late; it never fails a request."""
+    link = state.links[op.sender]
+    if link.answers == ():
+        return state, ABSENT
+    answer = link.answers[0]
+    sender = protocol.answered(link.sender, answer)
+    late = link.sender.joined == 0 or answer.epoch != link.sender.epoch
+    served = not late and answer.verdict != protocol.STALE and answer.expected > link.marked
+    after = link._replace(
+        sender=sender,
+        answers=link.answers[1:],
+        allowances=link.allowances[len(link.sender.log) - len(sender.log) :],
+        marked=NONE if served else link.marked,
+    )
+    return with_link(state, op.sender, after), DONE
+
+
+def transmit(config: Config, state: State, op: Transmit) -> Result:
+    """The next message of the backlog."""
+    link = state.links[op.sender]
+    if link.sender.joined == 0 or link.sender.sent >= len(link.sender.log):
+        return state, ABSENT
+    after, outcome = transmitted(link)
+    overspent = 1 if after.allowances[link.sender.sent] < 0 else state.overspent
+    return with_link(state, op.sender, after)._replace(overspent=overspent), outcome
+
+
+def expire(config: Config, state: State, op: Expire) -> Result:
+    """MIR-10: no answer came; P0 asks how far P1 is, and sends nothing again before it knows."""
+    link = state.links[op.sender]
+    if link.sender.joined == 0 or link.sender.log == ():
+        return state, ABSENT
+    messages = (*link.messages, protocol.probe(link.sender))
+    return with_link(state, op.sender, link._replace(messages=messages)), DONE
+
+
+def join(config: Config, state: State, op: Join) -> Result:
+    """MIR-8: an epoch begins; its number has never been used."""
+    link = state.links[op.sender]
+    walk = partial(recency.walk, config)
+    sender, partition = protocol.join(walk, link.sender, link.issued + 1, state.empty)
+    after = link._replace(sender=sender, partition=partition, issued=link.issued + 1)
+    return with_link(state, op.sender, after), DONE
+
+
+# Receiver -----------------------------------------------------------------------------------------------------------
+
+
+def deliver(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-2, MIR-6, MIR-9: every item is in the message or in the cache at its turn; otherwise the engine has failed.
+
+    Returns the contents that the request uses, in the order in which P1 updates its cache.
+    """
+    link = state.links[op.sender]
+    if link.messages == ():
+        return state, ABSENT
+    message = link.messages[0]
+    partition, answer, applied = protocol.receive(partial(recency.walk, config), link.partition, message)
+    after = link._replace(partition=partition, messages=link.messages[1:], answers=(*link.answers, answer))
+    if not applied:
+        return with_link(state, op.sender, after), refusal(answer)
+    _, needed = recency.walk(config, link.partition.order, message.items)
+    missing = tuple(key for key, need, sent in zip(message.items, needed, message.payloads, strict=True) if need > sent)
+    if missing != ():
+        return state, FAILED._replace(values=missing)
+    return with_link(state, op.sender, after), Outcome(Code.HIT, message.items)
+
+
+def refusal(answer: Answer) -> Outcome:
+    """What became of a message that was not applied."""
+    if answer.verdict == protocol.STALE:
+        return STALE
+    return Outcome(Code.RETRY) if answer.verdict == protocol.GAP else DONE
+
+
+def reset_receiver(config: Config, state: State, op: ResetReceiver) -> Result:
+    """MIR-8: what P1 forgets, it revokes: no message of before can be taken for one of after."""
+    for name, link in enumerate(state.links):
+        forgotten = link._replace(partition=protocol.revoked(link.partition, state.empty))
+        state = with_link(state, name, touched(forgotten))
+    return counted(state), DONE
+
+
+def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Result:
+    """As a reset, and everything in flight is lost."""
+    for name, link in enumerate(state.links):
+        forgotten = link._replace(partition=protocol.revoked(link.partition, state.empty))
+        state = with_link(state, name, touched(forgotten)._replace(messages=(), answers=()))
+    return counted(state), DONE
+
+
+# Faults -------------------------------------------------------------------------------------------------------------
+
+
+def counted(state: State) -> State:
+    """History: one fault less to come."""
+    left = state.faults_left if state.faults_left == UNLIMITED else state.faults_left - 1
+    return state._replace(faults_left=left)
+
+
+def touched(link: Link) -> Link:
+    """History: a fault on the request path. Every unanswered message may go out once more (MIR-10).
+
+    MIR-1 is due again once a request that is yet to come has been answered.
+    """
+    allowances = tuple(min(allowance + 1, ALLOWANCE) for allowance in link.allowances)
+    return link._replace(allowances=allowances, marked=link.sender.next)
+
+
+def reject(config: Config, state: State, op: Reject) -> Result:
+    """MIR-4: a request that is never sent has left no trace in P0's cache (C-MIR-3, C-MIR-4)."""
+    link = state.links[op.sender]
+    if op.which >= len(link.rendered):
+        return state, ABSENT
+    rendered = (*link.rendered[: op.which], *link.rendered[op.which + 1 :])
+    return counted(with_link(state, op.sender, link._replace(rendered=rendered))), DONE
+
+
+def submit_rejected(config: Config, state: State, op: SubmitRejected) -> Result:
+    """As `Render` and then `Reject`."""
+    return counted(state), DONE
+
+
+def abort(config: Config, state: State, op: Abort) -> Result:
+    """X-3: the request's update goes on to P1 all the same; only its result is not wanted any more."""
+    link = state.links[op.sender]
+    if op.which >= len(link.sender.log):
+        return state, ABSENT
+    return counted(state), DONE
+
+
+def reorder(config: Config, state: State, op: Reorder) -> Result:
+    """The channel delivers a message before the one that was sent before it."""
+    link = state.links[op.sender]
+    if op.which + 1 >= len(link.messages):
+        return state, ABSENT
+    first, second = link.messages[op.which : op.which + 2]
+    messages = (*link.messages[: op.which], second, first, *link.messages[op.which + 2 :])
+    return counted(with_link(state, op.sender, touched(link)._replace(messages=messages))), DONE
+
+
+def reorder_answers(config: Config, state: State, op: ReorderAnswers) -> Result:
+    """MIR-10: a fault on the answer path costs no payload, so it adds no allowance."""
+    link = state.links[op.sender]
+    if op.which + 1 >= len(link.answers):
+        return state, ABSENT
+    first, second = link.answers[op.which : op.which + 2]
+    answers = (*link.answers[: op.which], second, first, *link.answers[op.which + 2 :])
+    return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
+
+
+def drop(config: Config, state: State, op: Drop) -> Result:
+    """The channel loses a message."""
+    link = state.links[op.sender]
+    if op.which >= len(link.messages):
+        return state, ABSENT
+    after = touched(link)._replace(messages=without(link.messages, op.which))
+    return counted(with_link(state, op.sender, after)), DONE
+
+
+def drop_answer(config: Config, state: State, op: DropAnswer) -> Result:
+    """MIR-10: likewise; the question that follows costs none either."""
+    link = state.links[op.sender]
+    if op.which >= len(link.answers):
+        return state, ABSENT
+    answers = (*link.answers[: op.which], *link.answers[op.which + 1 :])
+    return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
+
+
+def reset_sender(config: Config, state: State, op: ResetSender) -> Result:
+    """MIR-8: a frontend that forgets has to join again before it sends."""
+    link = state.links[op.sender]
+    sender = link.sender._replace(order=state.empty, joined=0)
+    return counted(with_link(state, op.sender, touched(link)._replace(sender=sender))), DONE
+
+
+# What can happen ----------------------------------------------------------------------------------------------------
+
+
+def alphabet(config: Config, state: State) -> Iterable[Operation]:
+    """Every operation that the scope allows in this state."""
+    messages = sum(len(link.messages) for link in state.links)
+    answers = sum(len(link.answers) for link in state.links)
+    room, answer_room = messages < config.channel, answers < config.channel
+    for name, link in enumerate(state.links):
+        yield from frontend_alphabet(config, name, link, room=room)
+        if link.messages != () and answer_room:
+            yield Deliver(name)
+        if link.answers != ():
+            yield Receive(name)
+        if state.faults_left != 0:
+            yield from fault_alphabet(config, name, link)
+    if state.faults_left != 0:
+        if config.reset:
+            yield ResetReceiver()
+        if config.restart:
+            yield RestartReceiver()
+
+
+def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool) -> Iterable[Operation]:
+    """What the frontend may do."""
+    may_send = link.sender.joined == 1 and len(link.sender.log) < config.outstanding and room
+    if len(link.rendered) < config.rendered:
+        yield from (Render(name, items) for items in requests(config))
+    if may_send and config.rendered == 0:
+        yield from (Submit(name, items) for items in requests(config))
+    if may_send:
+        yield from (Send(name, which) for which in range(len(link.rendered)))
+    if link.sender.joined == 0:
+        yield Join(name)
+    elif link.sender.sent < len(link.sender.log):
+        if room:
+            yield Transmit(name)
+    elif link.sender.log != () and room and may_expire(config, link):
+        yield Expire(name)
+
+
+def may_expire(config: Config, link: Link) -> bool:
+    """Nothing is on its way any more; or the sender is impatient, and has not asked yet."""
+    if config.impatient:
+        return all(message.items != () for message in link.messages)
+    return link.messages == () and link.answers == ()
+
+
+def fault_alphabet(config: Config, name: int, link: Link) -> Iterable[Operation]:
+    """The faults that the scope switches on."""
+    if config.reject:
+        yield from (Reject(name, which) for which in range(len(link.rendered)))
+        if config.rendered == 0:
+            yield from (SubmitRejected(name, items) for items in requests(config))
+    if config.abort:
+        yield from (Abort(name, which) for which in range(len(link.sender.log)))
+    if config.reorder:
+        yield from (Reorder(name, which) for which in range(len(link.messages) - 1))
+        yield from (ReorderAnswers(name, which) for which in range(len(link.answers) - 1))
+    if config.drop:
+        yield from (Drop(name, which) for which in range(len(link.messages)))
+        yield from (DropAnswer(name, which) for which in range(len(link.answers)))
+    if config.reset:
+        yield ResetSender(name)
+
+
+# View ---------------------------------------------------------------------------------------------------------------
+
+
+def view(config: Config, state: State) -> View:
+    """What the properties read."""
+    return View(
+        links=tuple(link_view(config, link) for link in state.links),
+        overspent=state.overspent == 1,
+        hung=False,
+    )
+
+
+def link_view(config: Config, link: Link) -> LinkView:
+    """One sender and its partition."""
+    sender, partition = link.sender, link.partition
+    same_epoch = partition.granted == 1 and sender.joined == 1 and sender.epoch == partition.epoch
+    idle = link.messages == () and link.answers == () and sender.log == ()
+    return LinkView(
+        sent_order=tuple(sender.order.items()),
+        held_order=tuple(partition.order.items()),
+        capacity=config.capacity,
+        granted=partition.granted == 1,
+        settled=same_epoch and partition.expected == sender.next,
+        rendered=(False,) * len(link.rendered),
+        messages=tuple(in_flight(link, message) for message in link.messages),
+        answers=len(link.answers),
+        unanswered=len(sender.log),
+        updates=sender.next,
+        quiet=idle and sender.joined == 1 and link.marked == NONE,
+    )
+
+
+def in_flight(link: Link, message: Message) -> InFlight:
+    """A message as the properties see it. P0's next update is the first one of its log that P1 has not applied."""
+    partition = link.partition
+    current = partition.granted == 1 and message.epoch == partition.epoch
+    updates = {entry.sequence: entry.items for entry in link.sender.log if entry.epoch == message.epoch}
+    return InFlight(
+        items=message.items,
+        payloads=message.payloads,
+        walked=message.items,
+        current=current,
+        following=current and message.sequence == partition.expected and updates.get(message.sequence) == message.items,
+    )
+
+
+NORMATIVE_MIRROR: Variant[Config, State, View] = Variant(
+    tag=NORMATIVE,
+    title="normative",
+    state=State,
+    initial=initial,
+    transitions={
+        Render: render,
+        Send: send,
+        Submit: submit,
+        Deliver: deliver,
+        Receive: receive_answer,
+        Transmit: transmit,
+        Expire: expire,
+        Join: join,
+        Reject: reject,
+        SubmitRejected: submit_rejected,
+        Abort: abort,
+        Reorder: reorder,
+        ReorderAnswers: reorder_answers,
+        Drop: drop,
+        DropAnswer: drop_answer,
+        ResetSender: reset_sender,
+        ResetReceiver: reset_receiver,
+        RestartReceiver: restart_receiver,
+    },
+    view=view,
+    alphabet=alphabet,
+)

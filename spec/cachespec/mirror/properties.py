@@ -1,0 +1,205 @@
+"""MIR-1 to MIR-12, per sender and its partition, in an environment with faults."""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Kind, Operation, Outcome, Progress, Safety, Step
+from cachespec.mirror.configuration import Config, identity
+from cachespec.mirror.operations import Deliver, Expire, Reject, Send, Submit, Transmit
+from cachespec.mirror.view import InFlight, LinkView, View
+
+REFUSALS = (Code.STALE, Code.REFUSED)
+
+
+def orders_agree(link: LinkView) -> bool:
+    return link.sent_order == link.held_order
+
+
+def head(before: View, op: Operation) -> InFlight | None:
+    """The message that this operation delivers."""
+    if not isinstance(op, Deliver) or before.links[op.sender].messages == ():
+        return None
+    return before.links[op.sender].messages[0]
+
+
+def is_applied(before: View, op: Operation, outcome: Outcome) -> bool:
+    """Whether P1 used this message for a request."""
+    return head(before, op) is not None and outcome.code is Code.HIT
+
+
+# Safety -------------------------------------------------------------------------------------------------------------
+
+
+def settled_means_equal(config: Config, view: View) -> bool:
+    return all(orders_agree(link) for link in view.links if link.settled)
+
+
+def quiet_means_equal(config: Config, view: View) -> bool:
+    return all(orders_agree(link) for link in view.links if link.quiet)
+
+
+def bytes_within_capacity(config: Config, view: View) -> bool:
+    return all(sum(size for _, size in link.held_order) <= link.capacity for link in view.links)
+
+
+# Steps --------------------------------------------------------------------------------------------------------------
+
+
+def none_hits_or_is_reported(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return type(op) is not Deliver or outcome.code not in (Code.FAILED, Code.DIVERGED)
+
+
+def applied_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    message = head(before, op)
+    return message is None or not is_applied(before, op, outcome) or message.following
+
+
+def update_has_message(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """P0 changes when a message is made, or loses the update's request while it is still without effect."""
+    if isinstance(op, Reject) and op.which < len(before.links[op.sender].rendered):
+        return not before.links[op.sender].rendered[op.which]
+    if op.kind is Kind.FAULT:
+        return all(b.sent_order == a.sent_order for b, a in zip(before.links, after.links, strict=True)) or clears(op)
+    if isinstance(op, (Transmit, Expire, Deliver)):
+        return all(b.sent_order == a.sent_order for b, a in zip(before.links, after.links, strict=True))
+    return True
+
+
+def clears(op: Operation) -> bool:
+    """Whether the fault itself is that caches are cleared."""
+    return op.wire_name().startswith(("reset", "restart"))
+
+
+def walks_agree(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    message = head(before, op)
+    if message is None or not is_applied(before, op, outcome):
+        return True
+    keys = tuple(identity(config, content) for content in message.walked)
+    return keys == tuple(identity(config, content) for content in outcome.values)
+
+
+def uses_what_was_rendered(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    message = head(before, op)
+    if message is None or not is_applied(before, op, outcome):
+        return True
+    return sorted(outcome.values) == sorted(message.items)
+
+
+def nobody_dies(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return after.hung <= before.hung
+
+
+def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    message = head(before, op)
+    if message is None or message.current:
+        return True
+    unchanged = all(b.held_order == a.held_order for b, a in zip(before.links, after.links, strict=True))
+    return outcome.code in REFUSALS and unchanged
+
+
+def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return type(op) is Deliver or outcome.code not in (Code.FAILED, Code.DIVERGED)
+
+
+def repeats_need_a_fault(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return after.overspent <= before.overspent
+
+
+def strangers_are_refused(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Deliver) or before.links[op.sender].granted or head(before, op) is None:
+        return True
+    return outcome.code in REFUSALS and all(
+        b.held_order == a.held_order for b, a in zip(before.links, after.links, strict=True)
+    )
+
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "MIR-1",
+        "once P1 has applied every message of the epoch, both orders are equal, sizes included",
+        settled_means_equal,
+        lambda c, v: any(link.settled and link.sent_order for link in v.links),
+    ),
+    Safety(
+        "MIR-1/again",
+        "after the last fault, once a further request was answered and nothing is in flight, both orders are equal",
+        quiet_means_equal,
+        lambda c, v: any(link.quiet and link.sent_order for link in v.links),
+    ),
+    Safety(
+        "MIR-11",
+        "the bytes of P1's cache never exceed its capacity",
+        bytes_within_capacity,
+        lambda c, v: any(sum(size for _, size in link.held_order) == link.capacity for link in v.links),
+    ),
+)
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "MIR-2",
+        "an item without payload is found at P1, or its miss is reported",
+        none_hits_or_is_reported,
+        lambda c, b, op, o, a: o.code is Code.HIT and 0 in (head(b, op) or b.links[0].messages[0]).payloads,
+    ),
+    Step(
+        "MIR-3",
+        "the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order",
+        applied_in_order,
+        lambda c, b, op, o, a: is_applied(b, op, o) and b.links[0].updates > 0,
+    ),
+    Step(
+        "MIR-4",
+        "P0 is updated for a request only together with the message that tells P1",
+        update_has_message,
+        lambda c, b, op, o, a: type(op) in (Send, Submit) and o.code is Code.DONE,
+    ),
+    Step(
+        "MIR-5",
+        "P0 and P1 update their caches for a request in the same order of items",
+        walks_agree,
+        lambda c, b, op, o, a: is_applied(b, op, o) and bool(o.values),
+    ),
+    Step(
+        "MIR-6",
+        "the contents that P1 uses are those that were rendered",
+        uses_what_was_rendered,
+        lambda c, b, op, o, a: is_applied(b, op, o) and bool(o.values),
+    ),
+    Step(
+        "MIR-7",
+        "no process of the engine dies or hangs",
+        nobody_dies,
+        lambda c, b, op, o, a: type(op) is Deliver and o.code is not Code.HIT,
+    ),
+    Step(
+        "MIR-8",
+        "a message of an epoch that is over reads and changes nothing",
+        old_epochs_are_void,
+        lambda c, b, op, o, a: (message := head(b, op)) is not None and not message.current,
+    ),
+    Step(
+        "MIR-9",
+        "a request is served even where its own items evict one another",
+        frontend_never_fails,
+        lambda c, b, op, o, a: type(op) in (Send, Submit) and o.code is Code.DONE,
+    ),
+    Step(
+        "MIR-10",
+        "a payload is sent once per residency; every further send is accounted for by one fault, once for each item",
+        repeats_need_a_fault,
+        lambda c, b, op, o, a: type(op) is Transmit and 1 in o.values,
+    ),
+    Step(
+        "MIR-12",
+        "a message from a sender without a partition is refused",
+        strangers_are_refused,
+        lambda c, b, op, o, a: isinstance(op, Deliver) and not b.links[op.sender].granted and head(b, op) is not None,
+    ),
+)
+
+PROGRESS: tuple[Progress[Config, View], ...] = (
+    Progress(
+        "MIR-7/served",
+        "every request that was sent is answered",
+        lambda c, v: any(link.unanswered > 0 for link in v.links),
+    ),
+)

@@ -1,0 +1,71 @@
+"""What the properties of the mirror read, whatever the protocol: each variant maps its own state to this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cachespec.kernel import Observation
+from cachespec.mirror.configuration import Config
+
+Order = tuple[tuple[int, int], ...]
+"""Keys and their bytes, oldest first."""
+
+
+class InFlight(NamedTuple):
+    """A message between P0 and P1."""
+
+    items: tuple[int, ...]
+    """Contents in prompt order."""
+    payloads: tuple[int, ...]
+    walked: tuple[int, ...]
+    """Contents in the order in which P0 updated its cache for this request."""
+    current: bool
+    """Whether it belongs to the epoch that P1 is in."""
+    following: bool
+    """Whether it is P0's next update of this epoch that P1 has not applied."""
+
+
+class LinkView(NamedTuple):
+    """One sender and its part of P1."""
+
+    sent_order: Order
+    """P0's cache."""
+    held_order: Order
+    """P1's cache, as far as it serves this sender."""
+    capacity: int
+    granted: bool
+    """Whether P1 has given this sender a part of its cache."""
+    settled: bool
+    """Whether P1 has applied every message of the current epoch, and both know that epoch."""
+    rendered: tuple[bool, ...]
+    """For each rendered request that is not sent yet, whether P0 was updated for it."""
+    messages: tuple[InFlight, ...]
+    answers: int
+    """Answers in flight."""
+    unanswered: int
+    """Requests that were sent, or have to be sent again, and have no answer."""
+    updates: int
+    """Updates of P0 in this epoch."""
+    quiet: bool
+    """Nothing in flight, nothing unanswered, and a request sent after the last fault has been answered."""
+
+
+class View(NamedTuple):
+    """All links. `overspent`: a message went out again and no fault accounts for it."""
+
+    links: tuple[LinkView, ...]
+    overspent: bool
+    hung: bool
+    """A process of the engine is dead or spins."""
+
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """Both orders of every sender, oldest first, and what is in flight."""
+    shown: dict[str, Observation] = {}
+    for sender, link in enumerate(view.links):
+        shown[f"p0_order_{sender}"] = tuple(key for key, _ in link.sent_order)
+        shown[f"p1_order_{sender}"] = tuple(key for key, _ in link.held_order)
+        shown[f"messages_{sender}"] = len(link.messages)
+        shown[f"answers_{sender}"] = link.answers
+    return shown
