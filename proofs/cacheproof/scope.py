@@ -25,11 +25,15 @@ DEFAULT, NIGHTLY = "default", "nightly"
 
 
 class ExpectedViolation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A property that this variant breaks in this scope, and how many operations its shortest counterexample has."""
+    """A property that this variant breaks in this scope, and how many operations its shortest counterexample has.
+
+    `catalogue` is the number of the known violation that it shows, and `about` says in a sentence what happens.
+    """
 
     property: str
     length: int | None = None
     catalogue: str = ""
+    about: str = ""
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

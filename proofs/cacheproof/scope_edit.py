@@ -5,6 +5,7 @@ Everything else in the file stays as it is, comments included. A violation of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def accept(path: Path, found: Iterable[tuple[Scope, Exploration]]) -> int:
         if exploration.ending.conclusive and (exploration.variant != NORMATIVE or not exploration.violations):
             changed += _accept_run(tomlkit, tables[scope.name], scope, exploration)
     if changed:
-        _write(path, tomlkit.dumps(document))
+        _write(path, _spaced(tomlkit.dumps(document)))
     return changed
 
 
@@ -63,6 +64,11 @@ def _accept_run(tomlkit: Any, table: Any, scope: Scope, exploration: Exploration
         fresh.update({"property": violation.property, "length": length})
         entry.setdefault("violations", tomlkit.aot()).append(fresh)
     return bool(tomlkit.dumps(table) != before)
+
+
+def _spaced(text: str) -> str:
+    """An empty line before every table."""
+    return re.sub(r"(?<!\n)\n(\[+[A-Za-z])", r"\n\n\1", text)
 
 
 def _write(path: Path, text: str) -> None:
