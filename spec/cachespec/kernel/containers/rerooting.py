@@ -1,15 +1,19 @@
-"""Persistent containers after Baker (1978, shallow binding): the newest version owns one dictionary.
+"""Persistent containers after Baker (1978, shallow binding): one version owns the data, the others say how they differ.
 
-Older versions are chains of undo records that lead to the newest. Reading an old version first *reroots* the chain,
-which makes that version the owner; so a run that only goes forward costs constant time an operation at any size, and
-every version stays readable. Where versions alternate often, the frozen containers are the better choice.
+The newest version of a chain owns the *body*, which is changed in place. Every other version holds the change that
+leads from its neighbour, one step nearer to the owner, back to itself. Reading such a version first *reroots* the
+chain: the changes on the way are applied, each is replaced by its inverse, and the body has a new owner. So a run that
+only goes forward costs constant time an operation at any size, and every version stays readable.
+
+Two branches that are read in turn would pay for the way between them again and again. Once a body has been turned by
+more changes than a version is long, that version takes a copy of its own and leaves the chain, so that copying never
+costs much more than the turning before it did.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from cachespec.kernel.containers.interface import Map
 
@@ -17,169 +21,245 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _ABSENT: Any = object()
+_END: Any = object()
+"""The link before the oldest key and after the newest."""
 
 
-class RerootingMap(Generic[Key, Value]):
+class _Body(Protocol):
+    """Data that changes in place; `turned` counts the changes that were made to reach other versions."""
+
+    turned: int
+
+    def apply(self, change: Any) -> Any:
+        """Make the change; return the one that undoes it."""
+        ...
+
+    def copy(self) -> _Body:
+        """The same data, apart from now on."""
+        ...
+
+
+class _Version:
+    """One version of a container. Exactly one of `_body` and `_nearer` is there; `_back` leads here from `_nearer`."""
+
+    __slots__ = ("_back", "_body", "_length", "_nearer", "_total")
+
+    def __init__(self, body: Any, length: int = 0, total: int = 0) -> None:
+        self._body = body
+        self._nearer: Any = None
+        self._back: Any = None
+        self._length = length
+        self._total = total
+
+    def _owned(self) -> Any:
+        """This version's body, after turning the chain towards it or leaving the chain."""
+        if self._body is None:
+            way = self._way()
+            body = way[-1]._nearer._body
+            body.turned += len(way)
+            if body.turned > self._length:
+                self._leave(way, body)
+            else:
+                self._turn(way)
+        return self._body
+
+    def _way(self) -> list[_Version]:
+        """This version and the others on the way to the owner, without the owner."""
+        way: list[_Version] = []
+        version: _Version = self
+        while version._body is None:
+            way.append(version)
+            version = version._nearer
+        return way
+
+    def _turn(self, way: list[_Version]) -> None:
+        """Hand the body from the owner to this version, step by step."""
+        owner = way[-1]._nearer
+        for version in reversed(way):
+            body = owner._body
+            owner._back, owner._nearer, owner._body = body.apply(version._back), version, None
+            version._back, version._nearer, version._body = None, None, body
+            owner = version
+
+    def _leave(self, way: list[_Version], body: Any) -> None:
+        """Take a body of its own; the chain stays as it is."""
+        own = body.copy()
+        for version in reversed(way):
+            own.apply(version._back)
+        body.turned = 0
+        self._body, self._nearer, self._back = own, None, None
+
+    def _after(self, body: Any, change: Any, length: int, total: int) -> Self:
+        """The version after the change; it owns the body, which was this version's."""
+        after = type(self)(body, length, total)
+        self._back, self._nearer, self._body = body.apply(change), after, None
+        return after
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """By content. Counts are compared first, because they are there in every version."""
+        if self is other:
+            return True
+        if type(other) is not type(self) or (self._length, self._total) != (other._length, other._total):
+            return False
+        mine = list(self.items())
+        return mine == list(other.items())
+
+    __hash__ = None  # type: ignore[assignment]  # what is compared by content and shared by identity has no hash
+
+
+class _Pairs(Generic[Key, Value]):
+    """Keys and values. A change is a key and the value that it gets, or `_ABSENT`."""
+
+    __slots__ = ("turned", "values")
+
+    def __init__(self, values: dict[Key, Value]) -> None:
+        self.values = values
+        self.turned = 0
+
+    def apply(self, change: tuple[Key, Value]) -> tuple[Key, Value]:
+        key, value = change
+        before = self.values.get(key, _ABSENT)
+        if value is _ABSENT:
+            del self.values[key]
+        else:
+            self.values[key] = value
+        return key, before
+
+    def copy(self) -> _Pairs[Key, Value]:
+        return _Pairs(dict(self.values))
+
+
+class RerootingMap(_Version, Generic[Key, Value]):
     """A map whose newest version answers from one dictionary."""
 
-    __slots__ = ("_newer", "_root", "_total", "_undo")
+    __slots__ = ()
 
-    def __init__(self, root: dict[Key, Value] | None = None, total: int = 0) -> None:
-        self._root: dict[Key, Value] | None = {} if root is None else root
-        self._newer: RerootingMap[Key, Value] | None = None
-        self._undo: tuple[Key, Value] | None = None
-        self._total = total
-
-    def _rooted(self) -> dict[Key, Value]:
-        """This version's dictionary, after turning the chain towards it."""
-        chain: list[RerootingMap[Key, Value]] = []
-        version = self
-        while version._root is None:
-            chain.append(version)
-            assert version._newer is not None
-            version = version._newer
-        root = version._root
-        while chain:
-            older = chain.pop()
-            assert older._undo is not None
-            key, value = older._undo
-            version._root, version._newer, version._undo = None, older, (key, root.get(key, _ABSENT))
-            if value is _ABSENT:
-                del root[key]
-            else:
-                root[key] = value
-            older._root, older._newer, older._undo = root, None, None
-            version = older
-        return root
-
-    def _successor(self, root: dict[Key, Value], undo: tuple[Key, Value], total: int) -> RerootingMap[Key, Value]:
-        after = RerootingMap(root, total)
-        self._root, self._newer, self._undo = None, after, undo
-        return after
+    def __init__(self, body: _Pairs[Key, Value] | None = None, length: int = 0, total: int = 0) -> None:
+        super().__init__(_Pairs({}) if body is None else body, length, total)
 
     def has(self, key: Key) -> bool:
-        return key in self._rooted()
+        return key in self._owned().values
 
     def get(self, key: Key, default: Value) -> Value:
-        return self._rooted().get(key, default)
+        value: Value = self._owned().values.get(key, default)
+        return value
 
     def set(self, key: Key, value: Value) -> RerootingMap[Key, Value]:
-        root = self._rooted()
-        before = root.get(key, _ABSENT)
-        root[key] = value
-        return self._successor(root, (key, before), self._total + _number(value) - _number(before))
+        body = self._owned()
+        before = body.values.get(key, _ABSENT)
+        length = self._length + (before is _ABSENT)
+        return self._after(body, (key, value), length, self._total + _number(value) - _number(before))
 
     def remove(self, key: Key) -> RerootingMap[Key, Value]:
-        root = self._rooted()
-        if key not in root:
+        body = self._owned()
+        before = body.values.get(key, _ABSENT)
+        if before is _ABSENT:
             return self
-        before = root.pop(key)
-        return self._successor(root, (key, before), self._total - _number(before))
-
-    @property
-    def length(self) -> int:
-        return len(self._rooted())
-
-    @property
-    def total(self) -> int:
-        return self._total
+        return self._after(body, (key, _ABSENT), self._length - 1, self._total - _number(before))
 
     def items(self) -> Iterable[tuple[Key, Value]]:
-        return sorted(self._rooted().items())
+        return sorted(self._owned().values.items())
 
 
-class RerootingQueue(Generic[Key]):
-    """A queue whose newest version answers from one ordered dictionary.
+class _Line(Generic[Key]):
+    """Keys in a doubly linked line, oldest first, with their weights.
 
-    An undo record keeps the key's stamp as well as its weight, so that a version that is read again has its old order:
-    `_sorted` says whether the dictionary's order is still that of the stamps.
+    A change is a key, the weight that it gets or `_ABSENT`, and the key that it comes to stand behind. Changes are
+    undone in the opposite order, so the key to stand behind is there again when it is needed.
     """
 
-    __slots__ = ("_clock", "_map", "_order", "_total")
+    __slots__ = ("newer", "older", "turned", "weights")
 
-    def __init__(
-        self,
-        stamps: RerootingMap[Key, tuple[int, int]] | None = None,
-        clock: int = 0,
-        total: int = 0,
-        order: _Order[Key] | None = None,
-    ) -> None:
-        self._map: RerootingMap[Key, tuple[int, int]] = RerootingMap() if stamps is None else stamps
-        self._clock = clock
-        self._total = total
-        self._order: _Order[Key] = _Order() if order is None else order
+    def __init__(self, weights: dict[Key, int], older: dict[Key, Key], newer: dict[Key, Key]) -> None:
+        self.weights = weights
+        self.older = older
+        self.newer = newer
+        self.turned = 0
+
+    def apply(self, change: tuple[Key, int, Key]) -> tuple[Key, int, Key]:
+        key, weight, behind = change
+        inverse = (key, self.weights.get(key, _ABSENT), self.older.get(key, _END))
+        if inverse[1] is not _ABSENT:
+            self._unlink(key)
+        if weight is not _ABSENT:
+            self._link(key, weight, behind)
+        return inverse
+
+    def _link(self, key: Key, weight: int, behind: Key) -> None:
+        newer = self.newer[behind]
+        self.weights[key] = weight
+        self.older[key], self.newer[key] = behind, newer
+        self.newer[behind] = self.older[newer] = key
+
+    def _unlink(self, key: Key) -> None:
+        del self.weights[key]
+        older, newer = self.older.pop(key), self.newer.pop(key)
+        self.newer[older], self.older[newer] = newer, older
+
+    def newest_but(self, key: Key) -> Key:
+        """The key at the end of the line, the given one left out."""
+        newest = self.older[_END]
+        return self.older[newest] if newest == key else newest
+
+    def __iter__(self) -> Iterator[Key]:
+        """Oldest first."""
+        key = self.newer[_END]
+        while key is not _END:
+            yield key
+            key = self.newer[key]
+
+    def copy(self) -> _Line[Key]:
+        return _Line(dict(self.weights), dict(self.older), dict(self.newer))
+
+
+class RerootingQueue(_Version, Generic[Key]):
+    """A queue whose newest version answers from one linked line."""
+
+    __slots__ = ()
+
+    def __init__(self, body: _Line[Key] | None = None, length: int = 0, total: int = 0) -> None:
+        super().__init__(_Line({}, {_END: _END}, {_END: _END}) if body is None else body, length, total)
 
     def has(self, key: Key) -> bool:
-        return self._map.has(key)
+        return key in self._owned().weights
 
     def weight(self, key: Key, default: int) -> int:
-        return self._map.get(key, (0, default))[1]
+        weight: int = self._owned().weights.get(key, default)
+        return weight
 
     def push(self, key: Key, weight: int) -> RerootingQueue[Key]:
-        self._order.follow(self)
-        before = self._map.get(key, (0, 0))[1]
-        stamps = self._map.set(key, (self._clock, weight))
-        after = RerootingQueue(stamps, self._clock + 1, self._total + weight - before, self._order)
-        self._order.pushed(after, key)
-        return after
+        line = self._owned()
+        before = line.weights.get(key, _ABSENT)
+        length = self._length + (before is _ABSENT)
+        return self._after(line, (key, weight, line.newest_but(key)), length, self._total + weight - _number(before))
 
     def remove(self, key: Key) -> RerootingQueue[Key]:
-        if not self._map.has(key):
+        line = self._owned()
+        before = line.weights.get(key, _ABSENT)
+        if before is _ABSENT:
             return self
-        self._order.follow(self)
-        before = self._map.get(key, (0, 0))[1]
-        after = RerootingQueue(self._map.remove(key), self._clock, self._total - before, self._order)
-        self._order.removed(after, key)
-        return after
+        return self._after(line, (key, _ABSENT, _END), self._length - 1, self._total - _number(before))
 
     def oldest(self, default: Key) -> Key:
-        self._order.follow(self)
-        return self._order.first(default)
+        return next(iter(self._owned()), default)
 
     def oldest_outside(self, excluded: Map[Key, Any], default: Key) -> Key:
-        self._order.follow(self)
-        return next((key for key in self._order.keys if not excluded.has(key)), default)
-
-    @property
-    def length(self) -> int:
-        return self._map.length
-
-    @property
-    def total(self) -> int:
-        return self._total
+        return next((key for key in self._owned() if not excluded.has(key)), default)
 
     def items(self) -> Iterable[tuple[Key, int]]:
-        self._order.follow(self)
-        return [(key, self._map.get(key, (0, 0))[1]) for key in self._order.keys]
-
-
-class _Order(Generic[Key]):
-    """The keys of one version of a queue, oldest first; shared along a chain of versions, rebuilt when it branches."""
-
-    __slots__ = ("keys", "version")
-
-    def __init__(self) -> None:
-        self.keys: OrderedDict[Key, None] = OrderedDict()
-        self.version: RerootingQueue[Key] | None = None
-
-    def follow(self, queue: RerootingQueue[Key]) -> None:
-        """Make the order that of this version: free when it is the newest, a sort by stamp otherwise."""
-        if self.version is not queue:
-            stamped = sorted((stamp, key) for key, (stamp, _) in queue._map.items())
-            self.keys = OrderedDict((key, None) for _, key in stamped)
-            self.version = queue
-
-    def pushed(self, after: RerootingQueue[Key], key: Key) -> None:
-        self.keys[key] = None
-        self.keys.move_to_end(key)
-        self.version = after
-
-    def removed(self, after: RerootingQueue[Key], key: Key) -> None:
-        del self.keys[key]
-        self.version = after
-
-    def first(self, default: Key) -> Key:
-        return next(iter(self.keys), default)
+        line = self._owned()
+        return [(key, line.weights[key]) for key in line]
 
 
 def _number(value: object) -> int:
