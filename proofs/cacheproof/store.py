@@ -13,6 +13,7 @@ from typing import Any
 
 from cacheproof.errors import InputError
 from cacheproof.files import replace_file
+from cacheproof.fingerprint import specification_digest
 
 HOME_VARIABLE = "CACHEPROOF_HOME"
 FORMAT, VERSION = "cacheproof-run", "0.1"
@@ -28,10 +29,12 @@ def home() -> Path:
 def save(kind: str, name: str, record: Record) -> Path:
     """Keep a run under its kind (`check`, `fuzz`, `prove` …) and name, in the place of an earlier one.
 
-    The record holds what JSON can say. The file is either the old one or the new one, never half of one.
+    The record holds what JSON can say; `source` is added, the digest of the specification that the run
+    was of. The file is either the old one or the new one, never half of one.
     """
     path = _path(kind, name)
-    text = json.dumps({"format": FORMAT, "version": VERSION, "kind": kind, "name": name, **record}, indent=1)
+    head = {"format": FORMAT, "version": VERSION, "kind": kind, "name": name, "source": specification_digest()}
+    text = json.dumps({**head, **record}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text + "\n")

@@ -1,0 +1,33 @@
+"""`cacheproof status`: what the last runs say of each component."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.table import Table
+
+from cacheproof.command.console import Report
+from cacheproof.evidence import METHODS, Evidence, evidence
+from cacheproof.registry import components
+from cacheproof.store import home, load_all
+
+
+def command() -> Report:
+    """Show, by component, what is proved, confirmed, explored, fuzzed and replayed, from the last runs here."""
+    chosen = list(components().values())
+    cells = evidence(chosen, load_all())
+    rows = [{**asdict(cell), "text": cell.text} for cell in cells]
+    tables = [
+        table_of(component.name, [cell for cell in cells if cell.component == component.name]) for component in chosen
+    ]
+    return Report({"rows": rows, "home": str(home())}, [*tables, f"from the runs in {home()}"])
+
+
+def table_of(name: str, cells: list[Evidence]) -> Table:
+    """One component, a line for each method."""
+    table = Table(title=name, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 2))
+    table.add_column(min_width=max(len(method.name) for method in METHODS))
+    table.add_column(overflow="fold")
+    for cell in cells:
+        table.add_row(cell.method, cell.text)
+    return table

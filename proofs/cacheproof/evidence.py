@@ -1,0 +1,157 @@
+"""What the last runs say of each component: computed from what is stored, and never in a stronger word than it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cacheproof.errors import ExitStatus
+from cacheproof.fingerprint import specification_digest
+from cacheproof.registry import AnyComponent, scope_file
+from cacheproof.scope import scopes_of
+from cacheproof.store import Record
+
+NOTHING = "no run yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One cell: what one method says of one component.
+
+    `says` is a sentence about the runs that were as expected and of this specification; the other runs are counted.
+    """
+
+    component: str
+    method: str
+    says: str
+    as_expected: int = 0
+    fell_short: int = 0
+    inconclusive: int = 0
+    outdated: int = 0
+
+    @property
+    def text(self) -> str:
+        """The cell as a person reads it."""
+        if self.as_expected + self.fell_short + self.inconclusive + self.outdated == 0:
+            return NOTHING
+        counted = {
+            "fell short": self.fell_short,
+            "inconclusive": self.inconclusive,
+            "of an older specification": self.outdated,
+        }
+        parts = [self.says] if self.as_expected else []
+        return "; ".join([*parts, *(f"{number} {what}" for what, number in counted.items() if number)])
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A column: the kind of runs it comes from, which of a record's findings belong to it, and what they say.
+
+    `parts` splits a stored run into findings, each with `component` and `status`; `says` puts good ones into words.
+    """
+
+    name: str
+    kind: str
+    parts: Callable[[Record], Iterable[Record]]
+    says: Callable[[list[Record]], str]
+
+
+def whole(record: Record) -> Iterable[Record]:
+    """A run of one component is one finding."""
+    return (record,)
+
+
+def obligations(verdict: str) -> Callable[[Record], Iterable[Record]]:
+    """The obligations of a run of `prove` that ended with this verdict, or would have by their method."""
+
+    def chosen(record: Record) -> Iterable[Record]:
+        for found in record["obligations"]:
+            if _claims(found) == verdict:
+                status = ExitStatus.AS_EXPECTED if found["verdict"] == verdict else ExitStatus.FELL_SHORT
+                yield {**found, "status": status.name.lower(), "source": record.get("source")}
+
+    return chosen
+
+
+def _claims(found: Mapping[str, Any]) -> str:
+    return "proved" if found["method"] == "smt" else "confirmed"
+
+
+def explored(found: list[Record]) -> str:
+    """How much was explored, and which eras were refuted."""
+    states = sum(record["states"] for record in found)
+    scopes = {(record["scope"], record["engine"]) for record in found}
+    normative = sum(record["variant"] == "normative" for record in found)
+    eras = {record["variant"] for record in found} - {"normative"}
+    said = f"{len(scopes)} scopes, {states:,} states: {normative} normative runs"
+    return said + (f", {len(eras)} eras as expected" if eras else "")
+
+
+def proved(found: list[Record]) -> str:
+    """How many obligations hold for all sizes."""
+    return f"{len(found)} obligations proved for all sizes"
+
+
+def confirmed(found: list[Record]) -> str:
+    """How many obligations were followed on every path up to their bound."""
+    return f"{len(found)} contracts confirmed to their bounds"
+
+
+def fuzzed(found: list[Record]) -> str:
+    """How many steps showed no difference, and of which targets."""
+    steps = sum(record["steps"] for record in found)
+    targets = sorted({record["target"] for record in found})
+    return f"{steps:,} steps without a difference: {', '.join(targets)}"
+
+
+def replayed(found: list[Record]) -> str:
+    """How much recorded work went through."""
+    requests = sum(record["requests"] for record in found)
+    return f"{len(found)} workloads, {requests:,} requests"
+
+
+METHODS = (
+    Method("proved", "prove", obligations("proved"), proved),
+    Method("confirmed to a bound", "prove", obligations("confirmed"), confirmed),
+    Method("explored", "check", whole, explored),
+    Method("fuzzed", "fuzz", whole, fuzzed),
+    Method("conforms", "conform", whole, fuzzed),
+    Method("replayed", "replay", whole, replayed),
+)
+
+
+def evidence(components: Iterable[AnyComponent], records: Iterable[Record]) -> list[Evidence]:
+    """Every component by every method."""
+    stored = list(records)
+    return [_cell(component, method, stored) for component in components for method in METHODS]
+
+
+def _cell(component: AnyComponent, method: Method, stored: Iterable[Record]) -> Evidence:
+    found = [
+        part
+        for record in stored
+        if record["kind"] == method.kind
+        for part in method.parts(record)
+        if part["component"] == component.name and not _of_a_scope_that_is_gone(component, part)
+    ]
+    current = [part for part in found if part.get("source") == specification_digest()]
+    by_status = {status: [part for part in current if part["status"] == status.name.lower()] for status in ExitStatus}
+    good = by_status[ExitStatus.AS_EXPECTED]
+    return Evidence(
+        component=component.name,
+        method=method.name,
+        says=method.says(good) if good else "",
+        as_expected=len(good),
+        fell_short=len(by_status[ExitStatus.FELL_SHORT]),
+        inconclusive=len(by_status[ExitStatus.INCONCLUSIVE]),
+        outdated=len(found) - len(current),
+    )
+
+
+def _of_a_scope_that_is_gone(component: AnyComponent, record: Record) -> bool:
+    """Whether a scope was removed or renamed, or is not run for the variant any more."""
+    if "scope" not in record:
+        return False
+    scopes = scopes_of(component) if scope_file(component).is_file() else ()
+    return not any(scope.name == record["scope"] and record["variant"] in scope.variants for scope in scopes)
