@@ -111,6 +111,12 @@ def _over_states_and_operands(function: Callable[..., Any]) -> Callable[..., Any
 # Sorted sets of keys ------------------------------------------------------------------------------------------------
 
 
+def distinct(keys: Tensor) -> Tensor:
+    """Sorted, and each once."""
+    found: Tensor = torch.unique(keys)
+    return found
+
+
 def outside(keys: Tensor, visited: Tensor) -> Tensor:
     """The keys that are not in `visited`; both are sorted and without repetition."""
     place = torch.searchsorted(visited, keys).clamp(max=visited.shape[0] - 1)

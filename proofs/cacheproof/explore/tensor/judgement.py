@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from cacheproof.explore.tensor.frontier import Edges
+from cacheproof.explore.tensor.frontier import Edges, distinct
 from cacheproof.targets.tensor.model import TensorModel
 from cachespec.kernel import Safety, Step
 
@@ -87,6 +86,6 @@ class Judgement:
                 del unseen[name]
 
     def _read_targets(self, edges: Edges) -> None:
-        keys = [key for key in torch.unique(edges.target).tolist() if key not in self.views]
+        keys = [key for key in distinct(edges.target).tolist() if key not in self.views]
         states = self.model.decoded(self.model.layout.unpack(edges.target.new_tensor(keys)))
         self.views.update(zip(keys, map(self.read, states), strict=True))

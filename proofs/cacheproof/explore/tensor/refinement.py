@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacheproof.explore.tensor.frontier import Expansion, merged, outside
+from cacheproof.explore.tensor.frontier import Expansion, distinct, merged, outside
 from cacheproof.targets.tensor.model import TensorModel
 from cachespec.kernel import Operation, Outcome
 
@@ -64,12 +64,12 @@ def _steps_of_tensors(expansion: Expansion, level: Tensor) -> tuple[list[dict[Op
     model, targets = expansion.model, []
     steps: list[dict[Operation, Step]] = [{} for _ in range(level.shape[0])]
     for edges in expansion.edges(level):
-        keys = torch.unique(edges.target)
+        keys = distinct(edges.target)
         decoded = dict(zip(keys.tolist(), model.decoded(model.layout.unpack(keys)), strict=True))
         for source, operation, outcome, target in edges.listed():
             steps[source][operation] = outcome, decoded[target]
         targets.append(keys)
-    return steps, torch.unique(torch.cat(targets))
+    return steps, distinct(torch.cat(targets))
 
 
 def _difference(model: TensorModel, before: Any, found: dict[Operation, Step]) -> Difference | None:

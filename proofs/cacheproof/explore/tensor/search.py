@@ -20,7 +20,7 @@ from cacheproof.explore.digest import MODULUS, digest_of_state
 from cacheproof.explore.memory import peak_bytes, resident_bytes
 from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Plan, Snapshot, Watch
 from cacheproof.explore.tensor.backwards import Backwards
-from cacheproof.explore.tensor.frontier import Edges, Expansion, merged, outside
+from cacheproof.explore.tensor.frontier import Edges, Expansion, distinct, merged, outside
 from cacheproof.explore.tensor.judgement import Judgement
 from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
@@ -55,6 +55,14 @@ def explore(
     return Search(model_of(component, config, device), plan, watch).run()
 
 
+class _LimitReachedError(Exception):
+    """The search ends here."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.value)
+        self.ending = ending
+
+
 class Search:
     """One search: what is known so far. Without `judged`, properties are not looked at and there is no digest."""
 
@@ -76,6 +84,8 @@ class Search:
             ending = self.search()
         except KeyboardInterrupt:
             ending = Ending.INTERRUPTED
+        except _LimitReachedError as reached:
+            ending = reached.ending
         return self.result(ending)
 
     def search(self) -> Ending:
@@ -89,8 +99,6 @@ class Search:
                 return Ending.FOUND
             if len(self.levels) - 1 == self.plan.depth:
                 return Ending.DEPTH
-            if (limit := self.limit_reached()) is not None:
-                return limit
             level = outside(self.successors(level), visited)
             if level.shape[0] > 0:
                 visited = merged(visited, level)
@@ -101,12 +109,13 @@ class Search:
         """The canonical states after one step, sorted, without repetition."""
         targets = []
         for edges in self.expansion.edges(level):
+            self.look_at_limits()
             self.transitions += edges.count
             self.count_outcomes(edges)
             if self.judgement is not None:
                 self.judgement.judge(level, edges, depth=len(self.levels))
-            targets.append(self.canonical_keys(torch.unique(edges.target)))
-        return torch.unique(torch.cat(targets))
+            targets.append(self.canonical_keys(distinct(edges.target)))
+        return distinct(torch.cat(targets))
 
     def arrive(self, level: Tensor) -> None:
         """A new level is kept, counted, and digested."""
@@ -132,18 +141,17 @@ class Search:
         plan = self.plan
         return bool(broken) if plan.first else bool(plan.until) and plan.until <= broken.keys()
 
-    def limit_reached(self) -> Ending | None:
-        """The limit that ends the search here, if any; and now and then, a word on how far it is."""
+    def look_at_limits(self) -> None:
+        """End the search where a limit is reached; and now and then, say how far it is."""
         now = time.monotonic()
         if self.watch is not None and now - self.shown > BETWEEN_SNAPSHOTS:
             self.shown = now
             depth = len(self.levels) - 1
             self.watch(Snapshot(self.states, self.transitions, depth, now - self.started, resident_bytes()))
         if self.plan.limit_states is not None and self.states >= self.plan.limit_states:
-            return Ending.STATES
+            raise _LimitReachedError(Ending.STATES)
         if self.plan.limit_seconds is not None and now - self.started >= self.plan.limit_seconds:
-            return Ending.SECONDS
-        return None
+            raise _LimitReachedError(Ending.SECONDS)
 
     def result(self, ending: Ending) -> Exploration:
         """What was seen, with every counterexample performed again."""

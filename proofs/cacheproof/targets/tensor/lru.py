@@ -11,20 +11,22 @@ from torch import Tensor
 from cacheimpl import lru as tensors
 from cacheproof.registry import component_named
 from cacheproof.targets.tensor.model import Row, TensorModel, TensorOperation, named, no_operands, table
-from cachespec import lru as spec
 from cachespec.kernel import FrozenMap, FrozenQueue
+from cachespec.lru import operations as calls
+from cachespec.lru.configuration import Config
+from cachespec.lru.state import Cache
 
 
-def row_of(config: spec.Config, key: int) -> int:
+def row_of(config: Config, key: int) -> int:
     """The key is the row of the tables."""
     return named("key", key, len(config.sizes))
 
 
-def decode(row: Row) -> spec.Cache:
+def decode(row: Row) -> Cache:
     """Ranks are the order; what is pinned is pinned with its size."""
     present = [key for key, rank in enumerate(row["ranks"]) if rank >= 0]
     sizes = row["sizes"]
-    return spec.Cache(
+    return Cache(
         entries=FrozenMap((key, sizes[key]) for key in present),
         order=FrozenQueue((key, 1) for key in sorted(present, key=row["ranks"].__getitem__)),
         used=row["used"],
@@ -36,17 +38,17 @@ def decode(row: Row) -> spec.Cache:
     )
 
 
-def counting_goes_on(config: spec.Config) -> Callable[..., Tensor]:
+def counting_goes_on(config: Config) -> Callable[..., Tensor]:
     """The scope bounds the counted look-ups."""
     return lambda parameters, cache, *operands: cache.total < config.lookups
 
 
-def pins_are_left(config: spec.Config) -> Callable[..., Tensor]:
+def pins_are_left(config: Config) -> Callable[..., Tensor]:
     """The scope bounds the pins."""
     return lambda parameters, cache, *operands: cache.pinned.sum() < config.pins
 
 
-def model(config: spec.Config, device: str) -> TensorModel:
+def model(config: Config, device: str) -> TensorModel:
     """The tensor code in this configuration."""
     component = component_named("lru")
     counting, pinning = counting_goes_on(config), pins_are_left(config)
@@ -67,15 +69,15 @@ def model(config: spec.Config, device: str) -> TensorModel:
         initial=tensors.empty(keys, device),
         layout=tensors.layout(keys, config.capacity, largest, config.lookups),
         operations=table(
-            TensorOperation(spec.Contains, tensors.contains, key_of),
-            TensorOperation(spec.Lookup, tensors.lookup, key_of, counting),
-            TensorOperation(spec.Get, tensors.get, key_of, counting),
-            TensorOperation(spec.Put, tensors.put, key_and_size_of),
-            TensorOperation(spec.Touch, tensors.touch, key_of),
-            TensorOperation(spec.Pop, tensors.pop, key_of),
-            TensorOperation(spec.Pin, tensors.pin, key_of, pinning),
-            TensorOperation(spec.Clear, tensors.clear, no_operands),
-            TensorOperation(spec.Stat, tensors.stat, no_operands),
+            TensorOperation(calls.Contains, tensors.contains, key_of),
+            TensorOperation(calls.Lookup, tensors.lookup, key_of, counting),
+            TensorOperation(calls.Get, tensors.get, key_of, counting),
+            TensorOperation(calls.Put, tensors.put, key_and_size_of),
+            TensorOperation(calls.Touch, tensors.touch, key_of),
+            TensorOperation(calls.Pop, tensors.pop, key_of),
+            TensorOperation(calls.Pin, tensors.pin, key_of, pinning),
+            TensorOperation(calls.Clear, tensors.clear, no_operands),
+            TensorOperation(calls.Stat, tensors.stat, no_operands),
         ),
         domain=tuple(variant.alphabet(config, variant.start(config))),
         decode=decode,

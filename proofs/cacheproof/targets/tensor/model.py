@@ -23,6 +23,10 @@ CODES: Mapping[tensor_answer.Code, Code] = MappingProxyType({code: Code[code.nam
 """The specification's code for every code of the tensor implementation."""
 
 
+Function = Callable[..., tuple[Any, tensor_answer.Answer]]
+"""(parameters, state, *operands) of one engine, operands of shape [], to the next state and the answer."""
+
+
 def always(parameters: Any, state: Any, *operands: Tensor) -> Tensor:
     """The guard of an operation that a scope never switches off."""
     return torch.ones((), dtype=torch.bool, device=state[0].device)
@@ -44,13 +48,12 @@ def named(sort: str, name: int, count: int) -> int:
 class TensorOperation:
     """One operation kind.
 
-    `function` takes (parameters, state, *operands) of one engine, operands of shape [], and returns the next state and
-    an `Answer`; `operands` says what they are for an operation of the specification; `enabled`, of the same arguments,
-    says where the scope's alphabet has the operation.
+    `operands` says what the function's operands are for an operation of the specification; `enabled`, of the same
+    arguments as the function, says where the scope's alphabet has the operation.
     """
 
     operation: type[Operation]
-    function: Callable[..., tuple[Any, tensor_answer.Answer]]
+    function: Function
     operands: Callable[[Any], tuple[int, ...]]
     enabled: Callable[..., Tensor] = always
 
