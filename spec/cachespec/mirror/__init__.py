@@ -11,6 +11,7 @@ from cachespec.mirror.configuration import Config, interchangeable, invalid
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.operations import OPERATIONS
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
+from cachespec.mirror.service import SERVICE
 from cachespec.mirror.view import View, observe
 
 COMPONENT: Component[Config, object, View] = Component(
@@ -25,4 +26,5 @@ COMPONENT: Component[Config, object, View] = Component(
     safety=SAFETY,
     steps=STEPS,
     progress=PROGRESS,
+    service=SERVICE,
 )
