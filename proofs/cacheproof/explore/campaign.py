@@ -62,10 +62,20 @@ Show = Callable[[str], object]
 
 def engine_named(name: str) -> Engine:
     """The engine, or an error that names those there are."""
+    found: Engine = engine_module(name).explore
+    return found
+
+
+def engine_module(name: str) -> Any:
+    """The module with `explore`; it may have `cannot`: why a variant cannot be explored as planned, or None."""
     if name not in ENGINES:
         raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)}")
-    found: Engine = importlib.import_module(ENGINES[name]).explore
-    return found
+    return importlib.import_module(ENGINES[name])
+
+
+def can_do_anything(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+    """The reference engine has no limits of that sort."""
+    return None
 
 
 def tasks_for(
@@ -76,18 +86,30 @@ def tasks_for(
     which: str | None = DEFAULT,
     engine: str = "reference",
 ) -> list[Task]:
-    """The runs that the scope files ask for, in their order; a scope that is named runs whatever set it is in."""
-    tasks = []
+    """The runs that the scope files ask for, in their order; a scope that is named runs whatever set it is in.
+
+    An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why.
+    """
+    tasks, reasons = [], []
+    cannot = getattr(engine_module(engine), "cannot", can_do_anything)
     for component in components:
         wanted = variant_named(component, variant).tag if variant is not None else None
         scopes = scopes_of(component) if scope is None else (scope_named(component, scope),)
-        tasks += [
-            Task(component.name, tag, one.name, engine)
+        asked = [
+            (one, tag)
             for one in scopes
             if scope is not None or which is None or one.set == which
             for tag in one.variants
             if wanted in (None, tag)
         ]
+        for one, tag in asked:
+            reason = cannot(component, component.variants[tag], one.plan)
+            if reason is None:
+                tasks.append(Task(component.name, tag, one.name, engine))
+            else:
+                reasons.append(reason)
+    if reasons and not tasks:
+        raise InputError(reasons[0])
     return tasks
 
 

@@ -24,7 +24,7 @@ from cacheproof.explore.tensor.frontier import Edges, Expansion, distinct, merge
 from cacheproof.explore.tensor.judgement import Judgement
 from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
-from cacheproof.targets.tensor import model_of
+from cacheproof.targets.tensor import MODELS, model_of
 from cacheproof.targets.tensor.model import TensorModel, code_of
 from cachespec.kernel import NORMATIVE
 
@@ -47,12 +47,21 @@ def explore(
     that code leaves its layout.
     """
     plan = plan or Plan()
-    if variant.tag != NORMATIVE:
-        raise InputError(f"the tensor code of {component.name} is that of the normative variant, not of {variant.tag}")
-    if plan.granularity is not Granularity.CALL or plan.liveness:
-        raise InputError("the tensor engine explores whole calls, without liveness: use the reference engine")
+    if (reason := cannot(component, variant, plan)) is not None:
+        raise InputError(reason)
     torch.set_num_threads(1)
     return Search(model_of(component, config, device), plan, watch).run()
+
+
+def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+    """Why the tensor engine cannot explore this variant as planned, or None."""
+    if component.name not in MODELS:
+        return f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}"
+    if variant.tag != NORMATIVE:
+        return f"the tensor code of {component.name} is that of the normative variant, not of {variant.tag}"
+    if plan.granularity is not Granularity.CALL or plan.liveness:
+        return "the tensor engine explores whole calls, without liveness: use the reference engine"
+    return None
 
 
 class _LimitReachedError(Exception):
