@@ -26,6 +26,7 @@ from cachespec.encoder_cache.operations import (
     Reset,
 )
 from cachespec.encoder_cache.properties import SAFETY, STEPS
+from cachespec.encoder_cache.service import SERVICE
 from cachespec.encoder_cache.state import Cache, View, initial, observe, view
 from cachespec.encoder_cache.transitions import TRANSITIONS
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
@@ -51,4 +52,5 @@ COMPONENT: Component[Config, Cache, View] = Component(
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,
+    service=SERVICE,
 )

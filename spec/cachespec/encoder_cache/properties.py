@@ -1,8 +1,10 @@
 """What must hold of the encoder cache: ENC, as far as this component alone can say it.
 
 Not said here, because it needs the scheduler and the workers: that a scheduled chunk finds its entry on the worker
-(ENC-8, and the second half of ENC-6), and which requests are alive (the second half of ENC-5). Here, ENC-6 is that
-nothing held is evicted, and ENC-5 that what the manager counts is what its callers hold.
+(ENC-8, and the second half of ENC-6), which requests are alive (the second half of ENC-5), and who waits for room in
+what order (the fairness of ENC-13). Here, ENC-6 is that nothing held is evicted, ENC-5 that what the manager counts is
+what its callers hold, and ENC-13 that only what is held can stand in the way of an input that fits: so when its
+holders have finished, it does not wait any longer.
 """
 
 from __future__ import annotations
@@ -13,8 +15,6 @@ from cachespec.encoder_cache.configuration import Config, content_of, size_of
 from cachespec.encoder_cache.operations import Abandon, Allocate, CanAllocate, FreeInput, FreeRequest, Report, Reset
 from cachespec.encoder_cache.state import Key, View, holders_of
 from cachespec.kernel import Code, Operation, Outcome, Safety, Step
-
-SHARED = "inputs are not shared and nothing is evicted: there is no freeable count and no order of eviction"
 
 
 def resident(view: View) -> tuple[Key, ...]:
@@ -103,6 +103,19 @@ def held_is_not_evicted(config: Config, before: View, op: Operation, outcome: Ou
     evicted = without(resident(before), resident(after))
     still = {(content_of(config, *pair),) for pair in after.held if pair in before.held}
     return not any(key in still for key in evicted)
+
+
+def held_embeds(config: Config, view: View) -> int:
+    """The slots of the entries that some input holds."""
+    contents = {(content_of(config, *pair),) for pair in view.held}
+    return sum(size for key, size in view.entries if key in contents or key in view.held)
+
+
+def only_holders_stand_in_the_way(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, CanAllocate) or outcome.code is Code.DONE:
+        return True
+    size = size_of(config, op.request, op.input)
+    return size > op.budget or size + op.pending > config.capacity - held_embeds(config, before)
 
 
 def reported_is_absent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -277,5 +290,11 @@ STEPS: tuple[Step[Config, View], ...] = (
         "only a question for room evicts, and no more than it needs",
         eviction_is_needed,
         lambda c, b, op, o, a: isinstance(op, CanAllocate) and bool(a.idle) and len(a.idle) < len(b.idle),
+    ),
+    Step(
+        "ENC-13/granted",
+        "room is refused only where what is held, what is pending or the compute budget leaves too little",
+        only_holders_stand_in_the_way,
+        lambda c, b, op, o, a: isinstance(op, CanAllocate) and bool(b.held) and len(a.entries) < len(b.entries),
     ),
 )
