@@ -7,6 +7,7 @@ that the contracts of `prove/contracts/containers.py` confirm on the frozen cont
 - a member's value is at most the total, where no value is negative; so it is for a queue's weights;
 - a container with a member has a positive length, and one of positive length has a member;
 - an empty container has length and total 0;
+- a member counts among the keys of its kind;
 - of two maps with the same values, one inside the other, the inner has no larger total; and if the outer one's is
   larger even apart from some key, it has another key that the inner has not.
 
@@ -72,6 +73,19 @@ def _inside(inner: SymbolicMap | SymbolicQueue, outer: SymbolicMap) -> Term:
     return every(outer.key, alike)
 
 
+def everyone_counts(one: SymbolicMap) -> Term:
+    """A law: every member counts among its kind."""
+    tally = one.tally
+    if tally is None:
+        raise NotFollowedError("this map has no tally")
+    return every(one.key, lambda key: tally.law(one.members, key))
+
+
+def one_if(condition: Term) -> Term:
+    """1 or 0."""
+    return z3.If(condition, z3.IntVal(1), z3.IntVal(0))
+
+
 def ghost_length(members: Term, length: Term, key: Term) -> None:
     """The law of length, at one key."""
     path().assume(z3.And(length >= 0, z3.Implies(members[key], length > 0)))
@@ -86,6 +100,24 @@ def known_length(shape: Shape, members: Term, length: Term, total: Term) -> Symb
     return SymbolicInteger(length)
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A ghost: how many keys of a map there are of each kind."""
+
+    kind: Callable[[Term], Term]
+    counts: Term
+
+    def adjusted(self, key: Term, change: Term) -> Tally:
+        """With so many more of the key's kind."""
+        kind = self.kind(key)
+        return replace(self, counts=z3.Store(self.counts, kind, self.counts[kind] + change))
+
+    def law(self, members: Term, key: Term) -> Term:
+        """A member counts among its kind."""
+        count = self.counts[self.kind(key)]
+        return z3.And(count >= 0, z3.Implies(members[key], count > 0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolicMap:
     """Realises `cachespec.kernel.Map`. `counted` maps have no negative value: each `set` demands it."""
@@ -97,6 +129,7 @@ class SymbolicMap:
     length_term: Term
     total_term: Term
     counted: bool
+    tally: Tally | None = None
 
     def __eq__(self, other: object) -> NoReturn:
         raise NotFollowedError("maps are compared with `same_map` in proofs, and not at all in transitions")
@@ -123,8 +156,9 @@ class SymbolicMap:
             self,
             members=z3.Store(self.members, term, z3.BoolVal(True)),
             values=z3.Store(self.values, term, new),
-            length_term=self.length_term + z3.If(self.members[term], z3.IntVal(0), z3.IntVal(1)),
+            length_term=self.length_term + one_if(z3.Not(self.members[term])),
             total_term=self.total_term + added,
+            tally=self.tally and self.tally.adjusted(term, one_if(z3.Not(self.members[term]))),
         )
 
     def remove(self, key: Any) -> SymbolicMap:
@@ -133,8 +167,9 @@ class SymbolicMap:
         return replace(
             self,
             members=z3.Store(self.members, term, z3.BoolVal(False)),
-            length_term=self.length_term - z3.If(self.members[term], z3.IntVal(1), z3.IntVal(0)),
+            length_term=self.length_term - one_if(self.members[term]),
             total_term=self.total_term - self._number(term) if self.value.numeric else self.total_term,
+            tally=self.tally and self.tally.adjusted(term, -one_if(self.members[term])),
         )
 
     @property
@@ -159,6 +194,8 @@ class SymbolicMap:
             value = self.values[key]
             path().assume(z3.Implies(self.members[key], z3.And(value >= 0, value <= self.total_term)))
             path().assume(self.total_term >= 0)
+        if self.tally:
+            path().assume(self.tally.law(self.members, key))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +237,7 @@ class SymbolicQueue:
             stamps=z3.Store(self.stamps, term, self.clock),
             owner=z3.Store(self.owner, self.clock, term),
             clock=self.clock + 1,
-            length_term=self.length_term + z3.If(self.members[term], z3.IntVal(0), z3.IntVal(1)),
+            length_term=self.length_term + one_if(z3.Not(self.members[term])),
             total_term=self.total_term - self._number(term) + new,
         )
 
@@ -210,7 +247,7 @@ class SymbolicQueue:
         return replace(
             self,
             members=z3.Store(self.members, term, z3.BoolVal(False)),
-            length_term=self.length_term - z3.If(self.members[term], z3.IntVal(1), z3.IntVal(0)),
+            length_term=self.length_term - one_if(self.members[term]),
             total_term=self.total_term - self._number(term),
         )
 

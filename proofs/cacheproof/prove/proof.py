@@ -7,14 +7,15 @@ invariant and each law is demanded. A law has a premise; that a reachable state 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
 from cacheproof.prove.executor import DeadEndError, assume, demand, implies, path
 from cacheproof.prove.loops import Loop
-from cacheproof.prove.states import fresh, lift
-from cachespec.kernel import Operation, Outcome, Variant
+from cacheproof.prove.states import fresh, lift, tallied
+from cachespec.kernel import FROZEN, Operation, Outcome, Variant
 
 DEFINED = "defined"
 """The row of the demands that the executor raises by itself: positions, divisors, values that are not negative."""
@@ -74,6 +75,10 @@ class Proof:
     lemmas: Callable[[Any, Any, Any], Iterable[Any]] = _nothing
     """`(config, state, operation) -> conditions`: laws of the containers at the places where the proof needs them."""
     loops: tuple[Loop, ...] = ()
+    modules: tuple[ModuleType, ...] = ()
+    """Where `len` and `range` meet tuples of unknown length."""
+    tallies: Mapping[str, Callable[[Any], Callable[[Any], Any]]] = field(default_factory=dict)
+    """For a map of the state whose keys are counted by kind: `config -> (key -> kind)`, over terms."""
 
     def of(self, variant: Variant[Any, Any, Any]) -> Proof:
         """The same claims about another variant."""
@@ -89,14 +94,29 @@ class Proof:
         return {**{one.name: one.statement for one in self.invariants}, **laws}
 
 
+def unknown(proof: Proof, config: Any) -> Any:
+    """Any state of the variant, with its tallies."""
+    state = fresh(proof.variant.state, "state")
+    counted = {name: tallied(getattr(state, name), kind(config)) for name, kind in proof.tallies.items()}
+    return state._replace(**counted) if counted else state
+
+
+def lifted(proof: Proof, config: Any, concrete: Any) -> Any:
+    """The symbolic state that stands for a concrete one, with its tallies."""
+    state = lift(proof.variant.state, concrete)
+    counted = {
+        name: tallied(getattr(state, name), kind(config), [key for key, _ in getattr(concrete, name).items()])
+        for name, kind in proof.tallies.items()
+    }
+    return state._replace(**counted) if counted else state
+
+
 def initially(proof: Proof, config: Any) -> None:
     """The initial state satisfies every invariant. `config` None stands for any."""
-    from cachespec.kernel import FROZEN  # noqa: PLC0415
-
     known = fresh(proof.config, "config") if config is None else lift(proof.config, config)
     for condition in proof.environment(known, None):
         assume(condition)
-    state = lift(proof.variant.state, proof.variant.initial(known, FROZEN))
+    state = lifted(proof, known, proof.variant.initial(known, FROZEN))
     path().shown.update(config=known, state=state)
     for invariant in proof.invariants:
         demand(invariant.name, invariant.holds(known, state))
@@ -105,11 +125,15 @@ def initially(proof: Proof, config: Any) -> None:
 def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Operation] | None) -> Move:
     """One step with this operation from any state that satisfies the invariants, or from the given concrete one."""
     if given is None:
-        config, state, op = fresh(proof.config, "config"), fresh(proof.variant.state, "state"), fresh(operation, "op")
+        config, op = fresh(proof.config, "config"), fresh(operation, "op")
+        state = unknown(proof, config)
     else:
-        config, state, op = lift(proof.config, given[0]), lift(proof.variant.state, given[1]), lift(operation, given[2])
-    for condition in (*proof.environment(config, op), *(one.holds(config, state) for one in proof.invariants)):
+        config, op = lift(proof.config, given[0]), lift(operation, given[2])
+        state = lifted(proof, config, given[1])
+    for condition in proof.environment(config, op):
         assume(condition)
+    for invariant in proof.invariants:
+        assume(invariant.holds(config, state))
     for condition in proof.lemmas(config, state, op):
         assume(condition)
     path().shown.update(config=config, before=state, operation=op)

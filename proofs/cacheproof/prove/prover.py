@@ -7,9 +7,9 @@ from time import perf_counter
 from typing import Any
 
 from cacheproof.prove.counterexample import described
-from cacheproof.prove.executor import NotFollowedError, Path, both, explore
+from cacheproof.prove.executor import Demand, NotFollowedError, Path, both, explore
 from cacheproof.prove.finding import SMT, Finding, Verdict
-from cacheproof.prove.loops import cut
+from cacheproof.prove.loops import cut, symbolic_lengths
 from cacheproof.prove.proof import DEFINED, INITIAL, Proof, demand_claims, initially, one_step
 from cacheproof.prove.solvers import Answer, Goal, first_opinion, goals_of, satisfiable, second_opinion
 from cacheproof.prove.witness import Example, examples
@@ -46,8 +46,9 @@ class _Obligations:
 
     def of(self, operation: type[Operation], some: list[Example]) -> Iterator[Finding]:
         claims = self.proof.claims(operation)
-        reached = witnessed(self.proof, operation, some)
-        with cut(self.proof.loops):
+        with symbolic_lengths(self.proof.modules):
+            reached = witnessed(self.proof, operation, some)
+        with symbolic_lengths(self.proof.modules), cut(self.proof.loops):
             yield from self._findings(
                 claims, lambda: demand_claims(self.proof, one_step(self.proof, operation, None)), reached
             )
@@ -94,9 +95,7 @@ class _Obligations:
     def _judge(self, row: str, paths: list[Path], witness: bool) -> tuple[Verdict, str, str]:  # noqa: FBT001  # private
         loops = {loop.property: "" for loop in self.proof.loops}
         known = {one.name: "" for one in self.proof.invariants} | {one.name: "" for one in self.proof.laws}
-        demands = [
-            (path, demand) for path in paths for demand in path.demands if self._row(demand.name, known, loops) == row
-        ]
+        demands = [(path, one) for path, one in different(paths) if self._row(one.name, known, loops) == row]
         if not demands:
             return Verdict.VACUOUS, "no path gets there", ""
         if not witness:
@@ -121,6 +120,16 @@ class _Obligations:
         if other is Answer.FAILS:
             return Verdict.UNKNOWN, "z3 and cvc5 contradict each other", False
         return Verdict.PROVED, "", other is Answer.FOLLOWS
+
+
+def different(paths: list[Path]) -> list[tuple[Path, Demand]]:
+    """The demands of all paths; one raised before a fork comes back on every branch, and is listed once."""
+    found: dict[tuple[int, ...], tuple[Path, Demand]] = {}
+    for path in paths:
+        for demand in path.demands:
+            terms = (demand.formula, *demand.assumptions)
+            found.setdefault(tuple(term.get_id() for term in terms), (path, demand))
+    return list(found.values())
 
 
 def witnessed(proof: Proof, operation: type[Operation], some: list[Example]) -> set[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.executor import NotFollowedError, SymbolicBoolean, Term, integer_term, path
-from cacheproof.prove.shapes import Shape
+from cacheproof.prove.executor import NotFollowedError, SymbolicBoolean, SymbolicInteger, Term, integer_term, path
+from cacheproof.prove.shapes import Shape, record_sort
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +48,9 @@ class SymbolicSequence:
         values = z3.ForAll([place], z3.Implies(inside, self.items[place] == other.items[place]))
         return SymbolicBoolean(z3.And(self.length == other.length, values))
 
+    def __bool__(self) -> bool:
+        return path().branch(self.length > 0)
+
     def __iter__(self) -> NoReturn:
         raise NotFollowedError("a tuple of unknown length cannot be listed or unpacked")
 
@@ -59,5 +62,65 @@ class SymbolicSequence:
 
     def __eq__(self, other: object) -> NoReturn:
         raise NotFollowedError("tuples of unknown length are compared with `same_as` in proofs only")
+
+    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
+
+
+def row_of(element: Shape) -> Shape:
+    """The shape of a tuple of unknown length, where tuples stand within tuples."""
+    items = z3.ArraySort(z3.IntSort(), element.sort)
+    sort, construct, (items_of, length_of) = record_sort("row", (items, z3.IntSort()))
+
+    def encode(value: Any) -> Term:
+        row = value if type(value) is SymbolicSequence else SymbolicSequence.of(element, value)
+        return construct(row.items, row.length)
+
+    def decode(term: Term) -> SymbolicSequence:
+        path().assume(length_of(term) >= 0)
+        return SymbolicSequence(element, items_of(term), length_of(term))
+
+    return Shape(sort, encode, decode)
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicRange:
+    """`range(length)`: a loop over it can be cut."""
+
+    length: Term
+
+    def element(self) -> SymbolicInteger:
+        """Any one of them."""
+        place = path().fresh("place", z3.IntSort())
+        path().assume(z3.And(place >= 0, place < self.length))
+        return SymbolicInteger(place)
+
+    def __iter__(self) -> NoReturn:
+        raise NotFollowedError("a loop over a range of unknown length needs to be cut")
+
+
+def length(value: Any) -> Any:
+    """`len`, of tuples of unknown length too."""
+    return SymbolicInteger(value.length) if type(value) is SymbolicSequence else len(value)
+
+
+def counted(*bounds: Any) -> Any:
+    """`range`, up to an unknown number too."""
+    if len(bounds) == 1 and type(bounds[0]) is SymbolicInteger:
+        number = z3.simplify(bounds[0].term)
+        return range(number.as_long()) if z3.is_int_value(number) else SymbolicRange(number)
+    return range(*bounds)
+
+
+class Unknown:
+    """A tuple that a loop has built up, of which nothing is known. Unpacked into a longer one it stands for itself."""
+
+    def __iter__(self) -> Iterator[Unknown]:
+        return iter((self,))
+
+    def __bool__(self) -> NoReturn:
+        raise NotFollowedError("nothing is known of a tuple that a cut loop has built")
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise NotFollowedError("nothing is known of a tuple that a cut loop has built")
 
     __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly

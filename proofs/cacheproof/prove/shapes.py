@@ -42,7 +42,7 @@ def shape_of(hint: Any) -> Shape:
 
 
 def _record(name: str, parts: tuple[Shape, ...], make: Callable[..., Any]) -> Shape:
-    sort, construct, projections = _record_sort(name, tuple(part.sort for part in parts))
+    sort, construct, projections = record_sort(name, tuple(part.sort for part in parts))
 
     def encode(value: Any) -> Term:
         return construct(*(part.encode(item) for part, item in zip(parts, value, strict=True)))
@@ -55,7 +55,7 @@ def _record(name: str, parts: tuple[Shape, ...], make: Callable[..., Any]) -> Sh
 
 
 @cache
-def _record_sort(name: str, sorts: tuple[Any, ...]) -> tuple[Any, Any, list[Any]]:
+def record_sort(name: str, sorts: tuple[Any, ...]) -> tuple[Any, Any, list[Any]]:
     """One sort for each name and list of parts, however often it is asked for."""
     full = "_".join((name, *(str(sort) for sort in sorts)))
     sort, construct, projections = z3.TupleSort(full, list(sorts))

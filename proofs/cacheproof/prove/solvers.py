@@ -81,6 +81,7 @@ def second_opinion(solver: Any) -> Answer:
     terms = cvc5.TermManager()
     other = cvc5.Solver(terms)
     other.setOption("tlimit-per", str(SECOND_MILLISECONDS))
+    other.setOption("arrays-exp", "true")
     other.setLogic("ALL")
     symbols = cvc5.SymbolManager(terms)
     parser = cvc5.InputParser(other, symbols)

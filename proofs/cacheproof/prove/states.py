@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args, get_origin
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.containers import SymbolicMap, SymbolicQueue, every
+from cacheproof.prove.containers import SymbolicMap, SymbolicQueue, Tally, every
 from cacheproof.prove.executor import (
     NotFollowedError,
     SymbolicBoolean,
@@ -19,7 +19,7 @@ from cacheproof.prove.executor import (
     integer_term,
     path,
 )
-from cacheproof.prove.sequences import SymbolicSequence
+from cacheproof.prove.sequences import SymbolicSequence, Unknown, row_of
 from cacheproof.prove.shapes import Shape, shape_of
 from cachespec.kernel.containers import FrozenMap, FrozenQueue, Map, Queue
 from cachespec.kernel.names import hints_of, unwrap
@@ -36,11 +36,19 @@ def fresh(hint: Any, name: str) -> Any:
     if origin is Queue:
         return fresh_queue(shape_of(arguments[0]), name)
     if origin is tuple and Ellipsis in arguments:
-        return SymbolicSequence.fresh(shape_of(arguments[0]), name)
+        return SymbolicSequence.fresh(element_shape(arguments[0]), name)
     if isinstance(inner, type) and (hasattr(inner, "_fields") or is_dataclass(inner)):
         hints = hints_of(inner)
         return inner(**{part: fresh(hints[part], f"{name}.{part}") for part in part_names(inner)})
     raise NotFollowedError(f"no symbolic value for {name}, which is a {inner}")
+
+
+def element_shape(hint: Any) -> Shape:
+    """The shape of what a tuple holds: tuples of unknown length too."""
+    inner, _ = unwrap(hint)
+    if get_origin(inner) is tuple and Ellipsis in get_args(inner):
+        return row_of(element_shape(get_args(inner)[0]))
+    return shape_of(hint)
 
 
 def part_names(owner: Any) -> tuple[str, ...]:
@@ -62,6 +70,19 @@ def fresh_map(key: Shape, value: Shape, name: str) -> SymbolicMap:
     if one.counted:
         path().assume(every(key, lambda k: z3.Implies(one.members[k], one.values[k] >= 0)))
     return one
+
+
+def tallied(one: SymbolicMap, kind: Callable[[Term], Term], known: Iterable[Any] | None = None) -> SymbolicMap:
+    """With a ghost count of the keys of each kind; `known` are all the keys, where those are known."""
+    if known is not None:
+        counts = z3.K(z3.IntSort(), z3.IntVal(0))
+        tally = Tally(kind, counts)
+        for key in known:
+            tally = tally.adjusted(one.key.encode(key), z3.IntVal(1))
+        return replace(one, tally=tally)
+    tally = Tally(kind, path().fresh("tally", z3.ArraySort(z3.IntSort(), z3.IntSort())))
+    path().assume(every(one.key, lambda key: tally.law(one.members, key)))
+    return replace(one, tally=tally)
 
 
 def fresh_queue(key: Shape, name: str) -> SymbolicQueue:
@@ -90,11 +111,14 @@ def fresh_like(value: Any, name: str) -> Any:
     if type(value) in (SymbolicInteger, int):
         return integer(name)
     if type(value) is SymbolicMap:
-        return fresh_map(value.key, value.value, name)
+        one = fresh_map(value.key, value.value, name)
+        return one if value.tally is None else tallied(one, value.tally.kind)
     if type(value) is SymbolicQueue:
         return fresh_queue(value.key, name)
     if type(value) is SymbolicSequence:
         return SymbolicSequence.fresh(value.element, name)
+    if type(value) in (tuple, Unknown):
+        return Unknown()
     parts = {part: fresh_like(getattr(value, part), f"{name}.{part}") for part in part_names(value)}
     return type(value)(**parts)
 
@@ -110,7 +134,7 @@ def lift(hint: Any, value: Any) -> Any:
     if origin is Queue:
         return queue_of(shape_of(arguments[0]), FrozenQueue(value.items()).items())
     if origin is tuple and Ellipsis in arguments:
-        return SymbolicSequence.of(shape_of(arguments[0]), value)
+        return SymbolicSequence.of(element_shape(arguments[0]), value)
     if isinstance(inner, type) and (hasattr(inner, "_fields") or is_dataclass(inner)):
         hints = hints_of(inner)
         return inner(**{part: lift(hints[part], getattr(value, part)) for part in part_names(inner)})

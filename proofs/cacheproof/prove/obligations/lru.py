@@ -227,5 +227,5 @@ PROOF = Proof(
     ),
     environment=environment,
     lemmas=lemmas,
-    loops=(Loop(lru.clear, "LRU-6", loop_of_clear, lambda local: local["cache"].order.length),),
+    loops=(Loop(lru.clear, "LRU-6", loop_of_clear, (lambda local: local["cache"].order.length,)),),
 )

@@ -1,0 +1,339 @@
+"""The encoder cache, for any capacity, sizes, requests, inputs, sharing, and any number of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.containers import every, everyone_counts, sum_is_at_most
+from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both
+from cacheproof.prove.loops import Locals, Loop
+from cacheproof.prove.proof import Invariant, Law, Move, Proof
+from cacheproof.prove.sequences import length
+from cacheproof.prove.states import unchanged, unchanged_but
+from cachespec import encoder_cache
+from cachespec.encoder_cache import configuration, passes, transitions
+from cachespec.encoder_cache.configuration import Config, content_of, size_of
+from cachespec.encoder_cache.operations import Allocate, CanAllocate, CheckAndUpdate, FreeInput
+from cachespec.kernel import DONE, Code, Operation
+
+Cache = Any
+
+NORMATIVE = encoder_cache.COMPONENT.normative
+EVERY_CALL: tuple[type[Operation], ...] = tuple(NORMATIVE.transitions)
+
+
+def content_of_pair(config: Any) -> Callable[[Term], Term]:
+    """The content of a request's input, over terms: the kind by which `held` is counted."""
+    contents = config.requests
+
+    def kind(pair: Term) -> Term:
+        request, position = (pair.sort().accessor(0, place)(pair) for place in range(2))
+        row = contents.items[request]
+        return row.sort().accessor(0, 0)(row)[position]
+
+    return kind
+
+
+def counts_are_in_range(config: Any, cache: Cache) -> SymbolicBoolean:
+    """ENC-1; that no more is freeable than the capacity is a law of sums."""
+    assume(SymbolicBoolean(sum_is_at_most(cache.idle, cache.sizes)))
+    return both(cache.free >= 0, cache.free <= cache.freeable, cache.freeable <= config.capacity)
+
+
+def slots_are_conserved(config: Any, cache: Cache) -> SymbolicBoolean:
+    """ENC-2."""
+    return both(cache.free + cache.sizes.total == config.capacity)
+
+
+def freeable_is_conserved(config: Any, cache: Cache) -> SymbolicBoolean:
+    """ENC-2/freeable."""
+    return both(cache.freeable == cache.free + cache.idle.total)
+
+
+def idle_is_unreferenced(config: Any, cache: Cache) -> SymbolicBoolean:
+    """ENC-3, and what is referred to is resident."""
+
+    def right(content: Term) -> Term:
+        resident, referenced = cache.sizes.members[content], cache.references.members[content]
+        idle = cache.idle.members[content] == z3.And(resident, z3.Not(referenced))
+        return z3.And(idle, z3.Implies(referenced, resident))
+
+    return SymbolicBoolean(every(cache.sizes.key, right))
+
+
+def gives_back_its_size(config: Any, cache: Cache) -> SymbolicBoolean:
+    """The half of ENC-4 that slots depend on."""
+    idle, sizes = cache.idle, cache.sizes
+    return SymbolicBoolean(
+        every(sizes.key, lambda key: z3.Implies(idle.members[key], idle.weights[key] == sizes.values[key]))
+    )
+
+
+def references_are_counted(config: Any, cache: Cache) -> SymbolicBoolean:
+    """ENC-5: as many references as inputs that hold the content, and none where there are none."""
+    counts, references = cache.held.tally.counts, cache.references
+
+    def right(content: Term) -> Term:
+        present = references.members[content] == (counts[content] > 0)
+        return z3.And(
+            counts[content] >= 0,
+            present,
+            z3.Implies(references.members[content], references.values[content] == counts[content]),
+        )
+
+    return SymbolicBoolean(every(references.key, right))
+
+
+def freed_is_absent(config: Any, cache: Cache) -> SymbolicBoolean:
+    """ENC-7."""
+    freed, sizes = cache.freed, cache.sizes
+    return SymbolicBoolean(every(sizes.key, lambda key: z3.Implies(freed.members[key], z3.Not(sizes.members[key]))))
+
+
+INVARIANTS = (
+    Invariant("ENC-1", "0 <= free <= freeable <= capacity", counts_are_in_range),
+    Invariant("ENC-2", "free slots and resident entries add up to the capacity", slots_are_conserved),
+    Invariant(
+        "ENC-2/freeable",
+        "freeable slots are the free ones and those of the entries in the order of eviction",
+        freeable_is_conserved,
+    ),
+    Invariant("ENC-3", "the order of eviction has exactly the resident entries nobody refers to", idle_is_unreferenced),
+    Invariant("ENC-4/idle", "an entry will give back just the slots that it took", gives_back_its_size),
+    Invariant("ENC-5", "an entry has as many references as inputs hold its content", references_are_counted),
+    Invariant("ENC-7", "what is to be reported as dropped is not resident", freed_is_absent),
+)
+
+
+def pinned_stays(move: Move) -> SymbolicBoolean:
+    """What is resident and held by an input that still holds it afterwards is resident afterwards."""
+    before, after = move.before, move.after
+    kind = before.held.tally.kind
+    assume(SymbolicBoolean(everyone_counts(after.held)))
+
+    def stays(pair: Term) -> Term:
+        still = z3.And(before.held.members[pair], after.held.members[pair])
+        return z3.Implies(still, after.sizes.members[kind(pair)])
+
+    return SymbolicBoolean(every(before.held.key, stays))
+
+
+def sizes_are_constant(move: Move) -> SymbolicBoolean:
+    """ENC-4/constant."""
+    before, after = move.before.sizes, move.after.sizes
+
+    def same(key: Term) -> Term:
+        return z3.Implies(z3.And(before.members[key], after.members[key]), before.values[key] == after.values[key])
+
+    return SymbolicBoolean(every(before.key, same))
+
+
+def evicted_in_order(move: Move) -> SymbolicBoolean:
+    """ENC-12: whatever was evicted had been idle for longer than what was idle and stays."""
+    before, after = move.before, move.after
+    other = z3.Int("other")
+
+    def justified(victim: Term) -> Term:
+        gone = z3.And(before.idle.members[victim], z3.Not(after.sizes.members[victim]))
+        stays = z3.And(before.idle.members[other], after.sizes.members[other])
+        return z3.Implies(z3.And(gone, stays), before.idle.stamps[victim] < before.idle.stamps[other])
+
+    return SymbolicBoolean(every(before.idle.key, lambda victim: z3.ForAll([other], justified(victim))))
+
+
+def has_room(move: Move) -> SymbolicBoolean:
+    """What is asked for, beside what was promised, fits the freeable slots and the budget."""
+    size = size_of(move.config, move.operation.request, move.operation.input)
+    return both(size <= move.operation.budget, size + move.operation.pending <= move.before.freeable)
+
+
+def room_is_made(move: Move) -> SymbolicBoolean:
+    """The slots are free at once."""
+    size = size_of(move.config, move.operation.request, move.operation.input)
+    return both(move.outcome.code is Code.DONE, move.after.free >= size + move.operation.pending)
+
+
+def absent_and_fits(move: Move) -> SymbolicBoolean:
+    """The premise of an allocation."""
+    request, position = move.operation.request, move.operation.input
+    fits = size_of(move.config, request, position) <= move.before.free
+    return both(fits) & ~both(move.before.sizes.has(content_of(move.config, request, position)))
+
+
+def is_resident_and_held(move: Move) -> SymbolicBoolean:
+    """The entry is there with its size, and the input holds it."""
+    request, position = move.operation.request, move.operation.input
+    size = move.after.sizes.get(content_of(move.config, request, position), -1)
+    there = size == size_of(move.config, request, position)
+    return both(move.outcome.code is Code.DONE, there, move.after.held.has((request, position)))
+
+
+def not_held(move: Move) -> SymbolicBoolean:
+    """The input holds nothing."""
+    return ~both(move.before.held.has((move.operation.request, move.operation.input)))
+
+
+LAWS = (
+    Law("ENC-4/constant", "the size of a resident entry does not change", EVERY_CALL, sizes_are_constant),
+    Law("ENC-6", "an entry is not evicted while an input holds it", EVERY_CALL, pinned_stays),
+    Law(
+        "ENC-10",
+        "releasing what is not held changes nothing",
+        (FreeInput,),
+        lambda move: unchanged(move.before, move.after),
+        not_held,
+    ),
+    Law("ENC-12", "what became idle first is evicted first", (CanAllocate,), evicted_in_order),
+    Law(
+        "room",
+        "where budget and freeable slots suffice, the room is made at once",
+        (CanAllocate,),
+        room_is_made,
+        has_room,
+    ),
+    Law(
+        "fits",
+        "what is absent and fits the free slots is allocated",
+        (Allocate,),
+        is_resident_and_held,
+        absent_and_fits,
+    ),
+    Law(
+        "refused",
+        "a refusal changes nothing",
+        (CanAllocate, Allocate, CheckAndUpdate),
+        lambda move: unchanged(move.before, move.after),
+        lambda move: move.outcome.code in (Code.REFUSED, Code.PRESENT, Code.MISS),
+    ),
+)
+
+
+def valid(config: Any) -> Term:
+    """No negative size or claim, contents that there are, and a claim for each input where there are claims."""
+    sizes, requests, claims = config.sizes, config.requests, config.claims
+    request, place = z3.Ints("request place")
+
+    def row(table: Any) -> tuple[Term, Term]:
+        sort = table.element.sort
+        return tuple(sort.accessor(0, part)(table.items[request]) for part in range(2))
+
+    (contents, inputs), (claimed, claims_there) = row(requests), row(claims)
+    content, claim = contents[place], claimed[place]
+    there = z3.And(request >= 0, request < requests.length, place >= 0, place < inputs)
+    return z3.And(
+        z3.ForAll([place], z3.Implies(z3.And(place >= 0, place < sizes.length), sizes.items[place] >= 0)),
+        z3.ForAll([request, place], z3.Implies(there, z3.And(content >= 0, content < sizes.length))),
+        z3.Implies(claims.length > 0, claims.length == requests.length),
+        z3.ForAll([request], z3.Implies(z3.And(request >= 0, request < claims.length), claims_there == inputs)),
+        z3.ForAll([request, place], z3.Implies(z3.And(there, claims.length > 0), claim >= 0)),
+    )
+
+
+def environment(config: Any, operation: Any) -> Iterable[Any]:
+    """A valid configuration, and a call that names a request and an input that there are."""
+    yield config.capacity > 0
+    yield SymbolicBoolean(valid(config))
+    if hasattr(operation, "request"):
+        yield both(operation.request >= 0, operation.request < length(config.requests))
+    if hasattr(operation, "input"):
+        contents = config.requests[operation.request]
+        yield both(operation.input >= 0, operation.input < length(contents))
+    if type(operation) is CanAllocate:
+        yield operation.pending >= 0
+
+
+def preserved(*changed: str) -> Callable[[Locals, Locals], Iterable[Any]]:
+    """The invariants hold at every turn, entries only leave, and nothing but these fields is touched."""
+
+    def invariant(entry: Locals, now: Locals) -> Iterable[Any]:
+        before, cache = entry["cache"], now["cache"]
+        capacity = SimpleNamespace(capacity=before.free + before.sizes.total)
+        yield from (one.holds(capacity, cache) for one in INVARIANTS)
+        yield unchanged_but(before, cache, *changed)
+        yield entries_only_leave(before, cache)
+
+    return invariant
+
+
+def entries_only_leave(before: Cache, after: Cache) -> SymbolicBoolean:
+    """What is resident was so before, with the same size."""
+    earlier, later = before.sizes, after.sizes
+
+    def same(key: Term) -> Term:
+        return z3.Implies(later.members[key], z3.And(earlier.members[key], earlier.values[key] == later.values[key]))
+
+    return SymbolicBoolean(every(earlier.key, same))
+
+
+def evicting(entry: Locals, now: Locals) -> Iterable[Any]:
+    """The oldest go first, and what is needed can still be had."""
+    yield from preserved("free", "sizes", "idle", "freed")(entry, now)
+    yield now["needed"] <= now["cache"].freeable
+    before, after = entry["cache"], now["cache"]
+    yield evicted_in_order(Move(None, before, None, DONE, after))
+    yield stamps_are_kept(before.idle, after.idle)
+
+
+def stamps_are_kept(before: Any, after: Any) -> SymbolicBoolean:
+    """The later queue is the earlier one without some of its members."""
+
+    def kept(key: Term) -> Term:
+        return z3.Implies(after.members[key], z3.And(before.members[key], before.stamps[key] == after.stamps[key]))
+
+    return SymbolicBoolean(every(before.key, kept))
+
+
+def nothing_more(entry: Locals, now: Locals) -> Iterable[Any]:
+    """The loop that empties a queue needs no invariant."""
+    return ()
+
+
+def idle_entries(local: Locals) -> Any:
+    """The measure of a loop that evicts."""
+    return local["cache"].idle.length
+
+
+def freed_entries(local: Locals) -> Any:
+    """The measure of a loop that reports."""
+    return local["cache"].freed.length
+
+
+RELEASING = preserved("references", "held", "attempted", "idle", "freeable")
+ROW = "loops"
+
+LOOPS = (
+    Loop(passes.emptied, ROW, nothing_more, (lambda local: local["queue"].length,)),
+    Loop(passes.admitted, ROW, preserved("attempted")),
+    Loop(passes.withdraw, ROW, preserved("promised")),
+    Loop(transitions.make_room, ROW, evicting, (idle_entries,)),
+    Loop(transitions.free_request, ROW, RELEASING),
+    Loop(transitions.abandon, ROW, RELEASING),
+    Loop(transitions.cached_inputs, ROW, preserved()),
+    Loop(transitions.report, ROW, preserved("freed"), (freed_entries,)),
+    Loop(
+        transitions.reset,
+        ROW,
+        preserved("references", "held", "attempted", "idle", "freeable", "free", "sizes", "freed"),
+        (idle_entries, freed_entries),
+    ),
+)
+
+PROOF = Proof(
+    component="encoder_cache",
+    variant=NORMATIVE,
+    config=Config,
+    invariants=INVARIANTS,
+    laws=LAWS,
+    witnesses=(
+        Config(capacity=3, sizes=(1, 2), requests=((0, 1), (1, 0)), failures=1, resets=1),
+        Config(capacity=2, sizes=(1, 2), requests=((0, 0), (1,)), claims=((1, 1), (1,)), budgets=(0, 2)),
+    ),
+    environment=environment,
+    loops=LOOPS,
+    modules=(configuration, transitions),
+    tallies={"held": content_of_pair},
+)
