@@ -78,37 +78,42 @@ def _claims(found: Mapping[str, Any]) -> str:
     return "proved" if found["method"] == "smt" else "confirmed"
 
 
+def count(number: int, noun: str) -> str:
+    """`3 scopes`, `1 scope`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def explored(found: list[Record]) -> str:
     """How much was explored, and which eras were refuted."""
     states = sum(record["states"] for record in found)
     scopes = {(record["scope"], record["engine"]) for record in found}
     normative = sum(record["variant"] == "normative" for record in found)
     eras = {record["variant"] for record in found} - {"normative"}
-    said = f"{len(scopes)} scopes, {states:,} states: {normative} normative runs"
-    return said + (f", {len(eras)} eras as expected" if eras else "")
+    said = f"{count(len(scopes), 'scope')}, {states:,} states: {count(normative, 'normative run')}"
+    return said + (f", {count(len(eras), 'era')} as expected" if eras else "")
 
 
 def proved(found: list[Record]) -> str:
     """How many obligations hold for all sizes."""
-    return f"{len(found)} obligations proved for all sizes"
+    return f"{count(len(found), 'obligation')} proved for all sizes"
 
 
 def confirmed(found: list[Record]) -> str:
     """How many obligations were followed on every path up to their bound."""
-    return f"{len(found)} contracts confirmed to their bounds"
+    return f"{count(len(found), 'contract')} confirmed to the stated bounds"
 
 
 def fuzzed(found: list[Record]) -> str:
     """How many steps showed no difference, and of which targets."""
     steps = sum(record["steps"] for record in found)
     targets = sorted({record["target"] for record in found})
-    return f"{steps:,} steps without a difference: {', '.join(targets)}"
+    return f"{count(steps, 'step')} without a difference: {', '.join(targets)}"
 
 
 def replayed(found: list[Record]) -> str:
     """How much recorded work went through."""
     requests = sum(record["requests"] for record in found)
-    return f"{len(found)} workloads, {requests:,} requests"
+    return f"{count(len(found), 'workload')}, {count(requests, 'request')}"
 
 
 METHODS = (

@@ -46,7 +46,7 @@ def test_without_runs_nothing_is_claimed(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_an_exploration_is_only_explored() -> None:
     explored("one")
-    assert cell("lru", "explored") == "1 scopes, 1,200 states: 1 normative runs"
+    assert cell("lru", "explored") == "1 scope, 1,200 states: 1 normative run"
     assert cell("lru", "proved") == cell("lru", "confirmed to a bound") == cell("lru", "fuzzed") == "no run yet"
     assert cell("mirror", "explored") == "no run yet"
 
@@ -75,8 +75,8 @@ def test_proved_and_confirmed_are_told_apart() -> None:
         obligation("queue", "crosshair", "confirmed"),
     ]
     store.save("prove", "lru", {"component": "lru", "obligations": found})
-    assert cell("lru", "proved") == "1 obligations proved for all sizes; 1 fell short"
-    assert cell("lru", "confirmed to a bound") == "1 contracts confirmed to their bounds"
+    assert cell("lru", "proved") == "1 obligation proved for all sizes; 1 fell short"
+    assert cell("lru", "confirmed to a bound") == "1 contract confirmed to the stated bounds"
 
 
 def test_every_stored_run_says_which_specification_it_was_of() -> None:
