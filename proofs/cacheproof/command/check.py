@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.campaign import Run, Task, engine_named, judged_anew, perform_all, tasks_for
+from cacheproof.explore.campaign import REFERENCE, Run, Task, engine_named, judged_anew, perform_all, tasks_for
 from cacheproof.explore.record import record_of, run_name, summary_of
 from cacheproof.explore.result import Ending
 from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
@@ -29,7 +29,7 @@ def command(
     *,
     variant: Annotated[str | None, typer.Option(help="Only this variant, by tag or title.")] = None,
     scope: Annotated[str | None, typer.Option(help="Only this scope, whatever set it is in.")] = None,
-    engine: Annotated[str, typer.Option(help="reference, or tensor.")] = "reference",
+    engine: Annotated[str, typer.Option(help="reference, or tensor.")] = REFERENCE,
     which: Annotated[str, typer.Option("--set", help="default, nightly, or all.")] = DEFAULT,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
     accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
@@ -44,7 +44,8 @@ def command(
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
     runs, interrupted = _perform(tasks, jobs)
-    complete = not interrupted and variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all")
+    everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
+    complete = everything and not interrupted
     missing = _unwitnessed(chosen, runs) if complete else []
     if accept:
         missing += _accept(runs)

@@ -20,7 +20,9 @@ from cacheproof.explore.verdict import Judgement, judge
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
 
-ENGINES = {"reference": "cacheproof.explore.reference", "tensor": "cacheproof.explore.tensor"}
+REFERENCE = "reference"
+"""The engine that explores whatever can be explored."""
+ENGINES = {REFERENCE: "cacheproof.explore.reference", "tensor": "cacheproof.explore.tensor"}
 BETWEEN_LOOKS = 0.2
 
 
@@ -84,7 +86,7 @@ def tasks_for(
     variant: str | None = None,
     scope: str | None = None,
     which: str | None = DEFAULT,
-    engine: str = "reference",
+    engine: str = REFERENCE,
 ) -> list[Task]:
     """The runs that the scope files ask for, in their order; a scope that is named runs whatever set it is in.
 
