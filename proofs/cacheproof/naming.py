@@ -1,193 +1,62 @@
-"""What a name means: a property, a variant, or an entry of the catalogue, wherever it occurs.
-
-Nothing is kept here: everything is found in the components and in their scope files.
-"""
+"""The names in an operation: which keys, senders or requests it speaks of."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from cacheproof.registry import AnyComponent, AnyVariant, scope_file
-from cacheproof.scope import Scope, scopes_of
-from cachespec.kernel import NORMATIVE, Progress, Safety, Step
-
-KINDS = {Safety: "safety", Step: "step", Progress: "liveness"}
-
-CATALOGUE = re.compile(r"C-[A-Z]+-\d+\w?")
-"""What a reference to an entry of the catalogue looks like in a text."""
-
-AnyProperty = Safety[Any, Any] | Step[Any, Any] | Progress[Any, Any]
+from cacheproof.registry import AnyComponent
+from cachespec.kernel import Name, Operation
+from cachespec.kernel.names import Permutations, hints_of, note_of, renaming, unwrap
 
 
-def kind_of(rule: AnyProperty) -> str:
-    """Safety, step or liveness."""
-    return KINDS[type(rule)]
+def names_by_field(operation: Operation) -> Iterator[tuple[str, str, int]]:
+    """For every name in the operation: the field that it is in, its sort, and the name."""
+    kind: type = type(operation)
+    for field, hint in hints_of(kind).items():
+        for sort, name in _names_in(hint, getattr(operation, field, None)):
+            yield field, sort, name
 
 
-@dataclass(frozen=True, slots=True)
-class Refutation:
-    """A variant that is expected to break a property in a scope, as the scope file says."""
-
-    component: str
-    variant: str
-    title: str
-    scope: str
-    property: str
-    length: int | None
-    catalogue: str
+def single_sorts(kind: type) -> dict[str, str]:
+    """The fields of an operation's class that are one name each, and the sort of it."""
+    notes = {field: note_of(unwrap(hint)[1], Name) for field, hint in hints_of(kind).items()}
+    return {field: note.sort for field, note in notes.items() if note is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyMeaning:
-    """A property of one component: what it says, in which scopes it is checked, and who is expected to break it.
-
-    `held_by` names, by scope, the variants that must hold it there. `exempt` says by variant why it does not apply.
-    """
-
-    component: str
-    name: str
-    kind: str
-    statement: str
-    held_by: dict[str, tuple[str, ...]]
-    broken_by: tuple[Refutation, ...]
-    exempt: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class VariantMeaning:
-    """One behaviour of a component: where it differs from the normative one, and what it is expected to break."""
-
-    component: str
-    tag: str
-    title: str
-    differences: dict[str, str]
-    exempt: dict[str, str]
-    breaks: tuple[Refutation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EntryMeaning:
-    """An entry of the catalogue: who is expected to show it, and the rules of eras that come from it."""
-
-    name: str
-    shown_by: tuple[Refutation, ...]
-    statements: dict[str, str]
-    differences: tuple[str, ...]
-
-
-Meaning = PropertyMeaning | VariantMeaning | EntryMeaning
-
-
-def meanings(name: str, components: Iterable[AnyComponent]) -> list[Meaning]:
-    """Everything that a name means; nothing where it is unknown."""
-    known = list(components)
-    return [*_properties(name, known), *_variants(name, known), *_entries(name, known)]
-
-
-def names(components: Iterable[AnyComponent]) -> list[str]:
-    """Every name that has a meaning, sorted."""
-    found: set[str] = set()
-    for component in components:
-        found |= {rule.name for rule in component.properties()} | (set(component.variants) - {NORMATIVE})
-        found |= {refutation.catalogue for refutation in refutations(component) if refutation.catalogue}
-        found |= {mention for _, text in _all_differences(component) for mention in CATALOGUE.findall(text)}
-    return sorted(found)
-
-
-def refutations(component: AnyComponent) -> Iterator[Refutation]:
-    """What the scope file of a component expects to be broken."""
-    for scope in _scopes(component):
-        for tag in scope.variants:
-            for found in scope.expectation(tag).violations:
-                title = component.variants[tag].title
-                where = (component.name, tag, title, scope.name)
-                yield Refutation(*where, found.property, found.length, found.catalogue)
-
-
-def _scopes(component: AnyComponent) -> tuple[Scope, ...]:
-    return scopes_of(component) if scope_file(component).is_file() else ()
-
-
-def _properties(name: str, components: Iterable[AnyComponent]) -> Iterator[PropertyMeaning]:
-    """The property and its parts: `MIR-7` is `MIR-7` and `MIR-7/served`."""
-    for component in components:
-        for rule in component.properties():
-            if rule.name == name or rule.name.startswith(f"{name}/"):
-                yield _property(component, rule)
-
-
-def _property(component: AnyComponent, rule: AnyProperty) -> PropertyMeaning:
-    broken = tuple(found for found in refutations(component) if found.property == rule.name)
-    exempt = {
-        tag: variant.exempt[rule.name] for tag, variant in component.variants.items() if rule.name in variant.exempt
+def by_appearance(component: AnyComponent, config: Any, operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    """The same operations with interchangeable names given out in the order in which they appear."""
+    run = tuple(operations)
+    appearing = list(dict.fromkeys((sort, name) for one in run for _, sort, name in names_by_field(one)))
+    to: Permutations = {
+        sort: _permutation(classes, [name for other, name in appearing if other == sort])
+        for sort, classes in component.interchangeable(config).items()
     }
-    held = {scope.name: _holding(scope, rule, exempt) for scope in _scopes(component)}
-    return PropertyMeaning(
-        component.name,
-        rule.name,
-        kind_of(rule),
-        rule.statement,
-        {scope: tags for scope, tags in held.items() if tags},
-        broken,
-        exempt,
-    )
+    return tuple(_renamed(operation, to) for operation in run)
 
 
-def _holding(scope: Scope, rule: AnyProperty, exempt: Iterable[str]) -> tuple[str, ...]:
-    """The variants that must hold the property in the scope; liveness is only checked where the scope asks for it."""
-    if isinstance(rule, Progress) and not scope.plan.liveness:
-        return ()
-    return tuple(
-        tag for tag in scope.variants if tag not in exempt and rule.name not in scope.expectation(tag).violated
-    )
+def _permutation(classes: tuple[tuple[int, ...], ...], appearing: list[int]) -> tuple[int, ...]:
+    """Where each name goes: within its class, first come, first named."""
+    to = list(range(1 + max((name for members in classes for name in members), default=-1)))
+    for members in classes:
+        here = [name for name in appearing if name in members]
+        for new, old in zip(members, [*here, *(name for name in members if name not in here)], strict=True):
+            to[old] = new
+    return tuple(to)
 
 
-def _variants(name: str, components: Iterable[AnyComponent]) -> Iterator[VariantMeaning]:
-    for component in components:
-        for variant in component.variants.values():
-            if name in (variant.tag, variant.title):
-                yield _variant(component, variant)
+def _renamed(operation: Operation, to: Permutations) -> Operation:
+    kind: type = type(operation)
+    rename = renaming(kind)
+    renamed: Operation = operation if rename is None else rename(operation, to)
+    return renamed
 
 
-def _variant(component: AnyComponent, variant: AnyVariant) -> VariantMeaning:
-    broken = tuple(found for found in refutations(component) if found.variant == variant.tag)
-    return VariantMeaning(
-        component.name,
-        variant.tag,
-        variant.title,
-        dict(_differences(variant)),
-        dict(variant.exempt),
-        broken,
-    )
-
-
-def _differences(variant: AnyVariant) -> Iterator[tuple[str, str]]:
-    for operation, reason in variant.differences.items():
-        yield operation.wire_name(), reason
-
-
-def _all_differences(component: AnyComponent) -> Iterator[tuple[str, str]]:
-    """Who differs in what, and why."""
-    for variant in component.variants.values():
-        for operation, reason in _differences(variant):
-            yield f"{component.name} {variant.tag} {operation}", reason
-
-
-def _entries(name: str, components: Iterable[AnyComponent]) -> Iterator[EntryMeaning]:
-    known = list(components)
-    shown = tuple(found for component in known for found in refutations(component) if found.catalogue == name)
-    differing = tuple(
-        f"{who}: {reason}"
-        for component in known
-        for who, reason in _all_differences(component)
-        if name in CATALOGUE.findall(reason)
-    )
-    broken = {found.property for found in shown}
-    statements = {
-        rule.name: rule.statement for component in known for rule in component.properties() if rule.name in broken
-    }
-    if shown or differing:
-        yield EntryMeaning(name, shown, statements, differing)
+def _names_in(hint: Any, value: Any) -> list[tuple[str, int]]:
+    inner, notes = unwrap(hint)
+    mark = note_of(notes, Name)
+    if mark is not None:
+        return [(mark.sort, value)]
+    if isinstance(value, tuple):
+        return [named for item in value for named in _names_in(get_args(inner)[0], item)]
+    return []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, get_args
+from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
+from cacheproof.naming import names_by_field
 from cacheproof.protocol import LONGEST_LINE_BYTES, VERSION, Fault, RefusedError, decode, encode, shortened
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, components, variant_named
 from cacheproof.wire import (
@@ -15,8 +16,7 @@ from cacheproof.wire import (
     operation_from_message,
     outcome_to_message,
 )
-from cachespec.kernel import NORMATIVE, Name, Operation
-from cachespec.kernel.names import hints_of, note_of, unwrap
+from cachespec.kernel import NORMATIVE, Operation
 
 
 class Oracle:
@@ -148,20 +148,7 @@ def _text(value: Any, key: str) -> str:
 
 def _check_names(operation: Operation, names: Mapping[str, frozenset[int]]) -> None:
     """Names outside the configuration are refused here: what they would index is not the specification's business."""
-    kind: type = type(operation)
-    for field, hint in hints_of(kind).items():
-        for sort, name in _names_in(hint, getattr(operation, field, None)):
-            if name not in names.get(sort, frozenset({name})):
-                wrong = f"{operation.wire_name()}: {field} names {sort} {name}, which the configuration does not have"
-                raise RefusedError(Fault.WRONG_FIELD, wrong)
-
-
-def _names_in(hint: Any, value: Any) -> list[tuple[str, int]]:
-    """The names in a field of an operation: itself, or the items of a tuple."""
-    inner, notes = unwrap(hint)
-    mark = note_of(notes, Name)
-    if mark is not None:
-        return [(mark.sort, value)]
-    if isinstance(value, tuple):
-        return [named for item in value for named in _names_in(get_args(inner)[0], item)]
-    return []
+    for field, sort, name in names_by_field(operation):
+        if name not in names.get(sort, frozenset({name})):
+            wrong = f"{operation.wire_name()}: {field} names {sort} {name}, which the configuration does not have"
+            raise RefusedError(Fault.WRONG_FIELD, wrong)

@@ -31,6 +31,8 @@ class Campaign:
     came_again: bool = True
     """False where the finding was seen once and not again when the same calls were made anew."""
     interrupted: bool = False
+    seconds: float = 0.0
+    """How long it took, shrinking included."""
 
 
 def lockstep(
@@ -61,6 +63,7 @@ def lockstep(
             campaign.finding, campaign.came_again = shrunk(pair, campaign.finding, seconds_to_shrink, progress)
     except KeyboardInterrupt:
         campaign.interrupted = True
+    campaign.seconds = campaign.tally.seconds
     return campaign
 
 

@@ -136,6 +136,7 @@ def run_machine(
         campaign.interrupted = search.finding is None
     if search.finding is not None:
         campaign.finding, campaign.came_again = shrunk(pair, search.finding, seconds_to_shrink, progress)
+    campaign.seconds = campaign.tally.seconds
     return campaign
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cacheproof.errors import InputError
 from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding, Subject, differing
-from cacheproof.fuzz.properties import AnyProperty, broken_at_start, broken_by_call
+from cacheproof.fuzz.properties import AnyProperty, broken_by_call, broken_in
 from cacheproof.fuzz.tally import Tally
 from cacheproof.targets.target import Target, TargetError
 from cacheproof.trace import Trace, Violation, record
@@ -40,6 +40,7 @@ class Pair:
         if self._offered is None:
             alphabet = self.subject.variant.alphabet(self.subject.config, self._state) if not self._over else ()
             self._offered = tuple(one for one in alphabet if self._has(one))
+            self.tally.offered.update(one.wire_name() for one in self._offered)
         return self._offered
 
     def restart(self) -> Finding | None:
@@ -55,13 +56,14 @@ class Pair:
             actual = self._answer(None)
         except TargetError as error:
             return Breakdown(self.name, f"{error} (at the start)", self._trace())
-        broken = broken_at_start(self.subject) if self._checks else None
+        broken = broken_in(self.subject, self._state) if self._checks else None
         return self._compared(self._expected(None), actual, broken)
 
     def apply(self, operation: Operation) -> Finding | None:
         """One whole call on both sides; what they answer and show is compared."""
-        broken = broken_by_call(self.subject, self._state, operation) if self._checks else None
-        self._state, outcome = self.subject.variant.call(self.subject.config, self._state, operation)
+        before = self._state
+        self._state, outcome = self.subject.variant.call(self.subject.config, before, operation)
+        broken = broken_by_call(self.subject, before, operation, outcome, self._state) if self._checks else None
         self.operations.append(operation)
         self._offered = None
         self._over = outcome.code is Code.DIVERGED
@@ -72,11 +74,14 @@ class Pair:
             return Breakdown(self.name, str(error), self._trace())
         return self._compared(self._expected(outcome), actual, broken)
 
-    def replay(self, operations: Iterable[Operation]) -> Finding | None:
-        """The finding of these calls from the start; None also where one of them is not offered when its turn comes."""
+    def replay(self, operations: Iterable[Operation], *, only_offered: bool) -> Finding | None:
+        """The first finding of these calls from the start, or None.
+
+        With `only_offered`, the run ends where an operation is not offered when its turn comes.
+        """
         finding = self.restart()
         for operation in operations:
-            if finding is not None or operation not in self.offered:
+            if finding is not None or (only_offered and operation not in self.offered):
                 break
             finding = self.apply(operation)
         return finding

@@ -13,6 +13,7 @@ from itertools import combinations
 from cacheproof.fuzz.difference import Breakdown, Finding
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.tally import Tally
+from cacheproof.naming import by_appearance
 from cacheproof.trace import Violation
 from cachespec.kernel import Operation
 
@@ -33,8 +34,10 @@ def shrunk(
     """The smallest finding of the same sort that was reached, and whether the given one came again at all.
 
     At its end no operation, and for short traces no two operations, can be left out; and none can be replaced by one
-    that comes earlier in its alphabet.
+    that comes earlier in its alphabet. Interchangeable names are given out in the order of their appearance.
     """
+    if not finding.trace.steps:
+        return finding, True
     return _Shrinker(pair, finding, time.monotonic() + seconds, progress).run()
 
 
@@ -60,7 +63,7 @@ class _Shrinker:
         try:
             if not self.accept(self.operations):
                 return self.best, False
-            while self.leave_out() or self.replace():
+            while self.leave_out() or self.replace() or self.rename():
                 pass
         except (_Spent, KeyboardInterrupt):
             pass
@@ -81,7 +84,7 @@ class _Shrinker:
             raise _Spent
         if self.progress is not None:
             self.progress(f"shrinking: {len(self.operations)} operations, {len(self.tried)} runs")
-        finding = self.pair.replay(candidate)
+        finding = self.pair.replay(candidate, only_offered=True)
         if finding is None or not alike(self.best, finding):
             return False
         self.best = finding
@@ -116,6 +119,12 @@ class _Shrinker:
                 if self.accept((*self.operations[:place], simpler, *rest)):
                     return True
         return False
+
+    def rename(self) -> bool:
+        """Whether interchangeable names could be given out in the order of their appearance."""
+        subject = self.pair.subject
+        renamed = by_appearance(subject.component, subject.config, self.operations)
+        return renamed != self.operations and self.accept(renamed)
 
     def simpler_at(self, place: int) -> Iterator[Operation]:
         """The operations that are offered before the one at this place."""

@@ -19,6 +19,8 @@ class Tally:
     """Runs from the initial state."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each operation ended with each code, by the specification."""
+    offered: set[str] = field(default_factory=set)
+    """The operations that could have been made at some time."""
     observables: set[str] = field(default_factory=set)
     """The observables that the target showed, and that were compared."""
     started: float = field(default_factory=time.monotonic)

@@ -20,7 +20,7 @@ from cacheproof.wire import (
 from cachespec.kernel import Observation, Operation, Outcome
 
 SECONDS_TO_ANSWER = 10.0
-SECONDS_TO_START = 60.0
+SECONDS_TO_START = 30.0
 """For the first answer: an interpreter and its imports may take their time."""
 
 
@@ -33,12 +33,19 @@ class ChildTarget:
     """
 
     def __init__(
-        self, command: str, component: AnyComponent, variant: AnyVariant, seconds: float = SECONDS_TO_ANSWER
+        self,
+        command: str,
+        component: AnyComponent,
+        variant: AnyVariant,
+        *,
+        seconds: float = SECONDS_TO_ANSWER,
+        seconds_to_start: float = SECONDS_TO_START,
     ) -> None:
         self._command = command
         self._component = component
         self._variant = variant
         self._seconds = seconds
+        self._seconds_to_start = max(seconds, seconds_to_start)
         self._child: ChildProcess | None = None
         self._config: Any = None
         self._observations: Mapping[str, Observation] = {}
@@ -74,7 +81,7 @@ class ChildTarget:
 
     def _start(self) -> None:
         self._child = ChildProcess(self._command)
-        answer = self._ask({"do": "hello", "protocol": VERSION}, "hello", max(self._seconds, SECONDS_TO_START))
+        answer = self._ask({"do": "hello", "protocol": VERSION}, "hello", self._seconds_to_start)
         if answer.get("protocol") != VERSION:
             spoken = shortened(repr(answer.get("protocol")))
             raise self._failed(f"the child speaks protocol {spoken}, not {VERSION!r}")

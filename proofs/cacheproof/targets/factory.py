@@ -29,7 +29,7 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     if form == "spec":
         return SpecificationTarget(component, variant_named(component, rest))
     if form == "exec":
-        return ChildTarget(rest, component, variant, seconds)
+        return ChildTarget(rest, component, variant, seconds=seconds)
     if form == "python":
         return InProcessTarget(_factory(rest), component.name)
     if form == "torch":

@@ -192,4 +192,4 @@ def _signal_name(number: int) -> str:
 
 
 def _quoted(said: bytes) -> str:
-    return shortened(repr(said[:200])[1:])
+    return shortened(repr(said[:60])[1:])

@@ -1,0 +1,140 @@
+"""`cacheproof fuzz`: random runs of a target beside the specification."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cacheproof.command.console import Report, announce, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.fuzz.difference import Breakdown, Difference, Finding
+from cacheproof.fuzz.lockstep import Campaign
+from cacheproof.fuzz.plan import DRIVERS, LARGEST_SEED, PROFILES, Plan, left_out_from, new_seed, perform, subject_from
+from cacheproof.fuzz.tally import Limit
+from cacheproof.show.finding_json import finding_to_message
+from cacheproof.show.formats import FORMATS, write_files
+from cacheproof.store import save
+from cacheproof.targets.child import SECONDS_TO_ANSWER
+from cacheproof.targets.factory import FORMS
+from cacheproof.trace import Violation
+from cacheproof.wire import config_to_message
+
+
+def command(
+    component: Annotated[str, typer.Argument(metavar="COMPONENT", help="What the target implements.")],
+    *,
+    target: Annotated[str, typer.Option(help=FORMS + ".")],
+    variant: Annotated[str | None, typer.Option(help="What to compare it with; by default, normative.")] = None,
+    scope: Annotated[str | None, typer.Option(help="Whose configuration is used; by default, the first.")] = None,
+    config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Replaces a value of it.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="How many calls to make.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.001, help="How long to look for a difference.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a run.")] = None,
+    profile: Annotated[str, typer.Option(help="How much where nothing is said: ci or nightly.")] = "ci",
+    driver: Annotated[str, typer.Option(help="hypothesis, or lockstep: plain, for long runs.")] = "hypothesis",
+    without: Annotated[list[str] | None, typer.Option(metavar="OPERATION", help="Never make this call.")] = None,
+    answer: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
+    ] = SECONDS_TO_ANSWER,
+    write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write what was found, in every format.")] = None,
+) -> Report:
+    """Drive a target beside the specification with random calls, and shrink the first difference."""
+    subject, origin = subject_from(component, variant, scope, config or [])
+    amount = PROFILES[_one_of("profile", profile, PROFILES)]
+    plan = Plan(
+        subject=subject,
+        scope=origin,
+        target=target,
+        limit=Limit(amount.steps if steps is None and seconds is None else steps, seconds),
+        seed=new_seed() if seed is None else seed,
+        reuse=seed is None,
+        profile=amount,
+        driver=_one_of("driver", driver, DRIVERS),
+        left_out=left_out_from(subject.component, without or []),
+        seconds_to_answer=answer,
+    )
+    announce(f"seed {plan.seed} (the same run again: --seed {plan.seed})")
+    with progress() as show:
+        campaign = perform(plan, show)
+    files = [] if campaign.finding is None or write is None else write_files(campaign.finding, write)
+    data = _data(plan, campaign, files)
+    save("fuzz", _run_name(plan), data)
+    return Report(data, _rendered(plan, campaign, files), _status(campaign), interrupted=campaign.interrupted)
+
+
+def _one_of(what: str, given: str, known: Iterable[str]) -> str:
+    if given not in known:
+        raise InputError(f"there is no {what} '{given}': there are {', '.join(known)}")
+    return given
+
+
+def _run_name(plan: Plan) -> str:
+    """Under which the run is kept; a later one of the same target replaces it."""
+    target = re.sub(r"[^A-Za-z0-9.=-]+", "_", plan.target).strip("_.")
+    return f"{plan.subject.component.name}.{plan.subject.variant.tag}.{target[:80]}"
+
+
+def _status(campaign: Campaign) -> ExitStatus:
+    if isinstance(campaign.finding, Breakdown):
+        return ExitStatus.INCONCLUSIVE
+    if campaign.finding is not None:
+        return ExitStatus.FELL_SHORT
+    return ExitStatus.AS_EXPECTED if campaign.tally.observables or campaign.tally.steps else ExitStatus.INCONCLUSIVE
+
+
+def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
+    finding = campaign.finding
+    told = None if finding is None else finding_to_message(finding)
+    return {
+        "component": plan.subject.component.name,
+        "variant": plan.subject.variant.tag,
+        "scope": plan.scope,
+        "config": config_to_message(plan.subject.config),
+        "target": plan.target,
+        "driver": plan.driver,
+        "seed": plan.seed,
+        "steps": campaign.tally.steps,
+        "examples": campaign.tally.episodes,
+        "seconds": round(campaign.seconds, 3),
+        "operations": campaign.tally.by_operation(),
+        "observables": sorted(campaign.tally.observables),
+        "came_again": campaign.came_again,
+        "difference": told if isinstance(finding, Difference) else None,
+        "violations": [told] if isinstance(finding, Violation) else [],
+        "breakdown": told if isinstance(finding, Breakdown) else None,
+        "files": [str(path) for path in files],
+    }
+
+
+def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
+    if campaign.finding is None:
+        return [_agreement(plan, campaign)]
+    parts = [_headline(campaign.finding, campaign)]
+    for name in ("table", "mermaid", "pytest"):
+        parts += ["", FORMATS[name](campaign.finding)]
+    return [*parts, *(f"written: {path}" for path in files)]
+
+
+def _agreement(plan: Plan, campaign: Campaign) -> str:
+    """What was seen, and not more than that."""
+    tally, subject = campaign.tally, plan.subject
+    compared = ", ".join(sorted(tally.observables)) or "nothing but outcomes"
+    missed = sorted(tally.offered - set(tally.by_operation()))
+    amount = f"fuzzed {tally.steps:,} steps in {tally.episodes:,} examples, seed {plan.seed}"
+    lines = [
+        f"{plan.target} agrees with {subject.component.name} ({subject.variant.title}): {amount}",
+        f"compared after every call: the outcome, and {compared}",
+        *([f"offered and never made: {', '.join(missed)}"] if missed else []),
+    ]
+    return "\n".join(lines)
+
+
+def _headline(finding: Finding, campaign: Campaign) -> str:
+    calls = len(finding.trace.steps)
+    what = {Difference: "a difference", Violation: "a property that does not hold", Breakdown: "the target failed"}
+    again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
+    return f"{what[type(finding)]} after {calls} call{'s' * (calls != 1)} (seed {campaign.seed}{again})"

@@ -1,0 +1,40 @@
+"""`cacheproof show`: one counterexample, as a person or a tool wants it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cacheproof.command.console import Report, announce
+from cacheproof.errors import InputError
+from cacheproof.show.finding_json import finding_to_message
+from cacheproof.show.formats import FORMATS, shown_as
+from cacheproof.show.lookup import find
+
+
+def command(
+    what: Annotated[
+        str, typer.Argument(metavar="RUN|ID", help="A catalogue number, a property, a run that was kept, or a file.")
+    ],
+    *,
+    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS) + ".")] = "table",
+    only: Annotated[str | None, typer.Option("--property", help="Which, where a run violates several.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
+) -> Report:
+    """Show one counterexample; of several, the shortest."""
+    (name, finding), others = find(what, only)
+    if others:
+        announce(f"{name}; {len(others)} more: " + ", ".join(dict.fromkeys(other for other, _ in others)))
+    shown = shown_as(finding, form)
+    if output is None:
+        rendered = [shown.removesuffix("\n") if isinstance(shown, str) else shown]
+        return Report({"run": name, "finding": finding_to_message(finding)}, rendered)
+    if not isinstance(shown, str):
+        raise InputError(f"a {form} is not a file: choose another format")
+    try:
+        output.write_text(shown, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from None
+    return Report({"run": name, "finding": finding_to_message(finding), "file": output}, [f"written: {output}"])

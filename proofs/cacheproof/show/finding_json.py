@@ -1,0 +1,72 @@
+"""A finding as an object of JSON, and back: what a fuzz run is kept as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cacheproof.errors import InputError
+from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding
+from cacheproof.show.trace_json import (
+    trace_from_message,
+    trace_to_message,
+    violation_from_message,
+    violation_to_message,
+)
+from cacheproof.trace import Violation
+from cacheproof.wire import (
+    Message,
+    observations_from_message,
+    observations_to_message,
+    outcome_from_message,
+    outcome_to_message,
+)
+
+
+def finding_to_message(finding: Finding) -> Message:
+    """The finding with its sort: `difference`, `violation` or `breakdown`."""
+    if isinstance(finding, Violation):
+        return {"sort": "violation", **violation_to_message(finding)}
+    told: Message = {"target": finding.target, "trace": trace_to_message(finding.trace)}
+    if isinstance(finding, Breakdown):
+        return {"sort": "breakdown", "reason": finding.reason, **told}
+    return {
+        "sort": "difference",
+        "index": finding.index,
+        "statements": list(finding.statements),
+        "expected": _answer_to_message(finding.expected),
+        "actual": _answer_to_message(finding.actual),
+        **told,
+    }
+
+
+def finding_from_message(message: Any) -> Finding:
+    """The finding in an object of JSON; one without a sort is a violation. InputError where a part is wrong."""
+    if not isinstance(message, dict):
+        raise InputError("a finding must be an object")
+    sort = message.get("sort", "violation")
+    if sort == "violation":
+        return violation_from_message(message)
+    trace = trace_from_message(message.get("trace"))
+    target, reason = str(message.get("target", "")), str(message.get("reason", ""))
+    if sort == "breakdown":
+        return Breakdown(target, reason, trace)
+    if sort == "difference":
+        answers = (_answer_from_message(key, message.get(key)) for key in ("expected", "actual"))
+        return Difference(target, trace, *answers)
+    raise InputError(f"a finding is a difference, a violation or a breakdown, not {sort!r}")
+
+
+def _answer_to_message(answer: Answer) -> Message:
+    outcome = None if answer.outcome is None else outcome_to_message(answer.outcome)
+    return {"outcome": outcome, "observations": observations_to_message(answer.observations)}
+
+
+def _answer_from_message(key: str, message: Any) -> Answer:
+    if not isinstance(message, dict):
+        raise InputError(f"{key} must be an object")
+    outcome = message.get("outcome")
+    observations = message.get("observations")
+    if not isinstance(observations, Mapping) or not (outcome is None or isinstance(outcome, Mapping)):
+        raise InputError(f"{key} must have an outcome and observations")
+    return Answer(None if outcome is None else outcome_from_message(outcome), observations_from_message(observations))

@@ -1,0 +1,55 @@
+"""The formats in which a finding can be shown, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cacheproof.errors import InputError
+from cacheproof.fuzz.difference import Finding
+from cacheproof.show.itf import to_itf
+from cacheproof.show.mermaid import to_mermaid
+from cacheproof.show.pytest_file import test_name, to_pytest
+from cacheproof.show.svg import to_svg
+from cacheproof.show.table import to_table
+from cacheproof.show.trace_json import to_json
+
+FORMATS: Mapping[str, Callable[[Finding], Any]] = MappingProxyType(
+    {
+        "table": to_table,
+        "mermaid": to_mermaid,
+        "svg": to_svg,
+        "itf": lambda finding: to_itf(finding.trace),
+        "json": lambda finding: to_json(finding.trace),
+        "pytest": to_pytest,
+    }
+)
+"""Text in every format but `table`, which is a rich renderable."""
+
+FILES: Mapping[str, str] = MappingProxyType(
+    {"mermaid": ".mmd", "svg": ".svg", "itf": ".itf.json", "json": ".json", "pytest": ".py"}
+)
+"""How the name of a file in each format ends."""
+
+
+def shown_as(finding: Finding, name: str) -> Any:
+    """The finding in the named format."""
+    if name not in FORMATS:
+        raise InputError(f"unknown format '{name}': there are {', '.join(FORMATS)}")
+    return FORMATS[name](finding)
+
+
+def write_files(finding: Finding, folder: Path) -> list[Path]:
+    """The finding in every format that is a file, named after its test; the paths."""
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, ending in FILES.items():
+            path = folder / (test_name(finding) + ending)
+            path.write_text(FORMATS[name](finding), encoding="utf-8")
+            paths.append(path)
+    except OSError as error:
+        raise InputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    return paths
