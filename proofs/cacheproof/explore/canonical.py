@@ -7,8 +7,8 @@ have the same canonical form if and only if an allowed permutation turns one int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import permutations, product
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, permutations, product
 from math import factorial, prod
 from typing import Any
 
@@ -20,8 +20,10 @@ from cachespec.kernel.names import Permutations, renaming
 
 Canonical = Callable[[Any], Any]
 Classes = Mapping[str, tuple[tuple[int, ...], ...]]
-Groups = dict[str, list[tuple[tuple[int, ...], list[list[int]]]]]
-"""For each sort, each class of names with its members in the order of their signatures, equal ones together."""
+Groups = list[tuple[str, tuple[int, ...], list[list[int]]]]
+"""Each class of names: its sort, its members, and these in the order of their signatures, equal ones together."""
+Choice = tuple[str, tuple[int, ...], Iterable[int]]
+"""A class of names, and its members in the order in which they take the names of the class."""
 
 FEW = 6
 """So many candidates are tried rather than looking for finer signatures."""
@@ -56,9 +58,12 @@ def _least_renaming(owner: Any, classes: Classes) -> Canonical | None:
     order = _comparison(shape)
 
     def least(state: Any) -> Any:
-        groups = _grouped(scan, state, several, first)
-        candidates = (rename(state, to) if to else state for to in _candidates(groups, first))
-        return min(candidates, key=order) if _ties(groups) else next(candidates)
+        groups, candidates = _grouped(scan, state, several, first)
+        if candidates == 1:
+            to = _permutation(((sort, members, chain(*parts)) for sort, members, parts in groups), first)
+            return state if to is None else rename(state, to)
+        renamings = (_permutation(choice, first) for choice in _choices(groups))
+        return min((state if to is None else rename(state, to) for to in renamings), key=order)
 
     return least
 
@@ -78,16 +83,20 @@ def _first_colours(classes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     return tuple(colours)
 
 
-def _grouped(scan: Scan, state: Any, classes: Classes, colours: Colours) -> Groups:
-    """The members of each class by signature, refined for as long as too many remain tied."""
+def _grouped(scan: Scan, state: Any, classes: Classes, colours: Colours) -> tuple[Groups, int]:
+    """The members of each class by signature, and how many orders there are to try.
+
+    Signatures are refined for as long as too many orders remain.
+    """
     while True:
         found = _signatures(scan, state, colours)
-        groups = {sort: [_by_signature(members, found[sort]) for members in classes[sort]] for sort in colours}
-        if _ties(groups) <= FEW:
-            return groups
+        groups = [(sort, members, _by_signature(members, found[sort])) for sort in colours for members in classes[sort]]
+        candidates = prod(factorial(len(part)) for _, _, parts in groups for part in parts if len(part) > 1)
+        if candidates <= FEW:
+            return groups, candidates
         finer = {sort: _finer_colours(colours[sort], found[sort]) for sort in colours}
         if all(len(set(finer[sort])) == len(set(colours[sort])) for sort in colours):
-            return groups
+            return groups, candidates
         colours = finer
 
 
@@ -101,21 +110,17 @@ def _signatures(scan: Scan, state: Any, colours: Colours) -> Occurrences:
     return found
 
 
-def _by_signature(members: tuple[int, ...], found: list[list[Path]]) -> tuple[tuple[int, ...], list[list[int]]]:
+def _by_signature(members: tuple[int, ...], found: list[list[Path]]) -> list[list[int]]:
     """Members with equal signatures are in one group; those that do not occur at all need not be told apart."""
-    ordered = sorted(members, key=lambda name: (not found[name], found[name]))
+    if len(members) == 1:
+        return [[members[0]]]
     groups: list[list[int]] = []
-    for name in ordered:
+    for name in sorted(members, key=lambda name: (not found[name], found[name])):
         if groups and found[name] and found[name] == found[groups[-1][-1]]:
             groups[-1].append(name)
         else:
             groups.append([name])
-    return members, groups
-
-
-def _ties(groups: Groups) -> int:
-    """How many orders there are to try, less the one that is always there."""
-    return prod(factorial(len(group)) for classes in groups.values() for _, parts in classes for group in parts) - 1
+    return groups
 
 
 def _finer_colours(colours: tuple[int, ...], found: list[list[Path]]) -> tuple[int, ...]:
@@ -125,23 +130,23 @@ def _finer_colours(colours: tuple[int, ...], found: list[list[Path]]) -> tuple[i
     return tuple(ranks[repr(pair)] for pair in known)
 
 
-def _candidates(groups: Groups, colours: Colours) -> Iterator[Permutations]:
-    """Every permutation that keeps the order of the groups; an empty one stands for the identity."""
-    choices = [
-        [(sort, members, order) for order in _orders(parts)]
-        for sort, classes in groups.items()
-        for members, parts in classes
-    ]
-    for choice in product(*choices):
-        to = {sort: list(range(len(known))) for sort, known in colours.items()}
-        moved = False
-        for sort, members, order in choice:
-            for new, old in zip(members, order, strict=True):
-                to[sort][old] = new
-                moved = moved or old != new
-        yield {sort: tuple(places) for sort, places in to.items()} if moved else {}
+def _permutation(choice: Iterable[Choice], colours: Colours) -> Permutations | None:
+    """Where each name goes when the members of each class are put in the chosen order; None where none moves."""
+    to = {sort: list(range(len(known))) for sort, known in colours.items()}
+    moved = False
+    for sort, members, order in choice:
+        places = to[sort]
+        for new, old in zip(members, order, strict=True):
+            places[old] = new
+            moved = moved or old != new
+    return {sort: tuple(places) for sort, places in to.items()} if moved else None
+
+
+def _choices(groups: Groups) -> Iterator[tuple[Choice, ...]]:
+    """Every way to order the members of every class that keeps the order of the groups."""
+    yield from product(*([(sort, members, order) for order in _orders(parts)] for sort, members, parts in groups))
 
 
 def _orders(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
     for chosen in product(*(permutations(part) for part in parts)):
-        yield tuple(name for part in chosen for name in part)
+        yield tuple(chain(*chosen))

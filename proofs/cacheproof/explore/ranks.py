@@ -7,10 +7,13 @@ exactly 1 still do, every larger gap becomes 2. A negative rank stands for "none
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from cacheproof.explore.shape import Form, Shape
 from cachespec.kernel import FrozenMap, FrozenQueue
+
+REMEMBERED = 1 << 17
 
 Ranks = dict[str, set[int]]
 Numbering = dict[str, dict[int, int]]
@@ -121,8 +124,12 @@ def _rewriter(shape: Shape, *, root: bool = False) -> Rewrite | None:
 
 
 def _rewrite_scope(shape: Shape) -> Rewrite | None:
+    """Scopes are few where states are many: a step changes one of them, so what was compressed is remembered."""
     compress = compression(shape)
-    return None if compress is None else lambda value, numbering: compress(value)
+    if compress is None:
+        return None
+    remembered = lru_cache(REMEMBERED)(compress)
+    return lambda value, numbering: remembered(value)
 
 
 def _rewrite_record(make: Callable[[Any], Any], parts: tuple[Rewrite | None, ...]) -> Rewrite:
