@@ -62,6 +62,18 @@ def whole(record: Record) -> Iterable[Record]:
     return (record,)
 
 
+def lockstep(record: Record) -> Iterable[Record]:
+    """A run of a target; one of the specification beside itself says nothing about an implementation."""
+    if record["target"].startswith("spec:"):
+        return
+    status = ExitStatus.AS_EXPECTED if record["steps"] > 0 else ExitStatus.INCONCLUSIVE
+    if record.get("difference") or record.get("violations"):
+        status = ExitStatus.FELL_SHORT
+    elif record.get("breakdown"):
+        status = ExitStatus.INCONCLUSIVE
+    yield {**record, "status": status.name.lower()}
+
+
 def obligations(verdict: str) -> Callable[[Record], Iterable[Record]]:
     """The obligations of a run of `prove` that ended with this verdict, or would have by their method."""
 
@@ -120,8 +132,8 @@ METHODS = (
     Method("proved", "prove", obligations("proved"), proved),
     Method("confirmed to a bound", "prove", obligations("confirmed"), confirmed),
     Method("explored", "check", whole, explored),
-    Method("fuzzed", "fuzz", whole, fuzzed),
-    Method("conforms", "conform", whole, fuzzed),
+    Method("fuzzed", "fuzz", lockstep, fuzzed),
+    Method("conforms", "conform", lockstep, fuzzed),
     Method("replayed", "replay", whole, replayed),
 )
 
@@ -156,7 +168,7 @@ def _cell(component: AnyComponent, method: Method, stored: Iterable[Record]) -> 
 
 def _of_a_scope_that_is_gone(component: AnyComponent, record: Record) -> bool:
     """Whether a scope was removed or renamed, or is not run for the variant any more."""
-    if "scope" not in record:
+    if record.get("kind") != "check":
         return False
     scopes = scopes_of(component) if scope_file(component).is_file() else ()
     return not any(scope.name == record["scope"] and record["variant"] in scope.variants for scope in scopes)

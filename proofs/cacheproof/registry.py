@@ -27,10 +27,14 @@ AnyComponent = Component[Any, Any, Any]
 AnyVariant = Variant[Any, Any, Any]
 
 
-@cache
 def components(extra: str | None = None) -> dict[str, AnyComponent]:
     """All components by name; `extra` defaults to the environment variable."""
-    folders = [Path(part) for part in (_extra() if extra is None else extra).split(os.pathsep) if part]
+    return _components(_extra() if extra is None else extra)
+
+
+@cache
+def _components(extra: str) -> dict[str, AnyComponent]:
+    folders = [Path(part) for part in extra.split(os.pathsep) if part]
     modules = [*_modules_of_the_spec(), *(module for folder in folders for module in _modules_in(folder))]
     found = (getattr(module, "COMPONENT", None) for module in modules)
     return {component.name: component for component in found if isinstance(component, Component)}

@@ -79,6 +79,22 @@ def test_proved_and_confirmed_are_told_apart() -> None:
     assert cell("lru", "confirmed to a bound") == "1 contract confirmed to the stated bounds"
 
 
+def fuzzed(name: str, target: str, steps: int, **changes: Any) -> None:
+    record = {"component": "lru", "variant": NORMATIVE, "target": target, "steps": steps, "difference": None}
+    store.save("fuzz", name, {**record, "violations": [], "breakdown": None, **changes})
+
+
+def test_fuzzed_names_the_steps_and_the_targets() -> None:
+    fuzzed("one", "torch", 2000)
+    fuzzed("two", "exec:child", 500)
+    fuzzed("three", "exec:other", 7, difference={"calls": 3})
+    fuzzed("four", "exec:gone", 9, breakdown={"text": "it ended"})
+    fuzzed("five", "spec:normative", 9000)
+    assert cell("lru", "fuzzed") == (
+        "2,500 steps without a difference: exec:child, torch; 1 fell short; 1 inconclusive"
+    )
+
+
 def test_every_stored_run_says_which_specification_it_was_of() -> None:
     explored("one")
     assert store.load("check", "one")["source"] == specification_digest()
