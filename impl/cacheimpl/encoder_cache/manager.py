@@ -1,0 +1,163 @@
+"""`EncoderCacheManager`, with the methods and attributes of the field, on top of the tensor operations.
+
+One call is one operation on one engine's tensors, and reads its answer back: it stands where the original stands, and
+says nothing about speed. The attributes are copies: to change them changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cacheimpl.answer import Answer, Code
+from cacheimpl.encoder_cache import operations
+from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
+from cacheimpl.encoder_cache.tables import LARGEST_COUNT, Tables, counted, identifier_of, integer
+
+
+class EncoderCacheManager:
+    """Which encoder outputs are resident, which requests hold them, and what room is left.
+
+    `cache_size` is the capacity in encoder embeddings (tokens, in earlier releases). Requests are duck-typed. Where a
+    call is refused the state is as it was; `cacheimpl.encoder_cache.errors` lists what is raised.
+    """
+
+    def __init__(self, cache_size: int, device: torch.device | str = "cpu") -> None:
+        self.cache_size = counted("cache_size", cache_size)
+        self._tables = Tables(cache_size, device)
+
+    # Admission ------------------------------------------------------------------------------------------------------
+
+    def check_and_update_cache(self, request: Any, input_id: int) -> bool:
+        """Whether the input's encoder output is resident; if so, the request holds it from now on.
+
+        Raises `SizeMismatchError` where it is resident with another size than the input claims.
+        """
+        code = self._ask(operations.check_and_update, *self._tables.row_of_input(request, input_id))
+        if code is Code.REFUSED:
+            raise SizeMismatchError(f"{identifier_of(request, input_id)!r} is cached with another size")
+        return code is Code.HIT
+
+    def can_allocate(
+        self,
+        request: Any,
+        input_id: int,
+        encoder_compute_budget: int = LARGEST_COUNT,
+        num_tokens_to_schedule: int = 0,
+        *,
+        num_embeds_to_schedule: int | None = None,
+    ) -> bool:
+        """Whether there is room for the input beside what was granted earlier in the pass, and compute for it.
+
+        "Yes" makes the room at once: entries that nobody holds are evicted, the longest idle first. What was granted
+        earlier is counted by the caller, in `num_tokens_to_schedule`, which later releases call
+        `num_embeds_to_schedule`.
+        """
+        pending = num_tokens_to_schedule if num_embeds_to_schedule is None else num_embeds_to_schedule
+        counted("what is scheduled already", pending)
+        budget = max(-1, min(integer("the compute budget", encoder_compute_budget), LARGEST_COUNT))
+        row = self._tables.row_of_input(request, input_id)
+        return self._ask(operations.can_allocate, *row, budget, pending) is Code.DONE
+
+    def allocate(self, request: Any, input_id: int) -> None:
+        """The input's entry is created, and the request holds it.
+
+        Raises `AlreadyCachedError` for a content that is resident, `NoRoomError` without free slots.
+        """
+        code = self._ask(operations.allocate, *self._tables.row_of_input(request, input_id))
+        if code is Code.PRESENT:
+            raise AlreadyCachedError(f"{identifier_of(request, input_id)!r} is cached: check before allocating")
+        if code is Code.REFUSED:
+            raise NoRoomError(f"{self.num_free_slots} slots are free: ask `can_allocate` before allocating")
+
+    def abandon(self, request: Any) -> None:
+        """The admission of a request has failed: what its checks have pinned in this pass is released again.
+
+        Not a call of the field: there, such pins stay until the request is admitted after all (C-ENC-10).
+        """
+        if request.request_id in self._tables.requests:
+            self._ask(operations.abandon, self._tables.requests[request.request_id])
+
+    # Release --------------------------------------------------------------------------------------------------------
+
+    def free_encoder_input(self, request: Any, input_id: int) -> None:
+        """The request has no more use for the input. Nothing happens where it does not hold it."""
+        identifier_of(request, input_id)
+        if request.request_id in self._tables.requests:
+            self._ask(operations.free_input, *self._tables.row_of_input(request, input_id))
+
+    def free(self, request: Any) -> None:
+        """The request is finished, aborted or preempted: it holds nothing any more."""
+        if request.request_id in self._tables.requests:
+            self._ask(operations.free_request, self._tables.requests[request.request_id])
+            self._tables.forget(request.request_id)
+
+    def reset(self) -> None:
+        """Everything is as at the start, and nothing is reported."""
+        self._ask(operations.reset)
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def get_cached_input_ids(self, request: Any) -> set[int]:
+        """The inputs that the request holds."""
+        if request.request_id not in self._tables.requests:
+            return set()
+        _, answer = self._perform(operations.cached_inputs, self._tables.requests[request.request_id])
+        return set(answer.values[: int(answer.length)].tolist())
+
+    def get_freed_mm_hashes(self) -> list[str]:
+        """What was evicted since the last call and is not resident again, in the order of eviction. Ends the pass."""
+        self._tables.cache, answer = self._perform(operations.report)
+        return [self._tables.contents.name(row) for row in answer.values[: int(answer.length)].tolist()]
+
+    @property
+    def num_free_slots(self) -> int:
+        """Slots that no entry occupies, in embeddings."""
+        return int(self._tables.cache.free)
+
+    @property
+    def num_freeable_slots(self) -> int:
+        """Slots that no entry occupies which a request holds, in embeddings."""
+        return int(self._tables.cache.freeable)
+
+    @property
+    def cached(self) -> dict[str, set[str]]:
+        """For each resident content the requests that hold it."""
+        tables = self._tables
+        found = {tables.contents.name(row): set[str]() for row in tables.cache.resident.nonzero().flatten().tolist()}
+        for request, position in tables.cache.held.nonzero().tolist():
+            content = int(tables.config.contents[request, position])
+            found[tables.contents.name(content)].add(tables.requests.name(request))
+        return found
+
+    @property
+    def freeable(self) -> OrderedDict[str, int]:
+        """Resident contents that nobody holds, with their sizes, in the order of eviction."""
+        cache = self._tables.cache
+        rows = self._in_order(cache.idle)
+        return OrderedDict((self._tables.contents.name(row), int(cache.sizes[row])) for row in rows)
+
+    @property
+    def freed(self) -> list[str]:
+        """What was evicted since the last report, in this order."""
+        return [self._tables.contents.name(row) for row in self._in_order(self._tables.cache.freed)]
+
+    # Tensors --------------------------------------------------------------------------------------------------------
+
+    def _in_order(self, ranks: torch.Tensor) -> list[int]:
+        """The rows of a queue, oldest first."""
+        order: list[int] = ranks.argsort().tolist()
+        return order[len(order) - int((ranks >= 0).sum()) :]
+
+    def _ask(self, operation: Callable[..., operations.Result], *operands: int) -> Code:
+        """Perform one operation, and say how it ended."""
+        self._tables.cache, answer = self._perform(operation, *operands)
+        return Code(int(answer.code))
+
+    def _perform(self, operation: Callable[..., operations.Result], *operands: int) -> tuple[Any, Answer]:
+        device = self._tables.config.capacity.device
+        values = torch.tensor(operands, dtype=torch.int64, device=device)
+        return operation(self._tables.config, self._tables.cache, *values.unbind(0))
