@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cacheproof import command
+from cacheproof.errors import ExitStatus
 from cacheproof.registry import PATH_VARIABLE
 from cacheproof.store import HOME_VARIABLE
 
@@ -21,6 +22,7 @@ TOY = Path(__file__).parent / "toy"
 class Ended(NamedTuple):
     status: int
     out: str
+    err: str
 
     @property
     def json(self) -> Any:
@@ -37,7 +39,7 @@ class Toy:
     def __call__(self, *arguments: str) -> Ended:
         with pytest.raises(SystemExit) as ended:
             command.main(arguments)
-        return Ended(int(str(ended.value.code)), self.capsys.readouterr().out)
+        return Ended(int(str(ended.value.code)), *self.capsys.readouterr())
 
     def replace(self, old: str, new: str) -> None:
         """Change the scope file."""
@@ -85,7 +87,11 @@ def test_it_is_checked(toy: Toy) -> None:
 )
 def test_what_is_wrong_with_its_scopes_is_found(toy: Toy, old: str, new: str, status: int) -> None:
     toy.replace(old, new)
-    assert toy("check", "shelf").status == status
+    ended = toy("check", "shelf")
+    assert ended.status == status
+    if status == ExitStatus.WRONG_INPUT:
+        assert (ended.out, ended.err.count("\n")) == ("", 1)
+        assert "shelf.toml: scope" in ended.err
 
 
 def test_its_counterexample_is_shown(toy: Toy) -> None:

@@ -1,0 +1,99 @@
+"""Whatever is wrong with a call or its input is one clear line, status 2, and nothing half written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cacheproof import command
+from cacheproof.registry import PATH_VARIABLE
+from cacheproof.store import HOME_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("check no-such", "unknown component 'no-such': there are"),
+        ("check lru --variant E9", "no variant 'E9'"),
+        ("check lru --scope no-such", "no-such"),
+        ("check lru --engine no-such", "no-such"),
+        ("check --set no-such", "there is no set 'no-such'"),
+        ("list no-such", "unknown component"),
+        ("explain NO-1", "nothing is called 'NO-1'"),
+        ("show no-such", "no-such"),
+        ("fuzz no-such --target spec:normative", "unknown component"),
+        ("fuzz lru --target no-such", "unknown target 'no-such'"),
+        ("fuzz lru --target spec:E9", "no variant 'E9'"),
+        ("fuzz lru --target spec:normative --steps 0", "--steps"),
+        ("fuzz lru --target spec:normative --steps many", "--steps"),
+        ("fuzz lru --target spec:normative --config capacity=0", "capacity"),
+        ("fuzz lru --target spec:normative --config sizes=-1", "sizes"),
+        ("fuzz lru --target spec:normative --config capacity=two", "capacity"),
+        ("fuzz lru --target python:no_such_module:factory", "no_such_module"),
+        ("fuzz lru", "--target"),
+        ("prove no-such", "no-such"),
+        ("target add vllm", "vllm"),
+        ("target nothing", "nothing"),
+    ],
+)
+def test_a_wrong_call(capsys: pytest.CaptureFixture[str], tmp_path: Path, call: str, said: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(call.split())
+    captured = capsys.readouterr()
+    *before, last = captured.err.splitlines()
+    assert (ended.value.code, captured.out) == (2, ""), captured.err
+    assert said in last
+    assert all(line.startswith("seed ") for line in before)
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("toy.py", "COMPONENT = 1 / 0", "toy.py cannot be imported: division by zero"),
+        ("toy.py", "COMPONENT =", "toy.py cannot be imported"),
+    ],
+)
+def test_a_component_that_cannot_be_read(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: str,
+    said: str,
+) -> None:
+    (tmp_path / name).write_text(content)
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        command.main(["list"])
+    captured = capsys.readouterr()
+    assert (ended.value.code, captured.out, captured.err.count("\n")) == (2, "", 1)
+    assert said in captured.err
+
+
+def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATH_VARIABLE, "no-such-folder")
+    with pytest.raises(SystemExit) as ended:
+        command.main(["check"])
+    assert ended.value.code == 2
+    assert "CACHEPROOF_PATH names no-such-folder" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(SystemExit) as ended:
+        command.main(["check", "lru", "--scope", "three-keys"])
+    captured = capsys.readouterr()
+    assert (ended.value.code, captured.out) == (2, "")
+    assert "cannot be written" in captured.err.splitlines()[-1]
+    assert "Traceback" not in captured.err
