@@ -67,7 +67,7 @@ def lockstep(record: Record) -> Iterable[Record]:
     if record["target"].startswith("spec:"):
         return
     status = ExitStatus.AS_EXPECTED if record["steps"] > 0 else ExitStatus.INCONCLUSIVE
-    if record.get("difference") or record.get("violations"):
+    if record.get("difference") or record.get("violations") or record.get("vanished"):
         status = ExitStatus.FELL_SHORT
     elif record.get("breakdown"):
         status = ExitStatus.INCONCLUSIVE
@@ -122,6 +122,16 @@ def fuzzed(found: list[Record]) -> str:
     return f"{count(steps, 'step')} without a difference: {', '.join(targets)}"
 
 
+def conforming(found: list[Record]) -> str:
+    """How many steps each era went beside the release that it describes, and what is listed as different."""
+    pairs = sorted({f"{record['variant']} beside {record['target']}" for record in found})
+    listed = sum(len(record["known_as"]) for record in found)
+    said = (
+        f"{count(sum(record['steps'] for record in found), 'step')} without an unlisted difference: {', '.join(pairs)}"
+    )
+    return said + (f" ({count(listed, 'listed difference')})" if listed else "")
+
+
 def replayed(found: list[Record]) -> str:
     """How much recorded work went through."""
     requests = sum(record["requests"] for record in found)
@@ -133,7 +143,7 @@ METHODS = (
     Method("confirmed to a bound", "prove", obligations("confirmed"), confirmed),
     Method("explored", "check", whole, explored),
     Method("fuzzed", "fuzz", lockstep, fuzzed),
-    Method("conforms", "conform", lockstep, fuzzed),
+    Method("conforms", "conform", lockstep, conforming),
     Method("replayed", "replay", whole, replayed),
 )
 

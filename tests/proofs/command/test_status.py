@@ -95,6 +95,15 @@ def test_fuzzed_names_the_steps_and_the_targets() -> None:
     )
 
 
+def test_conforms_is_about_eras_and_says_what_is_listed() -> None:
+    era = {"component": "lru", "variant": "M2", "target": "vllm==0.20.2", "steps": 5000, "difference": None}
+    store.save("conform", "one", {**era, "breakdown": None, "known_as": ["stat: a reason"], "vanished": []})
+    store.save("conform", "two", {**era, "breakdown": None, "known_as": [], "vanished": ["stat"]})
+    assert cell("lru", "conforms") == (
+        "5,000 steps without an unlisted difference: M2 beside vllm==0.20.2 (1 listed difference); 1 fell short"
+    )
+
+
 def test_every_stored_run_says_which_specification_it_was_of() -> None:
     explored("one")
     assert store.load("check", "one")["source"] == specification_digest()
