@@ -1,0 +1,129 @@
+"""`cacheproof conform`: released packages in lockstep with the eras that describe them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table as RichTable
+
+from cacheproof.command.console import Report, announce, progress
+from cacheproof.command.target import told_at_once
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.fuzz.difference import Breakdown, Difference
+from cacheproof.registry import component_named
+from cacheproof.show.finding_json import finding_to_message
+from cacheproof.show.formats import FORMATS
+from cacheproof.store import save
+from cacheproof.targets.vllm.conformance import Result, Trial
+from cacheproof.targets.vllm.eras import Era, Table, table
+from cacheproof.targets.vllm.release import Release, add, needed
+
+STEPS = 5_000
+SEED = 1
+
+
+def command(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[vllm==X]...", help="Releases; by default, all that are eras.")
+    ] = None,
+    *,
+    component: Annotated[str | None, typer.Option(help="Only the eras of this component.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each era.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
+    install: Annotated[bool, typer.Option("--install", help="Add the releases that are not installed.")] = False,
+) -> Report:
+    """Run each era beside the released package that it describes; the released code is the judge.
+
+    Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
+    """
+    eras = chosen(table(), targets or [], component)
+    with progress() as show:
+        for release in dict.fromkeys(era.release for era in eras):
+            if install:
+                add(release, told_at_once(show))
+            else:
+                needed(release)
+        announce(f"seed {seed}")
+        results: list[Result] = []
+        for era in eras:
+            results.append(Trial.of(table(), era, steps=steps, seed=seed, progress=show).perform())
+            save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
+            if results[-1].interrupted:
+                break
+    interrupted = any(result.interrupted for result in results)
+    data = {"seed": seed, "results": [record(result) for result in results]}
+    return Report(data, rendered(results), status(results), interrupted=interrupted)
+
+
+def chosen(lines: Table, targets: list[str], component: str | None) -> list[Era]:
+    """The lines of the table that are asked for; raises InputError where there is none."""
+    if component is not None:
+        component_named(component)
+    releases = [Release.parsed(target) for target in targets] or lines.releases()
+    for release in releases:
+        if not lines.of(release, component):
+            known = ", ".join(one.name for one in lines.releases())
+            what = f" of {component}" if component is not None and lines.of(release) else ""
+            raise InputError(f"no era{what} is {release.name}: there are eras of {known}")
+    return [era for release in releases for era in lines.of(release, component)]
+
+
+def record(result: Result) -> dict[str, Any]:
+    """A result for a machine; also what `status` reads."""
+    finding, era = result.finding, result.era
+    told = None if finding is None else finding_to_message(finding)
+    return {
+        "component": era.component,
+        "variant": era.variant,
+        "target": era.release.name,
+        "first": era.first,
+        "seed": result.seed,
+        "steps": result.steps,
+        "seconds": round(result.seconds, 3),
+        "operations": result.operations,
+        "observables": sorted(result.observables),
+        "difference": told if isinstance(finding, Difference) else None,
+        "breakdown": told if isinstance(finding, Breakdown) else None,
+        "known_as": [f"{one.operation}: {one.reason}" for one in result.known],
+        "vanished": [one.operation for one in result.vanished],
+    }
+
+
+def status(results: list[Result]) -> ExitStatus:
+    """A difference is worse than a driver that failed."""
+    if any((result.finding is not None and not result.broke_down) or result.vanished for result in results):
+        return ExitStatus.FELL_SHORT
+    return ExitStatus.AS_EXPECTED if all(result.agrees for result in results) else ExitStatus.INCONCLUSIVE
+
+
+def rendered(results: list[Result]) -> list[Any]:
+    """The table, and each finding in full."""
+    shown = RichTable(box=None)
+    for name in ("component", "era", "released package", "steps", "seconds", "verdict"):
+        shown.add_column(name, justify="right" if name in ("steps", "seconds") else "left")
+    for result in results:
+        era = result.era
+        package = f"{era.release.name} with {era.first}" if era.first else era.release.name
+        shown.add_row(
+            era.component, era.variant, package, f"{result.steps:,}", f"{result.seconds:.1f}", verdict(result)
+        )
+    parts: list[Any] = [shown]
+    for finding in (result.finding for result in results):
+        if finding is not None:
+            parts += ["", FORMATS["table"](finding)]
+    return parts
+
+
+def verdict(result: Result) -> str:
+    """In words, and no stronger than what was seen."""
+    if result.broke_down:
+        return "the driver failed"
+    if result.finding is not None:
+        return "a difference that is not listed"
+    if result.vanished:
+        return f"listed as different and not seen: {', '.join(one.operation for one in result.vanished)}"
+    if result.interrupted:
+        return "interrupted"
+    known = f", but for what is listed: {', '.join(one.operation for one in result.known)}" if result.known else ""
+    return f"agrees{known}"

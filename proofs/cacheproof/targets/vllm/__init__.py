@@ -1,0 +1,20 @@
+"""`vllm==X`: the released package's own cache classes, driven in a child process."""
+
+from __future__ import annotations
+
+from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.targets.child import ChildTarget
+from cacheproof.targets.vllm.eras import dependency_of
+from cacheproof.targets.vllm.release import Release, needed, needed_environment
+
+
+def open_target(version: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> ChildTarget:
+    """The release as a target of the component; raises InputError where it is not installed.
+
+    `variant` is what it will be compared with: some stand for a release with another version of a dependency.
+    """
+    release = Release.parsed(f"vllm=={version}")
+    there, home = needed(release), needed_environment()
+    other = dependency_of(component.name, variant.tag, release)
+    command = there.command(home.python, home.overlay(other) if other else None)
+    return ChildTarget(command, component, variant, seconds=seconds)

@@ -1,0 +1,111 @@
+"""One call of the release, and how it ended: an outcome of the release, or a failure of this driver."""
+
+from __future__ import annotations
+
+import signal
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+PROCESSOR_SECONDS = 0.25
+"""A call that computes for so long does not return. Processor time of this process: a busy machine changes nothing."""
+
+
+class Reply(NamedTuple):
+    """A code of the protocol, and the integers that the call returned."""
+
+    code: str
+    values: tuple[int, ...] = ()
+
+
+DONE = Reply("done")
+HIT = Reply("hit")
+MISS = Reply("miss")
+ABSENT = Reply("absent")
+UNSUPPORTED = Reply("unsupported")
+
+
+class DriverError(Exception):
+    """The driver is wrong or does not fit the release: no verdict on the release."""
+
+
+class _HangError(BaseException):
+    """Raised in the middle of a call that computes for too long; no handler of the release catches it."""
+
+
+OUTCOMES: tuple[type[Exception], ...] = (AssertionError, LookupError, ValueError, RuntimeError, ArithmeticError)
+"""What the release's own code raises on purpose or when its state is inconsistent.
+
+AttributeError, TypeError, NameError and ImportError are not among them: those say that the driver does not fit.
+"""
+
+
+class Calls:
+    """Performs calls of the release of this version, whose code is in `source`."""
+
+    def __init__(self, source: Path, version: tuple[int, ...], processor_seconds: float = PROCESSOR_SECONDS) -> None:
+        self.source = str(source)
+        self.version = version
+        self.processor_seconds = processor_seconds
+        signal.signal(signal.SIGVTALRM, _interrupt)
+
+    def perform(self, call: Callable[[], Reply], codes: Mapping[type[Exception], str] | None = None) -> Reply:
+        """The reply of the call. `codes` gives the code for an exception that has one; any other is `failed`.
+
+        Raises DriverError for an exception that did not come out of the release's code, or of a kind that only a
+        driver that does not fit causes.
+        """
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.processor_seconds)
+            try:
+                return call()
+            finally:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        except _HangError:
+            return Reply("diverged")
+        except OUTCOMES as error:
+            if not self._is_the_releases(error):
+                raise DriverError(_described(error)) from error
+            return Reply(next((code for kind, code in (codes or {}).items() if isinstance(error, kind)), "failed"))
+        except Exception as error:
+            raise DriverError(_described(error)) from error
+
+    def done(self, call: Callable[[], object], codes: Mapping[type[Exception], str] | None = None) -> Reply:
+        """The reply to a call that returns nothing of interest."""
+
+        def whole() -> Reply:
+            call()
+            return DONE
+
+        return self.perform(whole, codes)
+
+    def _is_the_releases(self, error: Exception) -> bool:
+        """Whether the release's code was being run when it was raised."""
+        entry = error.__traceback__
+        while entry is not None:
+            if entry.tb_frame.f_code.co_filename.startswith(self.source):
+                return True
+            entry = entry.tb_next
+        return False
+
+
+def _described(error: BaseException) -> str:
+    """What was raised, and where."""
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    where = f" at {Path(entry.tb_frame.f_code.co_filename).name}:{entry.tb_lineno}" if entry is not None else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _interrupt(number: int, frame: types.FrameType | None) -> NoReturn:
+    raise _HangError
+
+
+def integer(message: Mapping[str, Any], name: str) -> int:
+    """A field of a message that must be an integer."""
+    value = message.get(name)
+    if not isinstance(value, int):
+        raise DriverError(f"{name} must be an integer, not {value!r}")
+    return value

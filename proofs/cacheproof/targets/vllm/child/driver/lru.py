@@ -1,0 +1,111 @@
+"""The release's `LRUCache`, one call at a time. A value is its own size in bytes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .calls import ABSENT, DONE, HIT, MISS, UNSUPPORTED, Calls, Reply, integer
+
+MODULES = ("vllm.utils.cache", "vllm.utils")
+"""Where the class is: the newest place first."""
+
+
+def released_class() -> Any:
+    """The release's `LRUCache`."""
+    for name in MODULES:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            continue
+        return module.LRUCache
+    raise ModuleNotFoundError(f"the release has none of {', '.join(MODULES)}")
+
+
+class LruDriver:
+    """One cache. Before 0.8 the class counts entries, has no sizes, and `stat` has no `delta`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._class = released_class()
+        self._weighs = hasattr(self._class, "currsize")
+        self._cache: Any = None
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "contains": self._contains,
+            "lookup": self._lookup,
+            "get": self._get,
+            "put": self._put,
+            "touch": self._touch,
+            "pop": self._pop,
+            "pin": self._pin,
+            "clear": self._clear,
+            "stat": self._stat,
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """A new cache of the configured capacity: in bytes, or in entries where the class counts those."""
+        capacity = integer(config, "capacity")
+        self._cache = self._class(capacity, getsizeof=_itself) if self._weighs else self._class(capacity)
+
+    def observe(self) -> dict[str, Any]:
+        """Keys from the oldest to the most recent, ghosts included, their sizes, and the counters."""
+        cache = self._cache
+        order = list(cache.order if self._weighs else cache.cache)
+        sizes = vars(cache)["_Cache__size"] if self._weighs else dict.fromkeys(order, 1)
+        return {
+            "order": order,
+            "sizes": [sizes.get(key, 0) for key in order],
+            "used": cache.currsize if self._weighs else len(cache),
+            "hits": cache._hits,  # the counters are not public in every release
+            "total": cache._total,  # the same
+        }
+
+    def _contains(self, message: Mapping[str, Any]) -> Reply:
+        key = integer(message, "key")
+        return self._calls.perform(lambda: HIT if key in self._cache else MISS)
+
+    def _lookup(self, message: Mapping[str, Any]) -> Reply:
+        key = integer(message, "key")
+        return self._calls.perform(lambda: self._found(key), {KeyError: "absent"})
+
+    def _found(self, key: int) -> Reply:
+        """The value of a key plays no part; that there is one does."""
+        self._cache[key]
+        return HIT
+
+    def _get(self, message: Mapping[str, Any]) -> Reply:
+        key = integer(message, "key")
+        return self._calls.perform(lambda: MISS if self._cache.get(key) is None else HIT)
+
+    def _put(self, message: Mapping[str, Any]) -> Reply:
+        key, size = integer(message, "key"), integer(message, "size")
+        return self._calls.done(lambda: self._cache.put(key, size), {ValueError: "too_large"})
+
+    def _touch(self, message: Mapping[str, Any]) -> Reply:
+        key = integer(message, "key")
+        present = key in self._cache
+        touched = self._calls.done(lambda: self._cache.touch(key), {KeyError: "absent"})
+        return touched if present else ABSENT
+
+    def _pop(self, message: Mapping[str, Any]) -> Reply:
+        key = integer(message, "key")
+        return self._calls.perform(lambda: ABSENT if self._cache.pop(key, None) is None else DONE)
+
+    def _pin(self, message: Mapping[str, Any]) -> Reply:
+        key = integer(message, "key")
+        return self._calls.done(lambda: self._cache.pin(key), {ValueError: "absent"})
+
+    def _clear(self, message: Mapping[str, Any]) -> Reply:
+        return self._calls.done(self._cache.clear)
+
+    def _stat(self, message: Mapping[str, Any]) -> Reply:
+        if not self._weighs:
+            return UNSUPPORTED
+        return self._calls.perform(lambda: Reply("done", tuple(self._cache.stat(delta=True))))
+
+
+def _itself(size: int) -> int:
+    return size

@@ -1,0 +1,176 @@
+"""What is not the release's own code while its classes are driven: the complete list, each entry with its reason.
+
+Three things keep this honest. The module of a driven class is never stood in for, so its code is the released code.
+A stand-in can be named in an annotation, subscripted, inherited from and asked about with `isinstance`, which is all
+that imports do; calling one raises `StandInUsedError`, which is a failure of this driver and never an outcome. And
+whatever is neither listed here nor installed fails at import, before anything is driven.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RE_EXPORTS = "its __init__ only re-exports, and would import the whole engine"
+ANNOTATIONS = "named in annotations only"
+OTHER_PATHS = "called only by functions that are not driven"
+
+PACKAGES = {
+    "vllm": RE_EXPORTS,
+    "vllm.v1": RE_EXPORTS,
+    "vllm.v1.core": RE_EXPORTS,
+    "vllm.v1.engine": "its __init__ declares messages, and would import the scheduler's types",
+    "vllm.multimodal": RE_EXPORTS + "; the registry of models that it names is never asked",
+    "vllm.multimodal.cache": RE_EXPORTS + "; a plain module, and the released one, before it became a package",
+    "vllm.multimodal.processing": RE_EXPORTS + "; a plain module, and the released one, before it became a package",
+    "vllm.renderers": RE_EXPORTS,
+}
+"""Packages whose modules are the released ones but whose `__init__` is not run."""
+
+MODULES = {
+    "PIL": ANNOTATIONS,
+    "cbor2": OTHER_PATHS,
+    "cloudpickle": OTHER_PATHS,
+    "psutil": OTHER_PATHS,
+    "regex": OTHER_PATHS,
+    "setproctitle": OTHER_PATHS,
+    "transformers": ANNOTATIONS,
+    "yaml": OTHER_PATHS,
+    "zmq": OTHER_PATHS,
+    "vllm.config": ANNOTATIONS + "; a driven class gets an object with the one setting that it reads",
+    "vllm.distributed": "the shared-memory ring, which the driven caches do not use",
+    "vllm.exceptions": OTHER_PATHS,
+    "vllm.inputs": ANNOTATIONS,
+    "vllm.multimodal.gpu_ipc_memory": OTHER_PATHS,
+    "vllm.multimodal.hasher": "items come with their hashes",
+    "vllm.multimodal.media": ANNOTATIONS,
+    "vllm.multimodal.parse": ANNOTATIONS,
+    "vllm.multimodal.processing.context": ANNOTATIONS,
+    "vllm.multimodal.processing.dummy_inputs": ANNOTATIONS,
+    "vllm.multimodal.processing.inputs": ANNOTATIONS,
+    "vllm.multimodal.registry": OTHER_PATHS,
+    "vllm.platforms": OTHER_PATHS,
+    "vllm.ray": OTHER_PATHS,
+    "vllm.renderers.embed_utils": OTHER_PATHS,
+    "vllm.renderers.inputs": ANNOTATIONS,
+    "vllm.renderers.params": ANNOTATIONS,
+    "vllm.tokenizers": ANNOTATIONS,
+    "vllm.transformers_utils": OTHER_PATHS,
+    "vllm.utils.async_utils": OTHER_PATHS,
+    "vllm.utils.torch_utils": OTHER_PATHS,
+    "vllm.v1.metrics": OTHER_PATHS,
+    "vllm.v1.request": "a driven class gets an object with the attributes of a request that it reads",
+}
+"""Modules that are not there at all, with everything below them. An installed module of the name is not used."""
+
+ANSWERS: dict[str, tuple[Any, str]] = {
+    "vllm.distributed.parallel_state.is_local_first_rank": (
+        False,
+        "a warning about an oversized item asks whether this process is the one that logs it",
+    ),
+}
+"""Functions of those modules that driven code does call, what they answer, and why that plays no part."""
+
+
+class StandInUsedError(Exception):
+    """Something called what is not the release's own code: the driver drives more than it says."""
+
+
+class StandInType(type):
+    """The class of every name that is imported from a module that is not there."""
+
+    def __getattr__(cls, name: str) -> StandInType:
+        return stand_in(f"{cls.__name__}.{name}")
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        raise StandInUsedError(f"{cls.__name__} was called, and is not part of what is driven")
+
+    def __getitem__(cls, parameters: Any) -> StandInType:
+        return cls
+
+    def __or__(cls, other: Any) -> Any:
+        return cls
+
+    def __ror__(cls, other: Any) -> Any:
+        return cls
+
+
+def stand_in(name: str) -> StandInType:
+    """A class that can be named and nothing else."""
+    if name.rpartition(".")[2].startswith("__"):
+        raise AttributeError(name)
+    return StandInType(name, (), {})
+
+
+class StandInModule(types.ModuleType):
+    """A module that is not there: every name in it is a stand-in."""
+
+    def __getattr__(self, name: str) -> Any:
+        answer = ANSWERS.get(f"{self.__name__}.{name}")
+        if answer is not None:
+            return lambda *arguments, **named: answer[0]
+        return stand_in(f"{self.__name__}.{name}" if not name.startswith("__") else name)
+
+
+class BarePackage(types.ModuleType):
+    """A package whose `__init__` is not run: its modules are real, what it would re-export is a stand-in."""
+
+    def __getattr__(self, name: str) -> StandInType:
+        for folder in self.__path__:
+            if (Path(folder) / f"{name}.py").exists() or (Path(folder) / name).is_dir():
+                raise AttributeError(name)
+        return stand_in(f"{self.__name__}.{name}" if not name.startswith("__") else name)
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Comes before every other finder; what it does not know is imported as usual."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+        self.used: set[str] = set()
+        """Entries of the lists above that the release really imports."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for what is listed above, None for everything else."""
+        if (listed(name) is None and name not in PACKAGES) or self._is_released_module(name):
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """The module; `used` remembers which entry it belongs to."""
+        entry = listed(spec.name)
+        self.used.add(entry or spec.name)
+        if entry is not None:
+            return StandInModule(spec.name)
+        package = BarePackage(spec.name)
+        package.__path__ = [str(self.source.joinpath(*spec.name.split(".")))]
+        return package
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """There is nothing to run."""
+
+    def _is_released_module(self, name: str) -> bool:
+        """A name that is listed as a package, in a release where it is still a plain module."""
+        return name in PACKAGES and self.source.joinpath(*name.split(".")).with_suffix(".py").is_file()
+
+
+def listed(name: str) -> str | None:
+    """The entry of MODULES that the name belongs to, or None."""
+    return next((entry for entry in MODULES if name == entry or name.startswith(entry + ".")), None)
+
+
+def install(source: Path) -> Finder:
+    """Make `import vllm...` mean the release in this folder. What may look for optional packages is imported before."""
+    for real in ("torch", "numpy", "cachetools"):
+        importlib.import_module(real)
+    finder = Finder(source)
+    sys.meta_path.insert(0, finder)
+    sys.path.insert(0, str(source))
+    return finder

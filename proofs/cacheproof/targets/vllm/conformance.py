@@ -1,0 +1,130 @@
+"""Lockstep of a release and its eras, with the deviations that are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheproof.fuzz.difference import Breakdown, Difference, Finding
+from cacheproof.fuzz.lockstep import Campaign, lockstep
+from cacheproof.registry import component_named, variant_named
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.target import Target
+from cacheproof.targets.vllm.eras import Deviation, Era, Table
+
+Opener = Callable[[Era], Target]
+SECONDS_TO_ANSWER = 60.0
+"""Of the clock, for a driver that limits the processor time of each call by itself."""
+
+
+@dataclass(slots=True)
+class Result:
+    """One line of the table, run.
+
+    `finding` is the first that is not listed; `vanished` are the deviations that are listed and did not occur.
+    """
+
+    era: Era
+    seed: int
+    steps: int = 0
+    seconds: float = 0.0
+    operations: dict[str, dict[str, int]] = field(default_factory=dict)
+    observables: set[str] = field(default_factory=set)
+    finding: Finding | None = None
+    known: list[Deviation] = field(default_factory=list)
+    vanished: list[Deviation] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether something was compared and nothing unexpected was seen."""
+        return self.steps > 0 and self.finding is None and not self.vanished and not self.interrupted
+
+    @property
+    def broke_down(self) -> bool:
+        """The driver failed: nothing is known of the release."""
+        return isinstance(self.finding, Breakdown)
+
+
+def open_released(era: Era) -> Target:
+    """The release of the line."""
+    component = component_named(era.component)
+    variant = variant_named(component, era.variant)
+    return open_target(era.release.name, component, variant, SECONDS_TO_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One line of the table, its configurations, and how the release is driven."""
+
+    era: Era
+    configurations: tuple[Any, ...]
+    deviations: tuple[Deviation, ...]
+    steps: int
+    """In all: they are shared out among the configurations."""
+    seed: int
+    progress: Callable[[str], None] | None = None
+
+    @classmethod
+    def of(
+        cls, table: Table, era: Era, *, steps: int, seed: int, progress: Callable[[str], None] | None = None
+    ) -> Trial:
+        """What the table says about a line."""
+        listed = tuple(deviation for deviation in table.deviations if deviation.belongs_to(era))
+        return cls(era, table.configurations[era.component], listed, steps, seed, progress)
+
+    def perform(self, opener: Opener = open_released) -> Result:
+        """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""
+        result = Result(self.era, self.seed)
+        target = opener(self.era)
+        try:
+            for campaign in self._campaigns(target, self._listed()):
+                _add(result, campaign)
+                if campaign.finding is not None or campaign.interrupted:
+                    return result
+            for deviation in self.deviations:
+                (result.known if self._occurs(deviation, target) else result.vanished).append(deviation)
+        finally:
+            target.close()
+        return result
+
+    def _listed(self) -> frozenset[str]:
+        return frozenset(deviation.operation for deviation in self.deviations)
+
+    def _occurs(self, deviation: Deviation, target: Target) -> bool:
+        """Whether the operation, made again, is where the release and the era part."""
+        for campaign in self._campaigns(target, self._listed() - {deviation.operation}):
+            finding = campaign.finding
+            if finding is not None:
+                parted = finding.operation if isinstance(finding, Difference) else None
+                return parted is not None and parted.wire_name() == deviation.operation
+        return False
+
+    def _campaigns(self, target: Target, left_out: frozenset[str]) -> Iterator[Campaign]:
+        """One for each configuration, with its part of the steps, rounded up."""
+        component = component_named(self.era.component)
+        for config in self.configurations:
+            yield lockstep(
+                component,
+                variant_named(component, self.era.variant),
+                config,
+                target,
+                steps=-(-self.steps // len(self.configurations)),
+                seed=self.seed,
+                name=self.era.release.name,
+                left_out=left_out,
+                progress=self.progress,
+            )
+
+
+def _add(result: Result, campaign: Campaign) -> None:
+    result.steps += campaign.tally.steps
+    result.seconds += campaign.seconds
+    result.observables |= campaign.tally.observables
+    result.finding = campaign.finding
+    result.interrupted = campaign.interrupted
+    for operation, codes in campaign.tally.by_operation().items():
+        counts = result.operations.setdefault(operation, {})
+        for code, times in codes.items():
+            counts[code] = counts.get(code, 0) + times

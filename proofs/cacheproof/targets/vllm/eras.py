@@ -1,0 +1,85 @@
+"""Which era is which release, in which configurations they are compared, and where they are known to differ."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cacheproof.registry import component_named
+from cacheproof.targets.vllm.release import Release
+from cacheproof.wire import config_from_message
+
+TABLE = Path(__file__).parent / "eras.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """One line: a variant of a component is what this release does."""
+
+    component: str
+    variant: str
+    release: Release
+    first: str = ""
+    """Another version of a dependency; empty for the environment's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """An operation at which a release differs from its era."""
+
+    component: str
+    variant: str
+    release: Release
+    operation: str
+    reason: str
+
+    def belongs_to(self, era: Era) -> bool:
+        """Whether it is about this line."""
+        return (self.component, self.variant, self.release) == (era.component, era.variant, era.release)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The whole file."""
+
+    eras: tuple[Era, ...]
+    configurations: Mapping[str, tuple[Any, ...]]
+    """Of each component."""
+    deviations: tuple[Deviation, ...]
+
+    def of(self, release: Release, component: str | None = None) -> list[Era]:
+        """The lines about a release."""
+        return [era for era in self.eras if era.release == release and component in (None, era.component)]
+
+    def releases(self) -> list[Release]:
+        """Every release that is an era, oldest first."""
+        return sorted({era.release for era in self.eras}, key=lambda release: release.parts)
+
+
+@cache
+def table(path: Path = TABLE) -> Table:
+    """The file, read and checked."""
+    with path.open("rb") as file:
+        content = tomllib.load(file)
+    configurations: dict[str, tuple[Any, ...]] = {}
+    for given in content["configuration"]:
+        values = {name: value for name, value in given.items() if name not in ("component", "says")}
+        config = config_from_message(component_named(given["component"]), values)
+        configurations[given["component"]] = (*configurations.get(given["component"], ()), config)
+    return Table(
+        eras=tuple(Era(**{**line, "release": Release(line["release"])}) for line in content["era"]),
+        configurations=configurations,
+        deviations=tuple(
+            Deviation(**{**line, "release": Release(line["release"])}) for line in content.get("deviation", ())
+        ),
+    )
+
+
+def dependency_of(component: str, variant: str, release: Release) -> str:
+    """The other version of a dependency that this variant stands for in this release; empty if there is none."""
+    matching = (era for era in table().of(release, component) if era.variant == variant)
+    return next((era.first for era in matching), "")

@@ -1,0 +1,218 @@
+"""A released vLLM in the cache folder: added from the package index, listed, removed, and started as a target."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cacheproof.errors import InconclusiveError, InputError
+from cacheproof.targets.vllm import environment
+from cacheproof.targets.vllm.environment import Environment
+from cacheproof.targets.vllm.folders import (
+    UNFINISHED,
+    clear_disk_errors,
+    finish,
+    locked,
+    record_of,
+    remove,
+    size_of,
+    sweep,
+    targets_folder,
+)
+from cacheproof.targets.vllm.pip import Progress, run_pip
+
+START = Path(__file__).parent / "child" / "start.py"
+PLATFORMS = ("manylinux_2_35_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
+"""Wheels for any machine will do: no compiled part is kept. These have been published for every release so far."""
+SECONDS_TO_PROBE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A version of the package, written `vllm==X`."""
+
+    version: str
+
+    @classmethod
+    def parsed(cls, text: str) -> Release:
+        """The release that a target's name means; raises InputError."""
+        match = re.fullmatch(r"vllm==([0-9]+(?:\.[0-9]+)*(?:(?:rc|a|b)[0-9]+)?(?:\.post[0-9]+)?)", text.strip())
+        if match is None:
+            raise InputError(f"'{text}' is not a release: write it as in vllm==0.33.0")
+        return cls(match.group(1))
+
+    @property
+    def name(self) -> str:
+        """As it is written."""
+        return f"vllm=={self.version}"
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """What it is sorted by."""
+        return tuple(int(part) for part in re.findall(r"[0-9]+", self.version))
+
+    def folder(self, root: Path) -> Path:
+        """Where it is kept."""
+        return root / f"vllm-{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A release that is there and whole."""
+
+    release: Release
+    folder: Path
+    record: Mapping[str, Any]
+
+    @property
+    def source(self) -> Path:
+        """The folder with the package's own modules."""
+        return self.folder / "source"
+
+    def command(self, python: Path, first: Path | None = None) -> str:
+        """The command of the child process that drives it; `first` comes before the installed packages."""
+        extra = () if first is None else ("--first", str(first))
+        return shlex.join([str(python), "-I", str(START), str(self.source), self.release.version, *extra])
+
+
+def add(release: Release, progress: Progress) -> Installed:
+    """Install a release; what is there already is not made again. Raises InputError and InconclusiveError."""
+    root = targets_folder()
+    with locked(root):
+        sweep(root)
+        home = environment.ensured(root, progress)
+        there = installed(release)
+        if there is None:
+            _install(release, root, home, progress)
+        sweep(root)
+    return needed(release)
+
+
+def installed(release: Release) -> Installed | None:
+    """The release, if it is there and whole."""
+    folder = release.folder(targets_folder())
+    record = record_of(folder)
+    return None if record is None else Installed(release, folder, record)
+
+
+def needed(release: Release) -> Installed:
+    """The release, or an error that says how to get it."""
+    there = installed(release)
+    if there is None:
+        raise InputError(f"{release.name} is not installed: cacheproof target add {release.name}")
+    return there
+
+
+def needed_environment() -> Environment:
+    """The environment that releases run in, or an error that says how to get it."""
+    torch = environment.torch_wanted()
+    home = environment.finished(targets_folder(), torch)
+    if home is None:
+        raise InputError(
+            f"there is no environment with {torch}: add a target again, as in cacheproof target add vllm==0.33.0"
+        )
+    return home
+
+
+def all_installed() -> list[Installed]:
+    """Every release that is there and whole, by version."""
+    found = (installed(Release(folder.name.removeprefix("vllm-"))) for folder in targets_folder().glob("vllm-*"))
+    return sorted((one for one in found if one is not None), key=lambda one: one.release.parts)
+
+
+def discard(release: Release) -> int:
+    """Remove a release, and the environments with the last one; how many bytes that gave back."""
+    root = targets_folder()
+    if not release.folder(root).exists():
+        raise InputError(f"{release.name} is not installed: {_there_are(all_installed())}")
+    with locked(root):
+        before = size_of(root)
+        sweep(root)
+        remove(release.folder(root))
+        remove(_wheels(release, root))
+        if not all_installed():
+            for folder in environment.all_in(root):
+                remove(folder)
+        return before - size_of(root)
+
+
+def _install(release: Release, root: Path, home: Environment, progress: Progress) -> None:
+    """Wheel, modules, and a trial that finds out which of them are needed; then the folder gets its name."""
+    wheel = _downloaded(release, root, home, progress)
+    making = root / f"{UNFINISHED}{release.folder(root).name}"
+    with clear_disk_errors(root):
+        progress(f"{release.name}: unpacking the Python modules")
+        _unpack(wheel, making / "all")
+        touched = _probed(release, home, making / "all")
+        for file in touched["files"]:
+            target = making / "source" / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(making / "all" / file, target)
+        if _probed(release, home, making / "source") != touched:
+            raise InconclusiveError(f"{release.name}: its modules import others when others are missing")
+        shutil.rmtree(making / "all")
+        record = {"version": release.version, "wheel": wheel.name, **touched, "bytes": size_of(making / "source")}
+        finish(making, release.folder(root), record)
+        remove(_wheels(release, root))
+
+
+def _wheels(release: Release, root: Path) -> Path:
+    return root / f"wheel-{release.version}"
+
+
+def _downloaded(release: Release, root: Path, home: Environment, progress: Progress) -> Path:
+    """The wheel, fetched unless an earlier run got that far."""
+    folder = _wheels(release, root)
+    record = record_of(folder)
+    if record is not None and (folder / record["wheel"]).is_file():
+        return folder / str(record["wheel"])
+    making = root / f"{UNFINISHED}{folder.name}"
+    making.mkdir(parents=True, exist_ok=True)
+    platforms = [part for platform in PLATFORMS for part in ("--platform", platform)]
+    arguments = ["download", release.name, "--no-deps", "--only-binary", ":all:", "--dest", str(making), *platforms]
+    run_pip(home.python, arguments, f"downloading {release.name}", making / "scratch", progress)
+    shutil.rmtree(making / "scratch", ignore_errors=True)
+    wheels = sorted(making.glob("*.whl"))
+    if len(wheels) != 1:
+        raise InconclusiveError(f"{release.name}: pip downloaded {len(wheels)} wheels where one was expected")
+    finish(making, folder, {"wheel": wheels[0].name})
+    return folder / wheels[0].name
+
+
+def _unpack(wheel: Path, into: Path) -> None:
+    """The package's Python modules, and nothing else of the wheel."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                if name.startswith("vllm/") and name.endswith(".py"):
+                    archive.extract(name, into)
+    except zipfile.BadZipFile:
+        wheel.unlink()
+        raise InconclusiveError(f"{wheel.name} was damaged and has been removed: try again") from None
+
+
+def _probed(release: Release, home: Environment, source: Path) -> dict[str, Any]:
+    """Which modules are touched, and which stand-ins, when everything that is driven is imported."""
+    command = [str(home.python), "-I", str(START), str(source), release.version, "--probe"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_TO_PROBE)  # noqa: S603  # our own script
+    except subprocess.TimeoutExpired:
+        raise InconclusiveError(f"{release.name}: importing its classes took over {SECONDS_TO_PROBE:g} s") from None
+    if ended.returncode != 0:
+        said = ended.stderr.strip().splitlines()
+        raise InconclusiveError(f"{release.name} cannot be driven: {said[-1] if said else 'its import failed'}")
+    touched: dict[str, Any] = json.loads(ended.stdout)
+    return touched
+
+
+def _there_are(releases: Iterable[Installed]) -> str:
+    names = ", ".join(one.release.name for one in releases)
+    return f"there are {names}" if names else "no release is"
