@@ -134,7 +134,7 @@ def _read(paths: Sequence[Path], options: Mapping[str, Any]) -> Workload:
     rule = options["reuse"]
     parameters = "".join(f", {option.name} {options[option.name]:g}" for option in PARAMETERS[rule])
     return Workload(
-        title=f"composed from the ServeGen image distributions, reuse {rule}{parameters}",
+        title=f"composed from ServeGen image clients, reuse {rule}{parameters}",
         unit="tokens",
         sizes=tuple(sizes),
         arrivals=tuple(arrivals),

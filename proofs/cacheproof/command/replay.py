@@ -1,0 +1,208 @@
+"""`cacheproof replay`: recorded workloads through the specification, or through a target beside it."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, announce, interruptible, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.registry import component_named, variant_named
+from cacheproof.replay.options import pairs
+from cacheproof.replay.readers import read, reader_for
+from cacheproof.replay.record import data_of, keep, status_of
+from cacheproof.replay.run import CHECK_EVERY, Replay, Result, Setting
+from cacheproof.replay.shipped import CHECK_EVERY as CHECK_EVERY_SHIPPED
+from cacheproof.replay.shipped import Replayed, replay_shipped
+from cacheproof.replay.workload import Workload
+from cacheproof.targets.factory import FORMS, open_target
+from cachespec.kernel import NORMATIVE
+
+INFINITE = "infinite"
+
+
+def command(
+    context: typer.Context,
+    traces: Annotated[
+        list[Path] | None, typer.Argument(metavar="[TRACE]…", help="Files of one sort, replayed one after the other.")
+    ] = None,
+    *,
+    component: Annotated[str, typer.Option(help="Which component serves the workload.")] = "",
+    capacity: Annotated[str, typer.Option(metavar="N", help="In the unit of the trace, or 'infinite'.")] = "",
+    variant: Annotated[str, typer.Option(help="By tag or title.")] = NORMATIVE,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="How the trace is read: see --help TRACE.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help=f"Runs beside the specification: {FORMS}.")] = None,
+    check_every: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Check one request of so many in full; 0 for only the end.")
+    ] = CHECK_EVERY,
+    concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that run at the same time.")] = 1,
+    shipped: Annotated[bool, typer.Option("--shipped", help="All slices that come with the package.")] = False,
+    help_: Annotated[bool, typer.Option("--help", help="This; with a TRACE, its options as well.")] = False,
+) -> Report:
+    """Replay a recorded workload, with properties checked as it goes."""
+    if help_:
+        return _help(context.get_help(), traces or [])
+    if shipped:
+        if traces or component:
+            raise InputError("--shipped takes neither a trace nor a component")
+        return _shipped()
+    if not traces or not component or not capacity:
+        raise InputError("replay needs a TRACE, --component and --capacity, or --shipped")
+    chosen, options = component_named(component), pairs(option or [])
+    workload = read(traces, options)
+    setting = Setting(
+        component=chosen,
+        variant=variant_named(chosen, variant),
+        workload=workload,
+        capacity=_capacity(capacity, workload),
+        check_every=check_every,
+        concurrency=concurrency,
+    )
+    announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
+    result, interrupted = _replay(setting, target)
+    data = data_of(setting, result, traces, options, target=target, interrupted=interrupted)
+    keep(data)
+    return Report(data, _rendered(setting, result, target), status_of(result), interrupted=interrupted)
+
+
+def _capacity(text: str, workload: Workload) -> int:
+    if text == INFINITE:
+        return workload.infinite
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise InputError(f"the capacity is a positive integer or '{INFINITE}', not '{text}'")
+    return int(text)
+
+
+def _replay(setting: Setting, target: str | None) -> tuple[Result, bool]:
+    """The replay, as far as it came."""
+    opened = None if target is None else open_target(target, setting.component, setting.variant)
+    with nullcontext() if opened is None else closing(opened), progress() as show:
+        replay = Replay(setting, opened)
+        with interruptible() as stop:
+            replay.run(show)
+    return replay.result, stop.happened
+
+
+def _rendered(setting: Setting, result: Result, target: str | None) -> list[Any]:
+    """What a person reads; a composed load is called that."""
+    workload = setting.workload
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    rows = {
+        "workload": workload.title,
+        "component": f"{setting.component.name}, {setting.variant.title}",
+        "capacity": f"{setting.capacity:,} {workload.unit}",
+        "requests": f"{result.requests:,}" + _aside(waited=result.waited, rejected=result.rejected),
+        "references": f"{result.references:,}",
+        "hits": f"{result.hits:,} ({100 * result.hit_ratio:.2f} %)",
+        "events": f"{result.events:,} in {result.seconds:.1f} s, {result.events_per_second:,.0f} a second",
+        "checked": _checked(setting, result, target),
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return [table, *(f"violated: {violation.sentence()}" for violation in result.violations)]
+
+
+def _aside(**counts: int) -> str:
+    parts = [f"{count:,} {name}" for name, count in counts.items() if count]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _checked(setting: Setting, result: Result, target: str | None) -> str:
+    every = f"one request of {setting.check_every}" if setting.check_every else "the end"
+    parts = [
+        f"{result.constant_checks:,} constant-time checks",
+        f"every property of {result.full_states:,} states and {result.full_steps:,} steps ({every})",
+    ]
+    return "; ".join(parts + ([f"{result.compared:,} outcomes of {target}"] if target else []))
+
+
+def _help(usage: str, traces: list[Path]) -> Report:
+    """The options of the verb, and of each trace's reader."""
+    parts: list[Any] = [usage]
+    options = {}
+    for reader in {reader_for(path).name: reader_for(path) for path in traces}.values():
+        parts.append(f"options of a {reader.name} trace ({reader.title}), each given as --option KEY=VALUE:")
+        parts += [f"  {each.name}: {each.help}; {each.takes}; {each.default} by default" for each in reader.options]
+        options[reader.name] = {
+            each.name: {"default": each.default, "takes": each.takes, "help": each.help} for each in reader.options
+        }
+    return Report({"options": options}, parts)
+
+
+# The slices that come with the package ------------------------------------------------------------------------------
+
+
+def _shipped() -> Report:
+    """All of them through all components that serve workloads, compared with the counts that are known."""
+    done: list[Replayed] = []
+    with progress() as show, interruptible() as stop:
+        for each in replay_shipped(show):
+            done.append(each)
+            show(f"{len(done)} replays")
+    runs = [_shipped_data(each) for each in done]
+    amiss = [line for each in done for line in _complaints(each)]
+    status = ExitStatus.AS_EXPECTED if all(each.as_expected for each in done) else ExitStatus.FELL_SHORT
+    requests = sum(each.result.requests for each in done)
+    good = sum(each.as_expected for each in done)
+    checked = (
+        f"{good} of {len(done)} replays as expected, {requests:,} requests; constant-time checks after every call, "
+        f"every property for one request of {CHECK_EVERY_SHIPPED} and at the end"
+    )
+    return Report({"runs": runs, "amiss": amiss}, [_shipped_table(done), *amiss, checked], status, stop.happened)
+
+
+def _shipped_data(each: Replayed) -> dict[str, Any]:
+    data = data_of(each.setting, each.result, [each.listed.trace], each.listed.options)
+    data |= {"expected_hits": each.expected_hits, "as_expected": each.as_expected}
+    keep({**data, "status": (ExitStatus.AS_EXPECTED if each.as_expected else ExitStatus.FELL_SHORT).name.lower()})
+    return data
+
+
+def _complaints(each: Replayed) -> list[str]:
+    """What is not as expected, one line each."""
+    name = f"{each.setting.component.name}: {each.listed.trace.name}, capacity {each.setting.capacity}"
+    lines = [f"{name}: violated: {violation.sentence()}" for violation in each.result.violations]
+    if not each.as_expected and not lines:
+        result, listed = each.result, each.listed
+        lines.append(
+            f"{name}: {result.requests} requests, {result.references} references and {result.hits} hits, where "
+            f"{listed.requests}, {listed.references} and {each.expected_hits} were expected"
+        )
+    return lines
+
+
+def _shipped_table(done: list[Replayed]) -> Table:
+    """A line for each listed run, and the hit ratio of each component."""
+    names = list(dict.fromkeys(each.setting.component.name for each in done))
+    table = Table(title="recorded workloads (shipped slices); hit ratio by item", title_justify="left")
+    table.add_column("slice", no_wrap=True)
+    table.add_column("workload", overflow="fold")
+    for heading in ("capacity", "requests", "references", *names):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("as expected", no_wrap=True)
+    lines: dict[int, list[Replayed]] = {}
+    for each in done:
+        lines.setdefault(id(each.listed), []).append(each)
+    for line in lines.values():
+        ratios = {each.setting.component.name: _ratio(each.result) for each in line}
+        first = line[0]
+        table.add_row(
+            first.listed.trace.name.partition(".")[0].removesuffix("_slice"),
+            first.setting.workload.title,
+            f"{first.setting.capacity:,} {first.setting.workload.unit}",
+            f"{first.result.requests:,}",
+            f"{first.result.references:,}",
+            *(ratios.get(name, "") for name in names),
+            "yes" if all(each.as_expected for each in line) else "NO",
+        )
+    return table
+
+
+def _ratio(result: Result) -> str:
+    return f"{100 * result.hit_ratio:.1f} %" + (" !" if result.violations else "")
