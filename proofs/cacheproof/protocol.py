@@ -76,7 +76,7 @@ def decode(line: bytes) -> Message:
     if not isinstance(message, dict):
         raise RefusedError(Fault.NOT_A_MESSAGE, f"a message is an object, not {shortened(repr(message))}")
     for key, value in message.items():
-        _check_depth(key, value, DEEPEST)
+        _check_value(key, value, DEEPEST)
     return message
 
 
@@ -105,11 +105,13 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _check_depth(key: str, value: Any, left: int) -> None:
-    if isinstance(value, dict):
-        raise RefusedError(Fault.NOT_A_MESSAGE, f"messages are flat: {shortened(repr(key))} must not be an object")
+def _check_value(key: str, value: Any, left: int) -> None:
     if isinstance(value, list):
         if left == 0:
             raise RefusedError(Fault.NOT_A_MESSAGE, f"{shortened(repr(key))} is nested deeper than {DEEPEST} arrays")
         for item in value:
-            _check_depth(key, item, left - 1)
+            _check_value(key, item, left - 1)
+    elif isinstance(value, bool) or not isinstance(value, int | str):
+        kind = {bool: "true or false", dict: "an object"}.get(type(value), "null")
+        wrong = f"{shortened(repr(key))} must be an integer, a string or an array, not {kind}"
+        raise RefusedError(Fault.NOT_A_MESSAGE, wrong)
