@@ -3,11 +3,13 @@
 #   PYTHON=...       the Python to build .venv with; otherwise the first of python3.13, python3.12, python3.11, python3
 #                    that is 3.11 or newer
 #   TORCH_SPEC=...   what pip is asked to install as torch; a CPU build is enough
+#   TRACES=...       a folder with the whole POPE files, for `make nightly`; the slices that come along need nothing
 #
 # pip reads its own environment variables, so PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and the like choose where from.
 
 TORCH_SPEC ?= torch==2.13.0
 PYTHON ?=
+TRACES ?=
 
 ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
@@ -18,7 +20,8 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup check test lint types prove nightly clean always
+NIGHTLY := nightly-check nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay
+.PHONY: help setup check test lint types prove nightly $(NIGHTLY) clean always
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +42,37 @@ types: $(READY)  ## mypy --strict over specification, implementation, checkers a
 
 prove: $(READY)  ## what is proved for all sizes or confirmed to a bound
 	$(BIN)/cacheproof prove
+
+nightly: $(READY)  ## everything that takes longer: the large scopes, long runs, released vLLM packages, whole traces
+	$(MAKE) --keep-going $(NIGHTLY)
+
+nightly-check: $(READY)
+	$(BIN)/cacheproof check --set all
+
+nightly-tensor: $(READY)
+	$(BIN)/cacheproof check --set all --engine tensor
+
+nightly-prove: $(READY)
+	$(BIN)/cacheproof prove
+
+nightly-tests: $(READY)
+	$(BIN)/python -m pytest -m ""
+
+nightly-fuzz: $(READY)
+	$(BIN)/cacheproof fuzz lru --target torch --profile nightly
+	$(BIN)/cacheproof fuzz encoder_cache --target torch --profile nightly
+
+nightly-conform: $(READY)
+	$(BIN)/cacheproof conform --install --steps 5000
+
+nightly-replay: $(READY)
+	$(BIN)/cacheproof replay --shipped
+ifeq ($(TRACES),)
+	@echo "the whole traces are not replayed: name their folder with TRACES=..."
+else
+	$(BIN)/cacheproof replay $(wildcard $(TRACES)/pope_*.jsonl.gz) --component mirror --capacity 100
+	$(BIN)/cacheproof replay $(wildcard $(TRACES)/pope_*.jsonl.gz) --component encoder_cache --capacity 100
+endif
 
 setup: $(READY)  ## .venv with everything in it
 
