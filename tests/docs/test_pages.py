@@ -25,7 +25,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-LANGUAGES = {"python", "console", "text", "json", "toml", "mermaid", "markdown", "make"}
+LANGUAGES = {"python", "console", "text", "json", "toml", "mermaid", "markdown", "conversation"}
 TIMEOUT_SECONDS = 120
 
 FENCE = re.compile(
