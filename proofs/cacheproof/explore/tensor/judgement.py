@@ -41,19 +41,21 @@ class Judgement:
         self.broken: dict[str, Place] = {}
         self.views: dict[int, Any] = {}
         """Of the level that is being expanded and of what it leads to, by packed state."""
+        self.unsafe: dict[int, list[Rule]] = {}
+        """The safety properties that such a state breaks, where it breaks any."""
 
     def arrive(self, level: Tensor) -> list[Any]:
         """A new level: look for witnesses; returns its states as those of the specification."""
         states = self.model.decoded(self.model.layout.unpack(level))
-        self.views = {key: self.read(state) for key, state in zip(level.tolist(), states, strict=True)}
+        self.views, self.unsafe = {}, {}
+        self._read(level.tolist(), states)
         self._meet(self.unseen, ((self.model.config, view) for view in self.views.values()))
         return states
 
     def begin(self, start: Tensor) -> None:
         """Safety of the initial state."""
-        for rule in self.safety:
-            if not rule.holds(self.model.config, self.views[int(start)]):
-                self.broken[rule.name] = Place(0, None, rule)
+        for rule in self.unsafe.get(int(start), ()):
+            self.broken[rule.name] = Place(0, None, rule)
 
     def judge(self, level: Tensor, edges: Edges, depth: int) -> None:
         """The step properties of every step, and safety of the state that it leads to, which is of this depth."""
@@ -61,23 +63,11 @@ class Judgement:
         self._read_targets(edges)
         for source, operation, outcome, target in edges.listed():
             step = (config, self.views[before[source]], operation, outcome, self.views[target])
-            for name in self._broken_by(step):
-                self.broken.setdefault(name, Place(depth, before[source], self._rule(name)))
+            wrong = [rule for rule in self.steps if not rule.holds(*step)]
+            for broken in (*wrong, *self.unsafe.get(target, ())):
+                self.broken.setdefault(broken.name, Place(depth, before[source], broken))
             if self.unseen_steps:
                 self._meet(self.unseen_steps, (step,))
-
-    def read(self, state: Any) -> Any:
-        """What properties read."""
-        return self.model.variant.view(self.model.config, state)
-
-    def _broken_by(self, step: tuple[Any, ...]) -> Iterable[str]:
-        config, after = step[0], step[-1]
-        yield from (rule.name for rule in self.steps if not rule.holds(*step))
-        yield from (rule.name for rule in self.safety if not rule.holds(config, after))
-
-    def _rule(self, name: str) -> Rule:
-        rules: list[Rule] = [*self.safety, *self.steps]
-        return next(rule for rule in rules if rule.name == name)
 
     def _meet(self, unseen: Witnesses, situations: Iterable[tuple[Any, ...]]) -> None:
         for situation in situations:
@@ -87,5 +77,13 @@ class Judgement:
 
     def _read_targets(self, edges: Edges) -> None:
         keys = [key for key in distinct(edges.target).tolist() if key not in self.views]
-        states = self.model.decoded(self.model.layout.unpack(edges.target.new_tensor(keys)))
-        self.views.update(zip(keys, map(self.read, states), strict=True))
+        self._read(keys, self.model.decoded(self.model.layout.unpack(edges.target.new_tensor(keys))))
+
+    def _read(self, keys: list[int], states: list[Any]) -> None:
+        """What properties read, and safety."""
+        config = self.model.config
+        for key, state in zip(keys, states, strict=True):
+            view = self.views[key] = self.model.variant.view(config, state)
+            broken: list[Rule] = [rule for rule in self.safety if not rule.holds(config, view)]
+            if broken:
+                self.unsafe[key] = broken
