@@ -69,5 +69,5 @@ def test_the_base_install_serves(python: Path) -> None:
 def test_a_missing_extra_is_one_clear_line(python: Path, arguments: tuple[str, ...], extra: str) -> None:
     ended = cacheproof(python, *arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert f"pip install 'cacheproof[{extra}]'" in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    (line,) = [line for line in ended.stderr.splitlines() if not line.startswith("seed ")]
+    assert f"pip install 'cacheproof[{extra}]'" in line
