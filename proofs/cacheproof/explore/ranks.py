@@ -2,6 +2,10 @@
 
 Within each scope, and for each sort, the distinct ranks are numbered from 0 in their order: neighbours that differ by
 exactly 1 still do, every larger gap becomes 2. A negative rank stands for "none" and is left as it is.
+
+Order and adjacency say enough only where no rank is counted up, step by step, across a gap towards another: a protocol
+that keeps every number between two that it compares (a log of what is unconfirmed) does not. Whether a component keeps
+to that is looked at by `explore.soundness`.
 """
 
 from __future__ import annotations
