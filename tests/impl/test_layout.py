@@ -1,0 +1,120 @@
+"""Packing, and the errors that keep it sound: out of bounds, another type or shape, a derived field that disagrees."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from cacheimpl.layout import LARGEST_KEY, Field, Layout, LayoutError, OutOfBoundsError, RoundTripError
+
+torch.set_num_threads(1)
+
+
+class Pair(NamedTuple):
+    small: Tensor
+    flags: Tensor
+    total: Tensor
+
+
+def derive(pair: Pair) -> Pair:
+    return pair._replace(total=pair.small.sum())
+
+
+LAYOUT = Layout(
+    Pair,
+    (
+        Field("small", (3,), torch.int16, -2, 5, axes=("key",)),
+        Field("flags", (2, 2), torch.bool, 0, 1),
+        Field("total", (), torch.int64, -6, 15, derived=True),
+    ),
+    derive,
+)
+
+
+def states(*rows: list[int]) -> Pair:
+    small = torch.tensor(rows, dtype=torch.int16)
+    flags = torch.zeros(len(rows), 2, 2, dtype=torch.bool)
+    flags[:, 1, 0] = True
+    return Pair(small, flags, small.long().sum(1))
+
+
+def test_every_state_has_its_own_key() -> None:
+    everything = torch.cartesian_prod(*[torch.arange(-2, 6, dtype=torch.int16)] * 3)
+    pairs = states(*everything.tolist())
+    keys = LAYOUT.pack(pairs)
+    assert keys.dtype == torch.int64
+    assert torch.unique(keys).shape[0] == 8**3
+    for before, after in zip(pairs, LAYOUT.unpack(keys), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_no_states_have_no_keys() -> None:
+    none = Pair(*(values[:0] for values in states([0, 0, 0])))
+    keys = LAYOUT.pack(none)
+    assert keys.shape == (0,)
+    assert [values.shape[0] for values in LAYOUT.unpack(keys)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("value", [-3, 6, 127, -32768])
+def test_a_value_out_of_bounds_is_an_error(value: int) -> None:
+    with pytest.raises(OutOfBoundsError, match=f"small is {value}, outside -2 to 5"):
+        LAYOUT.pack(states([0, 0, 0], [0, value, 0]))
+
+
+def test_a_derived_value_out_of_bounds_is_an_error() -> None:
+    with pytest.raises(OutOfBoundsError, match="total is 16"):
+        LAYOUT.pack(states([0, 0, 0])._replace(total=torch.tensor([16])))
+
+
+def test_a_derived_value_that_disagrees_is_an_error() -> None:
+    with pytest.raises(RoundTripError, match="total is 4, not 3"):
+        LAYOUT.pack(states([1, 1, 1])._replace(total=torch.tensor([4])))
+
+
+def test_another_type_or_shape_is_an_error() -> None:
+    pair = states([1, 1, 1])
+    with pytest.raises(OutOfBoundsError, match="small is torch.int64"):
+        LAYOUT.pack(pair._replace(small=pair.small.long()))
+    with pytest.raises(OutOfBoundsError, match="flags is torch.bool"):
+        LAYOUT.pack(pair._replace(flags=pair.flags.flatten(1)))
+
+
+def test_a_sum_that_overflowed_its_type_is_an_error() -> None:
+    wrapped = torch.tensor([100], dtype=torch.int8) + torch.tensor([100], dtype=torch.int8)
+    narrow = Layout(
+        Pair,
+        (
+            Field("small", (1,), torch.int8, 0, 120),
+            Field("flags", (2, 2), torch.bool, 0, 1),
+            Field("total", (), torch.int64, 0, 120, derived=True),
+        ),
+        derive,
+    )
+    pair = Pair(wrapped[:, None], torch.zeros(1, 2, 2, dtype=torch.bool), wrapped.long())
+    with pytest.raises(OutOfBoundsError, match="small is -56"):
+        narrow.pack(pair)
+
+
+def test_states_that_do_not_fit_in_63_bits_are_refused() -> None:
+    def layout(high: int) -> Layout[Pair]:
+        fields = (
+            Field("small", (3,), torch.int64, 0, high),
+            Field("flags", (2, 2), torch.bool, 0, 0),
+            Field("total", (), torch.int64, 0, 3 * high, derived=True),
+        )
+        return Layout(Pair, fields, derive)
+
+    high = 2**21 - 2
+    most = torch.full((1, 3), high)
+    key = layout(high).pack(Pair(most, torch.zeros(1, 2, 2, dtype=torch.bool), most.sum(1)))
+    assert int(key) == (high + 1) ** 3 - 1 < LARGEST_KEY
+    with pytest.raises(LayoutError, match="do not fit in 63 bits"):
+        layout(high + 1)
+
+
+def test_the_fields_are_those_of_the_state() -> None:
+    with pytest.raises(LayoutError, match="Pair has other fields"):
+        Layout(Pair, LAYOUT.fields[:2], derive)
