@@ -11,7 +11,7 @@ from pathlib import Path
 from cacheproof.errors import InconclusiveError, InputError
 from cacheproof.targets.vllm.folders import disk_is_full, size_of
 
-Progress = Callable[[str], None]
+Progress = Callable[[str], object]
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MEGABYTE = 1_000_000

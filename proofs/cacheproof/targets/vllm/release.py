@@ -88,11 +88,12 @@ def add(release: Release, progress: Progress) -> Installed:
     root = targets_folder()
     with locked(root):
         sweep(root)
-        home = environment.ensured(root, progress)
-        there = installed(release)
-        if there is None:
-            _install(release, root, home, progress)
-        sweep(root)
+        try:
+            home = environment.ensured(root, progress)
+            if installed(release) is None:
+                _install(release, root, home, progress)
+        finally:
+            sweep(root)
     return needed(release)
 
 

@@ -1,0 +1,102 @@
+"""Lockstep with releases: what is not listed is found, what is listed must occur, and every era is in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cacheproof.errors import InputError
+from cacheproof.fuzz.difference import Breakdown, Difference
+from cacheproof.registry import component_named, variant_named
+from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.targets.target import Target, TargetError
+from cacheproof.targets.vllm.conformance import Trial
+from cacheproof.targets.vllm.eras import Deviation, Era, Table, table
+from cacheproof.targets.vllm.release import Release
+from cachespec.kernel import NORMATIVE, Operation, Outcome
+from cachespec.lru import Config
+
+RELEASE = Release("0.33.0")
+ERA = Era("lru", "M3", RELEASE)
+CONFIG = Config(capacity=4, sizes=(1, 2, 3, 5), lookups=100, pins=2)
+GHOSTS = Deviation("lru", "M3", RELEASE, "touch", "an absent key enters the order")
+
+
+def behaving_as(tag: str) -> Callable[[Era], Target]:
+    """A release that does what a variant of the specification does."""
+    component = component_named("lru")
+    return lambda era: SpecificationTarget(component, variant_named(component, tag))
+
+
+def trial(*deviations: Deviation, steps: int = 600) -> Trial:
+    return Trial.of(Table((ERA,), {"lru": (CONFIG, CONFIG)}, deviations), ERA, steps=steps, seed=1)
+
+
+def test_an_era_that_is_true() -> None:
+    result = trial().perform(behaving_as("M3"))
+    assert (result.agrees, result.steps, result.finding) == (True, 600, None)
+    assert result.observables == {"order", "sizes", "used", "hits", "total"}
+
+
+def test_the_steps_are_shared_out_and_rounded_up() -> None:
+    assert trial(steps=601).perform(behaving_as("M3")).steps == 602
+
+
+def test_an_era_that_is_wrong() -> None:
+    result = trial().perform(behaving_as("M2"))
+    assert isinstance(result.finding, Difference)
+    assert not result.agrees
+    assert not result.broke_down
+
+
+def test_a_deviation_that_is_listed_and_occurs() -> None:
+    result = trial(GHOSTS).perform(behaving_as("M2"))
+    assert (result.agrees, result.known, result.vanished) == (True, [GHOSTS], [])
+    assert "touch" not in result.operations
+
+
+def test_a_deviation_that_is_listed_and_does_not_occur() -> None:
+    result = trial(GHOSTS).perform(behaving_as("M3"))
+    assert (result.agrees, result.known, result.vanished) == (False, [], [GHOSTS])
+
+
+def test_a_deviation_of_another_release_is_not_this_ones() -> None:
+    other = Deviation("lru", "M3", Release("0.20.2"), "touch", GHOSTS.reason)
+    assert isinstance(trial(other).perform(behaving_as("M2")).finding, Difference)
+
+
+def test_a_driver_that_fails_is_no_verdict() -> None:
+    class Broken(SpecificationTarget):
+        def apply(self, operation: Operation) -> Outcome:
+            raise TargetError("the driver is gone")
+
+    component = component_named("lru")
+    result = trial().perform(lambda era: Broken(component, component.normative))
+    assert isinstance(result.finding, Breakdown)
+    assert (result.broke_down, result.agrees) == (True, False)
+
+
+def test_every_era_stands_for_a_release() -> None:
+    lines = {(era.component, era.variant) for era in table().eras}
+    for name in ("lru", "encoder_cache"):
+        eras = {(name, tag) for tag in component_named(name).variants if tag != NORMATIVE}
+        assert eras <= lines, "an era that is no release is not known to be true"
+
+
+def test_the_table_names_what_there_is() -> None:
+    for era in table().eras:
+        assert variant_named(component_named(era.component), era.variant).tag == era.variant
+        assert table().configurations[era.component]
+
+
+def test_releases_are_in_their_order() -> None:
+    assert [one.version for one in table().releases()] == ["0.7.3", "0.11.0", "0.20.2", "0.33.0"]
+
+
+def test_a_wrong_configuration_in_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "eras.toml"
+    path.write_text('era = []\n[[configuration]]\ncomponent = "lru"\ncapacity = 0\nsizes = [1]\n', encoding="utf-8")
+    with pytest.raises(InputError, match="capacity must be positive"):
+        table(path)

@@ -1,0 +1,146 @@
+"""The driver process: outcomes of a release are told from failures of the driver, and nothing listed is ever used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacheproof.registry import component_named
+from cacheproof.targets.child import ChildTarget
+from cacheproof.targets.target import TargetError
+from cacheproof.targets.vllm.release import START, Installed, Release
+from cachespec.kernel import ABSENT, DIVERGED, DONE, FAILED, TOO_LARGE
+from cachespec.lru import Config, Contains, Put, Touch
+
+COMPONENT = component_named("lru")
+CONFIG = Config(capacity=10, sizes=(1,) * 10)
+NO_PACKAGES = Path("no-packages")
+
+Replaced = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture
+def target(source: Path) -> Any:
+    there = Installed(Release("9.9.9"), source, {})
+    command = there.command(Path(sys.executable), source / "dependencies").replace(str(there.source), str(source))
+    child = ChildTarget(command, COMPONENT, COMPONENT.normative, seconds=20.0)
+    child.reset(CONFIG)
+    yield child
+    child.close()
+
+
+def probe(source: Path, dependencies: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", str(START), str(source), "9.9.9", "--first", str(dependencies), "--probe"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_what_the_release_answers(target: ChildTarget) -> None:
+    assert target.apply(Put(0, 4)) == DONE
+    assert target.observe() == {"order": (0,), "sizes": (4,), "used": 4, "hits": 0, "total": 0}
+    assert target.apply(Put(1, 11)) == TOO_LARGE
+    assert target.apply(Touch(0)) == DONE
+    assert target.apply(Touch(1)) == ABSENT
+
+
+def test_an_assertion_of_the_release_is_an_outcome(target: ChildTarget) -> None:
+    target.apply(Put(8, 1))
+    assert target.apply(Touch(8)) == FAILED
+    assert target.apply(Touch(8)) == FAILED, "the driver lives on"
+
+
+def test_a_call_that_never_returns_is_an_outcome_and_ends_the_episode(target: ChildTarget) -> None:
+    target.apply(Put(7, 1))
+    assert target.apply(Touch(7)) == DIVERGED
+    assert target.observe() == {}
+    with pytest.raises(TargetError, match="did not return"):
+        target.apply(Touch(0))
+    target.reset(CONFIG)
+    assert target.apply(Put(0, 1)) == DONE
+
+
+def test_an_error_that_only_a_wrong_driver_causes_is_no_outcome(target: ChildTarget) -> None:
+    target.apply(Put(9, 1))
+    with pytest.raises(TargetError, match=r"AttributeError: the driver does not fit at cache\.py"):
+        target.apply(Touch(9))
+
+
+def test_what_is_stood_in_for_cannot_be_used_unnoticed(target: ChildTarget) -> None:
+    with pytest.raises(TargetError, match=r"vllm\.platforms\.current_platform\.is_there was called"):
+        target.apply(Contains(5))
+
+
+def test_the_probe_tells_modules_and_stand_ins(source: Path) -> None:
+    ended = probe(source, source / "dependencies")
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["files"] == [
+        "dependencies/cachetools.py",
+        "dependencies/numpy.py",
+        "dependencies/torch.py",
+        "vllm/utils/__init__.py",
+        "vllm/utils/cache.py",
+        "vllm/v1/core/encoder_cache_manager.py",
+        "vllm/v1/engine/mm_input_cache.py",
+    ], "the planted __init__ of vllm was not run, and what nobody imports is not named"
+    assert told["stand_ins"] == [
+        "transformers",
+        "vllm",
+        "vllm.platforms",
+        "vllm.v1",
+        "vllm.v1.core",
+        "vllm.v1.engine",
+        "vllm.v1.request",
+    ]
+
+
+def test_what_is_neither_listed_nor_installed_fails_at_import(source: Path, made_up: Replaced) -> None:
+    other = made_up({"vllm/utils/cache.py": "import something_new_and_heavy\nclass LRUCache: pass\n"})
+    ended = probe(other, source / "dependencies")
+    assert ended.returncode != 0
+    assert ended.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'something_new_and_heavy'"
+
+
+def test_a_stand_in_that_is_called_at_import_fails(source: Path, made_up: Replaced) -> None:
+    other = made_up({"vllm/utils/cache.py": "import transformers\nLRUCache = transformers.made()\n"})
+    ended = probe(other, source / "dependencies")
+    assert "transformers.made was called" in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"do": "apply", "op": "touch", "key": 1}, "init comes first"),
+        ({"do": "init", "component": "ring"}, "no driver for 'ring'"),
+        ({"do": "dance"}, "unknown request 'dance'"),
+    ],
+)
+def test_messages_out_of_turn_are_refused(source: Path, message: dict[str, Any], said: str) -> None:
+    command = [sys.executable, "-I", str(START), str(source), "9.9.9", "--first", str(source / "dependencies")]
+    ended = subprocess.run(
+        command, input=json.dumps(message) + "\n", capture_output=True, text=True, check=False, timeout=60
+    )
+    answer = json.loads(ended.stdout)
+    assert (answer["answer"], said in answer["text"]) == ("error", True), answer
+
+
+def test_an_operation_without_a_driver_or_with_a_wrong_field_is_refused(source: Path) -> None:
+    lines = [
+        {"do": "init", "component": "lru", "capacity": 3},
+        {"do": "apply", "op": "evict"},
+        {"do": "apply", "op": "touch", "key": "0"},
+    ]
+    command = [sys.executable, "-I", str(START), str(source), "9.9.9", "--first", str(source / "dependencies")]
+    asked = "".join(json.dumps(line) + "\n" for line in lines)
+    ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False, timeout=60)
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [answer.get("text") for answer in answers] == [
+        None,
+        "no call for 'evict'",
+        "key must be an integer, not '0'",
+    ]

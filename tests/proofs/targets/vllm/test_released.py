@@ -1,0 +1,50 @@
+"""The real thing: released packages, installed from the package index, in lockstep with their eras."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from cacheproof.fuzz.difference import Difference
+from cacheproof.targets.vllm.conformance import Trial, open_released
+from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.release import add
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+
+STEPS = 5_000
+
+
+def identified(era: Era) -> str:
+    return f"{era.component}-{era.variant}-{era.release.version}"
+
+
+@pytest.mark.parametrize("era", table().eras, ids=identified)
+def test_the_era_is_true(era: Era) -> None:
+    add(era.release, progress=print)
+    result = Trial.of(table(), era, steps=STEPS, seed=2).perform()
+    assert result.finding is None, getattr(result.finding, "statements", result.finding)
+    assert result.agrees
+    assert result.steps >= STEPS
+
+
+@pytest.mark.parametrize(
+    ("component", "right", "wrong"),
+    [
+        ("lru", "M2", "M3"),
+        ("lru", "M3", "M2"),
+        ("lru", "stale-growth", "M3"),
+        ("lru", "M3", "stale-growth"),
+        ("encoder_cache", "E0", "E1"),
+        ("encoder_cache", "E1", "E1b"),
+        ("encoder_cache", "E1b", "E2"),
+        ("encoder_cache", "E2", "normative"),
+    ],
+)
+def test_an_era_of_another_release_is_found_out(component: str, right: str, wrong: str) -> None:
+    """The release of `right` is driven, and compared with `wrong`."""
+    driven = next(era for era in table().eras if (era.component, era.variant) == (component, right))
+    add(driven.release, progress=print)
+    trial = Trial.of(table(), dataclasses.replace(driven, variant=wrong), steps=STEPS, seed=2)
+    assert isinstance(trial.perform(lambda era: open_released(driven)).finding, Difference)
