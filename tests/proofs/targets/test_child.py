@@ -31,10 +31,10 @@ for line in sys.stdin:
 """
 
 
-def target(tmp_path: Path, text: str, seconds: float = 5.0) -> ChildTarget:
+def target(tmp_path: Path, text: str, seconds: float = 5.0, to_start: float = 10.0) -> ChildTarget:
     path = tmp_path / "child.py"
     path.write_text(text, encoding="utf-8")
-    return ChildTarget(f"{sys.executable} {path}", LRU, LRU.normative, seconds=seconds, seconds_to_start=10.0)
+    return ChildTarget(f"{sys.executable} {path}", LRU, LRU.normative, seconds=seconds, seconds_to_start=to_start)
 
 
 def is_gone(process_id: int) -> bool:
@@ -61,7 +61,7 @@ def failure(tmp_path: Path, on_apply: str, seconds: float = 5.0) -> str:
 
 
 def failure_at_start(tmp_path: Path, text: str, seconds: float = 5.0) -> str:
-    child = target(tmp_path, text, seconds)
+    child = target(tmp_path, text, seconds, seconds)
     with pytest.raises(TargetError) as error:
         child.reset(CONFIG)
     child.close()
@@ -178,7 +178,8 @@ def test_unasked(tmp_path: Path) -> None:
 
 
 def test_never_reads(tmp_path: Path) -> None:
-    assert "did not answer" in failure_at_start(tmp_path, "import time; time.sleep(1000)", 10.0) or True
+    said = failure_at_start(tmp_path, "import time; time.sleep(1000)", 0.3)
+    assert said == "asked to hello: the child did not answer within 0.3 seconds"
 
 
 def test_wrong_version(tmp_path: Path) -> None:
