@@ -74,10 +74,10 @@ class Trial:
         listed = tuple(deviation for deviation in table.deviations if deviation.belongs_to(era))
         return cls(era, table.configurations[era.component], listed, steps, seed, progress)
 
-    def perform(self, opener: Opener = open_released) -> Result:
+    def perform(self, opener: Opener | None = None) -> Result:
         """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""
         result = Result(self.era, self.seed)
-        target = opener(self.era)
+        target = (opener or open_released)(self.era)
         try:
             for campaign in self._campaigns(target, self._listed()):
                 _add(result, campaign)

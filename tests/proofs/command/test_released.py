@@ -1,0 +1,111 @@
+"""`target` and `conform` as a person and as CI see them, without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacheproof import command
+from cacheproof.command import conform
+from cacheproof.registry import component_named, variant_named
+from cacheproof.store import HOME_VARIABLE, load
+from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.targets.target import TargetError
+from cacheproof.targets.vllm import conformance
+from cacheproof.targets.vllm.eras import Era
+
+Run = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.setenv("CACHEPROOF_CACHE", str(tmp_path / "cache"))
+
+    def call(text: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            command.main(text.split())
+        captured = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("target add", "target add needs a release, as in vllm==0.33.0"),
+        ("target add sglang==0.5", "'sglang==0.5' is not a release"),
+        ("target list vllm==0.33.0", "target list takes no name"),
+        ("target remove vllm==0.33.0", "vllm==0.33.0 is not installed: no release is"),
+        ("conform vllm==9.9.9", "no era is vllm==9.9.9: there are eras of vllm==0.7.3"),
+        ("conform vllm==0.7.3 --component lru", "no era of lru is vllm==0.7.3"),
+        ("conform --component no-such", "unknown component 'no-such'"),
+        ("conform vllm==0.33.0", "vllm==0.33.0 is not installed: cacheproof target add vllm==0.33.0"),
+        ("conform exec:true", "'exec:true' is not a release"),
+        ("conform --steps 0", "--steps"),
+        ("fuzz lru --target vllm==0.33.0", "vllm==0.33.0 is not installed"),
+    ],
+)
+def test_wrong_calls(run: Run, tmp_path: Path, call: str, said: str) -> None:
+    status, out, errors = run(call)
+    assert (status, out) == (2, "")
+    assert said in errors.splitlines()[-1]
+    assert not (tmp_path / "home").exists()
+
+
+def test_nothing_is_installed_at_first(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("target list")
+    assert (status, out.splitlines()) == (0, ["no release is installed", f"in {tmp_path / 'cache' / 'targets'}"])
+    status, out, _ = run("target list --json")
+    assert json.loads(out) == {"ok": True, "targets": [], "folder": str(tmp_path / "cache" / "targets")}
+    assert not (tmp_path / "cache").exists(), "asking makes nothing"
+
+
+def released(monkeypatch: pytest.MonkeyPatch, tag: str | None) -> None:
+    """Instead of a package, a variant of the specification; None for a driver that fails."""
+
+    class Failing(SpecificationTarget):
+        def reset(self, config: Any) -> None:
+            raise TargetError("the driver is gone")
+
+    def opened(era: Era) -> SpecificationTarget:
+        component = component_named(era.component)
+        kind = Failing if tag is None else SpecificationTarget
+        return kind(component, variant_named(component, tag or era.variant))
+
+    monkeypatch.setattr(conformance, "open_released", opened)
+    monkeypatch.setattr(conform, "needed", str)
+
+
+@pytest.mark.parametrize(
+    ("tag", "status", "verdict"),
+    [
+        ("M2", 0, "agrees"),
+        ("M3", 1, "a difference that is not listed"),
+        (None, 3, "the driver failed"),
+    ],
+)
+def test_how_conform_ends(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tag: str | None, status: int, verdict: str
+) -> None:
+    released(monkeypatch, tag)
+    ended, out, _ = run("conform vllm==0.20.2 --component lru --steps 400")
+    assert ended == status
+    assert verdict in out
+    kept = load("conform", "lru.M2.vllm==0.20.2")
+    assert (kept["component"], kept["target"], bool(kept["difference"])) == ("lru", "vllm==0.20.2", status == 1)
+
+
+def test_what_conform_tells_a_machine(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    released(monkeypatch, "M2")
+    _, out, _ = run("conform vllm==0.20.2 --component lru --steps 300 --seed 5 --json")
+    told = json.loads(out)
+    (result,) = told["results"]
+    assert (told["ok"], told["seed"], result["steps"], result["known_as"]) == (True, 5, 300, [])
+    assert sum(sum(codes.values()) for codes in result["operations"].values()) == 300
