@@ -53,6 +53,9 @@ class Path:
     trail: list[bool] = field(default_factory=list)
     alternatives: list[tuple[bool, ...]] = field(default_factory=list)
     assumptions: list[Term] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
+    """The assumptions by identity: a law is often met again."""
+    plain: set[int] = field(default_factory=set)
     demands: list[Demand] = field(default_factory=list)
     shown: dict[str, Any] = field(default_factory=dict)
     """What a counterexample is printed from: the inputs and the results, by name."""
@@ -69,8 +72,11 @@ class Path:
 
     def assume(self, formula: Term) -> None:
         """Only what satisfies the formula is looked at from here on."""
+        if formula.get_id() in self.known:
+            return
+        self.known.add(formula.get_id())
         self.assumptions.append(formula)
-        if not has_quantifier(formula):
+        if not has_quantifier(formula, self.plain):
             self.solver.add(formula)
 
     def demand(self, name: str, formula: Term) -> None:
@@ -143,17 +149,19 @@ def explore(body: Callable[[], None]) -> Iterator[Path]:
         raise NotFollowedError(f"more than {PATH_LIMIT} paths")
 
 
-def has_quantifier(formula: Term) -> bool:
-    """Whether there is a quantifier anywhere in the formula."""
+def has_quantifier(formula: Term, plain: set[int]) -> bool:
+    """Whether there is a quantifier anywhere in the formula; `plain` remembers terms without one."""
     seen: set[int] = set()
     waiting = [formula]
     while waiting:
         term = waiting.pop()
         if z3.is_quantifier(term):
             return True
-        if term.get_id() not in seen:
-            seen.add(term.get_id())
+        identity = term.get_id()
+        if identity not in seen and identity not in plain:
+            seen.add(identity)
             waiting.extend(term.children())
+    plain |= seen
     return False
 
 

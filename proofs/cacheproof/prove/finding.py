@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 class Verdict(Enum):
@@ -32,7 +33,6 @@ class Verdict(Enum):
 
 
 GOOD = frozenset({Verdict.PROVED, Verdict.CONFIRMED})
-INCONCLUSIVE = frozenset({Verdict.UNKNOWN})
 SMT, CROSSHAIR = "smt", "crosshair"
 
 
@@ -51,10 +51,16 @@ class Finding:
     seconds: float
     detail: str = ""
     """A counterexample, or why there is no verdict."""
-    second_opinion: str = ""
-    """How many checks the second solver answered alike, of how many; empty where it was not asked."""
+    checks: int = 0
+    """How many questions it took, where the method is `smt`."""
+    agreed: int | None = None
+    """How many of them the second solver answered alike; None where it was not asked."""
 
     @property
     def good(self) -> bool:
         """Whether the obligation is as required."""
         return self.verdict in GOOD
+
+    def record(self) -> dict[str, Any]:
+        """The row as plain values."""
+        return {**asdict(self), "verdict": self.verdict.value, "seconds": round(self.seconds, 3)}

@@ -19,7 +19,7 @@ from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, demand, path
+from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, both, demand, path
 from cacheproof.prove.sequences import SymbolicRange, counted, length
 from cacheproof.prove.states import fresh_like
 
@@ -78,8 +78,7 @@ class _Cut:
         return iterable.element()
 
     def _demand_invariant(self, entry: Locals, now: Locals) -> None:
-        for condition in self.loop.invariant(entry, now):
-            demand(self.loop.property, condition)
+        demand(self.loop.property, both(True, *self.loop.invariant(entry, now)))
 
 
 @contextmanager

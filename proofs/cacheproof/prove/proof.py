@@ -70,6 +70,8 @@ class Proof:
     laws: tuple[Law, ...]
     witnesses: tuple[Any, ...]
     """Small configurations in which the witnesses are looked for."""
+    bound: str = "all sizes"
+    """For what it is proved, in words."""
     environment: Callable[[Any, Any], Iterable[Any]] = _nothing
     """`(config, operation) -> conditions`: what a valid configuration and a caller promise; no operation: None."""
     lemmas: Callable[[Any, Any, Any], Iterable[Any]] = _nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -11,11 +12,10 @@ from cacheproof.prove.executor import Demand, NotFollowedError, Path, both, expl
 from cacheproof.prove.finding import SMT, Finding, Verdict
 from cacheproof.prove.loops import cut, symbolic_lengths
 from cacheproof.prove.proof import DEFINED, INITIAL, Proof, demand_claims, initially, one_step
-from cacheproof.prove.solvers import Answer, Goal, first_opinion, goals_of, satisfiable, second_opinion
+from cacheproof.prove.solvers import Answer, Goal, first_opinion, goal_of, satisfiable, second_opinion
 from cacheproof.prove.witness import Example, examples
 from cachespec.kernel import Operation
 
-ALL_SIZES = "all sizes"
 DEFINED_STATEMENT = "every position read is there, divisors are positive, counted values are not negative"
 
 
@@ -26,6 +26,16 @@ def prove(proof: Proof, *, ask_second: bool = True) -> Iterator[Finding]:
     for operation in proof.operations():
         obligations = _Obligations(proof, operation.wire_name(), ask_second=ask_second)
         yield from obligations.of(operation, reachable.get(operation, []))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What came of one row."""
+
+    verdict: Verdict
+    detail: str
+    checks: int = 0
+    agreed: int = 0
 
 
 class _Obligations:
@@ -55,32 +65,32 @@ class _Obligations:
 
     def _findings(self, claims: dict[str, str], body: Callable[[], None], reached: set[str]) -> Iterator[Finding]:
         started = perf_counter()
-        try:
-            paths = list(explore(body))
-        except NotFollowedError as error:
-            paths, refusal = [], str(error)
-        else:
-            refusal = ""
+        paths, refusal = self._explored(body)
         exploring = (perf_counter() - started) / max(len(claims), 1)
         for name, statement in self._rows(claims, paths).items():
             started = perf_counter()
             witness = name in reached or (name not in claims and bool(reached))
-            verdict, detail, opinion = (
-                (Verdict.UNKNOWN, f"cannot be followed: {refusal}", "")
-                if refusal
-                else self._judge(name, paths, witness)
-            )
+            judged = Judgement(Verdict.UNKNOWN, refusal) if refusal else self._judge(name, paths, witness=witness)
             yield Finding(
                 component=self.proof.component,
                 name=f"{name}/{self.place}",
                 statement=statement,
                 method=SMT,
-                verdict=verdict,
-                bound=ALL_SIZES,
+                verdict=judged.verdict,
+                bound=self.proof.bound,
                 seconds=exploring + perf_counter() - started,
-                detail=detail,
-                second_opinion=opinion,
+                detail=judged.detail,
+                checks=judged.checks,
+                agreed=judged.agreed if self.ask_second else None,
             )
+
+    @staticmethod
+    def _explored(body: Callable[[], None]) -> tuple[list[Path], str]:
+        """All paths, or why there are none to speak of."""
+        try:
+            return list(explore(body)), ""
+        except NotFollowedError as error:
+            return [], f"cannot be followed: {error}"
 
     def _rows(self, claims: dict[str, str], paths: list[Path]) -> dict[str, str]:
         loops = {loop.property: "the loop keeps its invariant and shrinks its measure" for loop in self.proof.loops}
@@ -92,34 +102,36 @@ class _Obligations:
     def _row(name: str, claims: dict[str, str], loops: dict[str, str]) -> str:
         return name if name in claims or name in loops else DEFINED
 
-    def _judge(self, row: str, paths: list[Path], witness: bool) -> tuple[Verdict, str, str]:  # noqa: FBT001  # private
+    def _judge(self, row: str, paths: list[Path], *, witness: bool) -> Judgement:
         loops = {loop.property: "" for loop in self.proof.loops}
         known = {one.name: "" for one in self.proof.invariants} | {one.name: "" for one in self.proof.laws}
         demands = [(path, one) for path, one in different(paths) if self._row(one.name, known, loops) == row]
         if not demands:
-            return Verdict.VACUOUS, "no path gets there", ""
+            return Judgement(Verdict.VACUOUS, "no path gets there")
         if not witness:
-            return Verdict.VACUOUS, "no reachable step satisfies the premise", ""
-        agreed = asked = 0
+            return Judgement(Verdict.VACUOUS, "no reachable step satisfies the premise")
+        checks = agreed = 0
         for path, demand in demands:
-            for goal in goals_of(demand):
-                verdict, detail, alike = self._check(path, goal)
-                if verdict is not Verdict.PROVED:
-                    return verdict, detail, ""
-                asked, agreed = asked + 1, agreed + alike
-        return Verdict.PROVED, "", f"{agreed}/{asked}" if self.ask_second else ""
+            goal = goal_of(demand)
+            if goal is None:
+                continue
+            judged = self._check(path, goal)
+            if judged.verdict is not Verdict.PROVED:
+                return judged
+            checks, agreed = checks + 1, agreed + judged.agreed
+        return Judgement(Verdict.PROVED, "", checks, agreed)
 
-    def _check(self, path: Path, goal: Goal) -> tuple[Verdict, str, bool]:
+    def _check(self, path: Path, goal: Goal) -> Judgement:
         solver = goal.solver()
         answer = first_opinion(solver)
         if answer is Answer.UNKNOWN:
-            return Verdict.UNKNOWN, "z3 gave no answer in time", False
+            return Judgement(Verdict.UNKNOWN, "z3 gave no answer in time")
         if answer is Answer.FAILS:
-            return Verdict.REFUTED, described(solver.model(), path.shown), False
+            return Judgement(Verdict.REFUTED, described(solver.model(), path.shown))
         other = second_opinion(solver) if self.ask_second else Answer.UNKNOWN
         if other is Answer.FAILS:
-            return Verdict.UNKNOWN, "z3 and cvc5 contradict each other", False
-        return Verdict.PROVED, "", other is Answer.FOLLOWS
+            return Judgement(Verdict.UNKNOWN, "z3 and cvc5 contradict each other")
+        return Judgement(Verdict.PROVED, "", 1, int(other is Answer.FOLLOWS))
 
 
 def different(paths: list[Path]) -> list[tuple[Path, Demand]]:

@@ -38,23 +38,22 @@ class Goal:
         return solver
 
 
-def goals_of(demand: Demand) -> list[Goal]:
-    """The demand in parts: conjunctions split, "for every key" replaced by a new constant."""
-    done: list[Goal] = []
-    waiting = [Goal(demand.assumptions, demand.formula)]
-    while waiting:
-        goal = waiting.pop()
-        formula, known = goal.formula, goal.assumptions
-        if z3.is_and(formula):
-            waiting.extend(Goal(known, part) for part in formula.children())
-        elif z3.is_implies(formula):
-            premise, conclusion = formula.children()
-            waiting.append(Goal((*known, premise), conclusion))
-        elif z3.is_quantifier(formula) and formula.is_forall():
-            waiting.append(Goal(known, instantiated(formula)))
-        elif not z3.is_true(z3.simplify(formula)):
-            done.append(goal)
-    return done
+def goal_of(demand: Demand) -> Goal | None:
+    """The demand with every "for every key" on its surface about a new constant; None where nothing is left to show."""
+    formula = z3.simplify(ground(demand.formula))
+    return None if z3.is_true(formula) else Goal(demand.assumptions, formula)
+
+
+def ground(formula: Term) -> Term:
+    """Without the universal quantifiers that a refutation would have to name an example for."""
+    if z3.is_quantifier(formula) and formula.is_forall():
+        return ground(instantiated(formula))
+    if z3.is_and(formula):
+        return z3.And(*(ground(part) for part in formula.children()))
+    if z3.is_implies(formula):
+        premise, conclusion = formula.children()
+        return formula if z3.is_false(z3.simplify(premise)) else z3.Implies(premise, ground(conclusion))
+    return formula
 
 
 def instantiated(formula: Term) -> Term:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 from cacheproof.prove.proof import Proof
@@ -24,10 +25,12 @@ def examples(proof: Proof) -> dict[type[Operation], list[Example]]:
             same = found.setdefault((type(operation), outcome.code), [])
             if len(same) < PER_OUTCOME:
                 same.append((config, state, operation))
-    grouped: dict[type[Operation], list[Example]] = {}
-    for (operation_type, _), some in sorted(found.items(), key=lambda item: item[0][1].value):
-        grouped.setdefault(operation_type, []).extend(some)
-    return grouped
+    return {kind: _in_turn([some for (other, _), some in found.items() if other is kind]) for kind, _ in found}
+
+
+def _in_turn(lists: list[list[Example]]) -> list[Example]:
+    """One of each, then the next of each: whatever is looked for is soon met."""
+    return [one for row in zip_longest(*lists) for one in row if one is not None]
 
 
 def _steps(proof: Proof, config: Any) -> Iterator[tuple[Any, Operation, Any]]:

@@ -337,3 +337,5 @@ PROOF = Proof(
     modules=(configuration, transitions),
     tallies={"held": content_of_pair},
 )
+
+PROOFS = (PROOF,)

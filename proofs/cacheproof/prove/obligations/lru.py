@@ -229,3 +229,5 @@ PROOF = Proof(
     lemmas=lemmas,
     loops=(Loop(lru.clear, "LRU-6", loop_of_clear, (lambda local: local["cache"].order.length,)),),
 )
+
+PROOFS = (PROOF,)

@@ -1,0 +1,106 @@
+"""`cacheproof prove`: what holds for all sizes, and what is confirmed up to a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, interruptible, progress
+from cacheproof.errors import ExitStatus, MissingExtraError
+
+if TYPE_CHECKING:
+    from cacheproof.prove.finding import Finding
+
+
+class Method(Enum):
+    """How an obligation is discharged."""
+
+    SMT = "smt"
+    CROSSHAIR = "crosshair"
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All components without one.")
+    ] = None,
+    *,
+    method: Annotated[Method | None, typer.Option(help="Only the proofs, or only the bounded contracts.")] = None,
+    second_opinion: Annotated[bool, typer.Option(help="Ask a second solver about every check of a proof.")] = True,
+    every: Annotated[bool, typer.Option("--every", help="One line for each obligation.")] = False,
+) -> Report:
+    """Prove the specification for all sizes, and confirm contracts up to their bounds."""
+    try:
+        from cacheproof.prove import session  # noqa: PLC0415  # z3, cvc5 and CrossHair come with an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("prove", f"`prove` ({error.name})") from None
+    chosen = session.chosen(names or [], method.value if method else None)
+    findings: list[Finding] = []
+    with interruptible() as stop, progress() as show:
+        for finding in session.run(chosen, ask_second=second_opinion):
+            findings.append(finding)
+            show(f"{finding.component} {finding.name}: {finding.verdict.value} ({len(findings)} so far)")
+    if not stop.happened:
+        session.keep(chosen, findings)
+    return _report(findings, every=every, interrupted=stop.happened)
+
+
+def _report(findings: Sequence[Finding], *, every: bool, interrupted: bool) -> Report:
+    bad = [one for one in findings if not one.good]
+    status = ExitStatus.AS_EXPECTED if findings and not bad else ExitStatus.FELL_SHORT
+    parts: list[Any] = [_every(findings) if every else _by_claim(findings)]
+    parts += [f"{one.component} {one.name}: {one.verdict.value}\n{_indented(one.detail)}" for one in bad]
+    parts += _without_second_opinion(findings)
+    good = len(findings) - len(bad)
+    parts.append(f"{good} of {len(findings)} obligations as required, {_seconds(findings)} s")
+    return Report({"obligations": [one.record() for one in findings]}, parts, status, interrupted=interrupted)
+
+
+def _by_claim(findings: Sequence[Finding]) -> Table:
+    """One line for each claim: the operations that keep it are counted."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in findings:
+        claim = one.name.rpartition("/")[0] or one.name
+        groups.setdefault((one.component, claim, one.method), []).append(one)
+    return _table([(component, claim, rows) for (component, claim, _), rows in groups.items()])
+
+
+def _every(findings: Sequence[Finding]) -> Table:
+    return _table([(one.component, one.name, [one]) for one in findings])
+
+
+def _table(groups: Sequence[tuple[str, str, Sequence[Finding]]]) -> Table:
+    table = Table(title=None)
+    table.add_column("component", no_wrap=True)
+    table.add_column("claim", ratio=1)
+    table.add_column("verdict")
+    table.add_column("obligations", justify="right", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    for component, claim, rows in groups:
+        good = sum(row.good for row in rows)
+        verdict = next((row.verdict for row in rows if not row.good), rows[0].verdict).value
+        counted = f"{good} of {len(rows)}" if good < len(rows) else str(good)
+        table.add_row(
+            component, f"{claim}: {rows[0].statement}", f"{verdict}, {rows[0].bound}", counted, _seconds(rows)
+        )
+    return table
+
+
+def _without_second_opinion(findings: Iterable[Finding]) -> list[str]:
+    """Where the second solver did not answer, by name; all others it answered alike."""
+    return [
+        f"{one.component} {one.name}: no second opinion on {one.checks - one.agreed} of {one.checks} checks"
+        for one in findings
+        if one.agreed is not None and one.agreed < one.checks
+    ]
+
+
+def _indented(detail: str) -> str:
+    return "\n".join(f"    {line}" for line in detail.splitlines())
+
+
+def _seconds(findings: Iterable[Finding]) -> str:
+    return f"{sum(one.seconds for one in findings):.1f}"
