@@ -14,6 +14,7 @@ import pytest
 from cacheproof import command
 from cacheproof.errors import ExitStatus
 from cacheproof.registry import PATH_VARIABLE
+from cacheproof.replay.shipped import DATA
 from cacheproof.store import HOME_VARIABLE
 
 TOY = Path(__file__).parent / "toy"
@@ -121,3 +122,14 @@ def test_it_is_served(toy: Toy) -> None:
     answers = [json.loads(line) for line in served]
     assert "shelf" in answers[0]["components"]
     assert (answers[3]["code"], answers[3]["order"]) == ("done", [0, 1])
+
+
+def test_it_replays_a_recorded_workload(toy: Toy) -> None:
+    trace = DATA / "pope_coco_slice.jsonl.gz"
+    ended = toy("replay", str(trace), "--component", "shelf", "--capacity", "5", "--json")
+    assert ended.status == 0
+    assert ended.json["requests"] == ended.json["references"] > 0
+    assert 0 < ended.json["hits"] < ended.json["references"]
+    broken = toy("replay", str(trace), "--component", "shelf", "--capacity", "5", "--variant", "T0", "--json")
+    assert broken.status == 1
+    assert {violation["property"] for violation in broken.json["violations"]} == {"TOY-1"}
