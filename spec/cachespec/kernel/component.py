@@ -96,6 +96,11 @@ class Variant(Generic[Config, State, View]):
             **changes,
         )
 
+    def lacking(self, reasons: Mapping[type[Operation], str]) -> Variant[Config, State, View]:
+        """The same variant without some operations, each with the reason."""
+        kept = {kind: transition for kind, transition in self.transitions.items() if kind not in reasons}
+        return replace(self, transitions=kept, differences={**self.differences, **reasons})
+
 
 @dataclass(frozen=True, slots=True)
 class Component(Generic[Config, State, View]):

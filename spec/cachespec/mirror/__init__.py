@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.mirror.configuration import Config, interchangeable, invalid
+from cachespec.mirror.eras import M0, M1, M2, M3
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.operations import OPERATIONS
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
@@ -20,7 +21,7 @@ COMPONENT: Component[Config, object, View] = Component(
     config=Config,
     invalid=invalid,
     operations=OPERATIONS,
-    variants=variants(NORMATIVE_MIRROR),
+    variants=variants(NORMATIVE_MIRROR, M0, M1, M2, M3),
     observe=observe,
     interchangeable=interchangeable,
     safety=SAFETY,

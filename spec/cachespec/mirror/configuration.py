@@ -36,7 +36,7 @@ class Config(NamedTuple):
     outstanding: int = 2
     """Requests of one sender that are sent and not yet answered."""
     channel: int = 2
-    """Messages in flight in each direction, of all senders together."""
+    """Messages and answers in flight, of all senders together."""
     reorder: int = 0
     drop: int = 0
     reject: int = 0

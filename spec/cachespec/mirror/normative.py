@@ -44,31 +44,29 @@ from cachespec.mirror.operations import (
     SubmitRejected,
     Transmit,
 )
-from cachespec.mirror.protocol import NONE, Answer, Epoch, Message, Partition, Sender, Sequence
+from cachespec.mirror.protocol import NONE, Answer, Message, Partition, Sender, Sequence
 from cachespec.mirror.view import InFlight, LinkView, View
 
-ALLOWANCE = 3
+ALLOWANCE = 2
 """Where the history of allowances stops counting: forgetting some makes MIR-10 stricter, never weaker."""
 
 
 class Link(NamedTuple):
-    """One sender, its partition, and what is between them. `allowances` and `marked` are history."""
+    """One sender, its partition, and what is between them. `allowance` and `marked` are history."""
 
     sender: Sender
     partition: Partition
     messages: tuple[Message, ...] = ()
     answers: tuple[Answer, ...] = ()
     rendered: tuple[tuple[Key, ...], ...] = ()
-    issued: Epoch = NONE
-    """The last epoch that was granted; a clock that a restart does not turn back."""
-    allowances: tuple[int, ...] = ()
-    """For each message of the log, how often it may still go out: once, and once more for each fault it met."""
+    allowance: int = 1
+    """How many generations may still begin: one for the first join, and one for each fault on the request path."""
     marked: Sequence = NONE
     """What was next when a fault last hit the request path, or -1 once a request sent after it was answered."""
 
 
 class State(NamedTuple):
-    """Everything. `faults_left` bounds a run; `overspent` is history."""
+    """Everything. `faults_left` bounds a run; `overspent` is history: a generation began that no fault accounts for."""
 
     links: Annotated[tuple[Annotated[Link, RankScope()], ...], IndexedBy("sender")]
     empty: Queue[Key]
@@ -126,22 +124,19 @@ def submit(config: Config, state: State, op: Submit) -> Result:
 def submitted(config: Config, link: Link, items: tuple[int, ...]) -> tuple[Link, Outcome]:
     """MIR-10: one message, at once; behind a backlog the message waits its turn in the log.
 
-    Returns for each item 1 where its payload is in the message that went out. Without a partition nothing goes (MIR-12).
+    Returns for each item 1 where its payload is in the message that went out. Without a partition none does (MIR-12).
     """
     if link.sender.joined == 0:
         return link, REFUSED
     backlog = link.sender.sent < len(link.sender.log)
-    sender = protocol.commit(partial(recency.walk, config), link.sender, items)
-    after = link._replace(sender=sender, allowances=(*link.allowances, 1 if link.marked == NONE else 2))
+    after = link._replace(sender=protocol.commit(partial(recency.walk, config), link.sender, items))
     return (after, DONE) if backlog else transmitted(after)
 
 
 def transmitted(link: Link) -> tuple[Link, Outcome]:
-    """The next message of the log goes out. History: that uses up one of the times that it may."""
-    which = link.sender.sent
-    allowances = (*link.allowances[:which], link.allowances[which] - 1, *link.allowances[which + 1 :])
+    """The next message of the log goes out."""
     sender, message = protocol.transmit(link.sender)
-    after = link._replace(sender=sender, messages=(*link.messages, message), allowances=allowances)
+    after = link._replace(sender=sender, messages=(*link.messages, message))
     return after, Outcome(Code.DONE, message.payloads)
 
 
@@ -151,26 +146,17 @@ def receive_answer(config: Config, state: State, op: Receive) -> Result:
     if link.answers == ():
         return state, ABSENT
     answer = link.answers[0]
-    sender = protocol.answered(link.sender, answer)
-    late = link.sender.joined == 0 or answer.epoch != link.sender.epoch
-    served = not late and answer.verdict != protocol.STALE and answer.expected > link.marked
-    after = link._replace(
-        sender=sender,
-        answers=link.answers[1:],
-        allowances=link.allowances[len(link.sender.log) - len(sender.log) :],
-        marked=NONE if served else link.marked,
-    )
-    return with_link(state, op.sender, after), DONE
+    after = link._replace(sender=protocol.answered(link.sender, answer), answers=link.answers[1:])
+    return begun(state, op.sender, link, over(after) if answer.expected > link.marked else after), DONE
 
 
 def transmit(config: Config, state: State, op: Transmit) -> Result:
-    """The next message of the backlog."""
+    """MIR-10: the next message of the backlog; in one generation each message goes out once."""
     link = state.links[op.sender]
     if link.sender.joined == 0 or link.sender.sent >= len(link.sender.log):
         return state, ABSENT
     after, outcome = transmitted(link)
-    overspent = 1 if after.allowances[link.sender.sent] < 0 else state.overspent
-    return with_link(state, op.sender, after)._replace(overspent=overspent), outcome
+    return with_link(state, op.sender, after), outcome
 
 
 def expire(config: Config, state: State, op: Expire) -> Result:
@@ -185,10 +171,8 @@ def expire(config: Config, state: State, op: Expire) -> Result:
 def join(config: Config, state: State, op: Join) -> Result:
     """MIR-8: an epoch begins; its number has never been used."""
     link = state.links[op.sender]
-    walk = partial(recency.walk, config)
-    sender, partition = protocol.join(walk, link.sender, link.issued + 1, state.empty)
-    after = link._replace(sender=sender, partition=partition, issued=link.issued + 1)
-    return with_link(state, op.sender, after), DONE
+    sender, partition = protocol.join(partial(recency.walk, config), link.sender, state.empty)
+    return begun(state, op.sender, link, link._replace(sender=sender, partition=partition)), DONE
 
 
 # Receiver -----------------------------------------------------------------------------------------------------------
@@ -224,7 +208,7 @@ def refusal(answer: Answer) -> Outcome:
 def reset_receiver(config: Config, state: State, op: ResetReceiver) -> Result:
     """MIR-8: what P1 forgets, it revokes: no message of before can be taken for one of after."""
     for name, link in enumerate(state.links):
-        forgotten = link._replace(partition=protocol.revoked(link.partition, state.empty))
+        forgotten = link._replace(partition=protocol.revoked(state.empty))
         state = with_link(state, name, touched(forgotten))
     return counted(state), DONE
 
@@ -232,7 +216,7 @@ def reset_receiver(config: Config, state: State, op: ResetReceiver) -> Result:
 def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Result:
     """As a reset, and everything in flight is lost."""
     for name, link in enumerate(state.links):
-        forgotten = link._replace(partition=protocol.revoked(link.partition, state.empty))
+        forgotten = link._replace(partition=protocol.revoked(state.empty))
         state = with_link(state, name, touched(forgotten)._replace(messages=(), answers=()))
     return counted(state), DONE
 
@@ -247,12 +231,22 @@ def counted(state: State) -> State:
 
 
 def touched(link: Link) -> Link:
-    """History: a fault on the request path. Every unanswered message may go out once more (MIR-10).
+    """History: a fault on the request path; one more generation may begin, and MIR-1 is due again after it."""
+    return link._replace(allowance=min(link.allowance + 1, ALLOWANCE), marked=link.sender.next)
 
-    MIR-1 is due again once a request that is yet to come has been answered.
-    """
-    allowances = tuple(min(allowance + 1, ALLOWANCE) for allowance in link.allowances)
-    return link._replace(allowances=allowances, marked=link.sender.next)
+
+def over(link: Link) -> Link:
+    """History: a request sent after the last fault was answered; what that fault did is repaired."""
+    return link._replace(allowance=0, marked=NONE)
+
+
+def begun(state: State, name: int, before: Link, after: Link) -> State:
+    """History: where a generation begins, it uses up one allowance (MIR-10)."""
+    if before.sender.generation == after.sender.generation:
+        return with_link(state, name, after)
+    overspent = 1 if after.allowance == 0 else state.overspent
+    spent = after._replace(allowance=max(after.allowance - 1, 0))
+    return with_link(state, name, spent)._replace(overspent=overspent)
 
 
 def reject(config: Config, state: State, op: Reject) -> Result:
@@ -327,12 +321,10 @@ def reset_sender(config: Config, state: State, op: ResetSender) -> Result:
 
 def alphabet(config: Config, state: State) -> Iterable[Operation]:
     """Every operation that the scope allows in this state."""
-    messages = sum(len(link.messages) for link in state.links)
-    answers = sum(len(link.answers) for link in state.links)
-    room, answer_room = messages < config.channel, answers < config.channel
+    in_flight = sum(len(link.messages) + len(link.answers) for link in state.links)
     for name, link in enumerate(state.links):
-        yield from frontend_alphabet(config, name, link, room=room)
-        if link.messages != () and answer_room:
+        yield from frontend_alphabet(config, name, link, room=in_flight < config.channel)
+        if link.messages != ():
             yield Deliver(name)
         if link.answers != ():
             yield Receive(name)
@@ -403,7 +395,7 @@ def view(config: Config, state: State) -> View:
 def link_view(config: Config, link: Link) -> LinkView:
     """One sender and its partition."""
     sender, partition = link.sender, link.partition
-    same_epoch = partition.granted == 1 and sender.joined == 1 and sender.epoch == partition.epoch
+    same_epoch = partition.granted == 1 and sender.joined == 1
     idle = link.messages == () and link.answers == () and sender.log == ()
     return LinkView(
         sent_order=tuple(sender.order.items()),
@@ -423,8 +415,8 @@ def link_view(config: Config, link: Link) -> LinkView:
 def in_flight(link: Link, message: Message) -> InFlight:
     """A message as the properties see it. P0's next update is the first one of its log that P1 has not applied."""
     partition = link.partition
-    current = partition.granted == 1 and message.epoch == partition.epoch
-    updates = {entry.sequence: entry.items for entry in link.sender.log if entry.epoch == message.epoch}
+    current = partition.granted == 1 and message.generation >= partition.generation
+    updates = {entry.sequence: entry.items for entry in link.sender.log}
     return InFlight(
         items=message.items,
         payloads=message.payloads,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
-from cachespec.mirror.operations import Deliver, Expire, Reject, Send, Submit, Transmit
+from cachespec.mirror.operations import Deliver, Join, Reject, Render, Retry, Send, Submit, Transmit
 from cachespec.mirror.view import InFlight, LinkView, View
 
 REFUSALS = (Code.STALE, Code.REFUSED)
+FRONTEND = (Render, Send, Submit, Retry)
 
 
 def orders_agree(link: LinkView) -> bool:
@@ -57,11 +58,11 @@ def update_has_message(config: Config, before: View, op: Operation, outcome: Out
     """P0 changes when a message is made, or loses the update's request while it is still without effect."""
     if isinstance(op, Reject) and op.which < len(before.links[op.sender].rendered):
         return not before.links[op.sender].rendered[op.which]
+    unchanged = all(b.sent_order == a.sent_order for b, a in zip(before.links, after.links, strict=True))
     if op.kind is Kind.FAULT:
-        return all(b.sent_order == a.sent_order for b, a in zip(before.links, after.links, strict=True)) or clears(op)
-    if isinstance(op, (Transmit, Expire, Deliver)):
-        return all(b.sent_order == a.sent_order for b, a in zip(before.links, after.links, strict=True))
-    return True
+        return unchanged or clears(op)
+    makes_message = type(op) in FRONTEND and outcome.code is Code.DONE
+    return makes_message or type(op) in (Join, Retry) or unchanged
 
 
 def clears(op: Operation) -> bool:
@@ -97,7 +98,7 @@ def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Ou
 
 
 def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return type(op) is Deliver or outcome.code not in (Code.FAILED, Code.DIVERGED)
+    return type(op) not in FRONTEND or outcome.code not in (Code.FAILED, Code.DIVERGED)
 
 
 def repeats_need_a_fault(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
