@@ -1,0 +1,144 @@
+"""The tensor search itself: sets of keys, violations with their traces, limits, and what it refuses to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from cacheimpl.layout import OutOfBoundsError, RoundTripError
+from cacheproof.errors import InputError
+from cacheproof.explore import tensor
+from cacheproof.explore.result import Ending, Granularity, Plan, Snapshot
+from cacheproof.explore.tensor import search
+from cacheproof.explore.tensor.frontier import Expansion, merged, outside
+from cacheproof.registry import component_named
+from cacheproof.targets.tensor import model_of
+from cachespec.encoder_cache.configuration import Config as EncoderConfig
+from cachespec.lru.configuration import Config as LruConfig
+from cachespec.lru.operations import Pin, Pop, Put
+
+torch.set_num_threads(1)
+
+Plant = Callable[[str, str, str], None]
+
+LRU = LruConfig(capacity=3, sizes=(1, 1, 2), lookups=1, pins=1)
+ENCODER = EncoderConfig(capacity=2, sizes=(1, 2), requests=((0,), (1,)), failures=1)
+
+
+def explore(config: Any, plan: Plan | None = None, watch: Callable[[Snapshot], None] | None = None) -> Any:
+    component = component_named("lru" if isinstance(config, LruConfig) else "encoder_cache")
+    return tensor.explore(component, component.normative, config, plan, watch)
+
+
+def test_sorted_sets_of_keys() -> None:
+    for seed in range(50):
+        torch.manual_seed(seed)
+        visited = torch.unique(torch.randint(0, 40, (1 + seed % 20,)))
+        found = torch.unique(torch.randint(0, 40, (seed % 15,)))
+        fresh = outside(found, visited)
+        assert set(fresh.tolist()) == set(found.tolist()) - set(visited.tolist())
+        assert merged(visited, fresh).tolist() == sorted({*visited.tolist(), *found.tolist()})
+
+
+def test_portions_make_no_difference() -> None:
+    model = model_of(component_named("lru"), LRU)
+    level = Expansion(model).start()
+    for _ in range(3):
+        level = torch.unique(torch.cat([edges.target for edges in Expansion(model).edges(level)]))
+    whole, portions = (
+        sorted(edge for edges in Expansion(model, size).edges(level) for edge in map(str, edges.listed()))
+        for size in (1 << 15, 7)
+    )
+    assert whole == portions
+    assert len(whole) > 100
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_a_violation_has_a_shortest_trace(plant: Plant, symmetry: bool) -> None:
+    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    found = explore(LRU, Plan(symmetry=symmetry, until=frozenset({"LRU-3"})))
+    assert found.ending is Ending.FOUND
+    (violation,) = (violation for violation in found.violations if violation.property == "LRU-3")
+    operations = violation.trace.operations
+    assert [type(operation) for operation in operations] == [Put, Pin, Pop]
+    assert len({operation.key for operation in operations}) == 1
+    assert violation.trace.steps[0].observations["order"] == (operations[0].key,)
+    assert violation.trace.steps[2].observations["order"] == ()
+
+
+def test_a_step_property_is_broken_by_its_last_step(plant: Plant) -> None:
+    plant("cacheimpl.encoder_cache.accounting.place", "without(cache.freed, entry)", "cache.freed")
+    found = explore(ENCODER, Plan(until=frozenset({"ENC-7"})))
+    (violation,) = (violation for violation in found.violations if violation.property == "ENC-7")
+    assert violation.trace.operations[-1].wire_name() == "report"
+    reported = violation.trace.steps[-1].outcome.values
+    assert set(reported) & set(violation.trace.steps[-1].observations["cached"])
+    shorter = explore(ENCODER, Plan(depth=len(violation.trace.steps) - 1))
+    assert "ENC-7" not in {violation.property for violation in shorter.violations}
+
+
+def test_the_first_violation_ends_the_search_with_its_level(plant: Plant) -> None:
+    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    found = explore(LRU, Plan(first=True))
+    assert (found.ending, found.depth) == (Ending.FOUND, 3)
+
+
+def test_a_field_out_of_bounds_stops_the_search(plant: Plant) -> None:
+    plant("cacheimpl.recency.with_newest", "length(rest)", "length(rest) + 3")
+    with pytest.raises(OutOfBoundsError, match="put: ranks is 3"):
+        explore(LRU)
+
+
+def test_a_derived_field_that_disagrees_stops_the_search(plant: Plant) -> None:
+    plant("cacheimpl.lru.operations.stored", "cache.used - row(cache.sizes, key) + size", "cache.used")
+    with pytest.raises(RoundTripError, match="put: used is 0"):
+        explore(LRU)
+
+
+def test_depth_and_limits() -> None:
+    shallow = explore(LRU, Plan(depth=2))
+    assert (shallow.ending, shallow.depth) == (Ending.DEPTH, 2)
+    assert explore(LRU, Plan(limit_states=20)).ending is Ending.STATES
+    assert explore(LRU, Plan(limit_seconds=0.0)).ending is Ending.SECONDS
+
+
+def test_an_interruption_keeps_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BETWEEN_SNAPSHOTS", 0.0)
+    snapshots: list[Snapshot] = []
+
+    def watch(snapshot: Snapshot) -> None:
+        snapshots.append(snapshot)
+        if snapshot.depth == 2:
+            raise KeyboardInterrupt
+
+    found = explore(LRU, watch=watch)
+    assert (found.ending, found.depth) == (Ending.INTERRUPTED, 2)
+    assert snapshots[0].depth == 0
+    assert found.states == snapshots[-1].states > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "plan", "reason"),
+    [
+        ("lru", "M3", Plan(), "normative"),
+        ("lru", "normative", Plan(granularity=Granularity.STEP), "whole calls"),
+        ("lru", "normative", Plan(liveness=True, symmetry=False), "liveness"),
+    ],
+)
+def test_what_it_cannot_do_is_said(name: str, variant: str, plan: Plan, reason: str) -> None:
+    component = component_named(name)
+    with pytest.raises(InputError, match=reason):
+        tensor.explore(component, component.variants[variant], LRU, plan)
+
+
+def test_a_scope_that_does_not_fit_in_63_bits_is_refused() -> None:
+    with pytest.raises(InputError, match="do not fit in 63 bits: explore this scope with the reference engine"):
+        explore(LruConfig(capacity=2**40, sizes=(2**40,) * 2, lookups=0), Plan(symmetry=False))
+
+
+def test_too_many_renamings_are_refused() -> None:
+    with pytest.raises(InputError, match="40320 renamings are too many"):
+        explore(LruConfig(capacity=2, sizes=(1,) * 8, lookups=0))
