@@ -57,7 +57,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout(Generic[State]):
-    """The fields of one state type, in its order; `derive` fills the derived fields of one engine's state."""
+    """The fields of one state type, in its order; `derive` fills the derived fields of one engine's state.
+
+    Whoever packs or unpacks gets a `LayoutError` where the states do not fit in 63 bits.
+    """
 
     state: type[State]
     fields: tuple[Field, ...]
@@ -67,8 +70,6 @@ class Layout(Generic[State]):
         names = tuple(field.name for field in self.fields)
         if names != getattr(self.state, "_fields", None):
             raise LayoutError(f"{self.state.__name__} has other fields than {names}")
-        if (count := prod(self._radices)) > LARGEST_KEY:
-            raise LayoutError(f"{self.state.__name__}: {count} combinations do not fit in 63 bits")
 
     @property
     def packed_fields(self) -> tuple[Field, ...]:
@@ -85,6 +86,8 @@ class Layout(Generic[State]):
 
     @cached_property
     def _strides(self) -> tuple[int, ...]:
+        if (count := prod(self._radices)) > LARGEST_KEY:
+            raise LayoutError(f"{self.state.__name__}: {count} combinations do not fit in 63 bits")
         return tuple(prod(self._radices[:place]) for place in range(len(self._radices)))
 
     def check(self, states: State) -> None:

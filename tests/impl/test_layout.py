@@ -76,9 +76,9 @@ def test_a_derived_value_that_disagrees_is_an_error() -> None:
 
 def test_another_type_or_shape_is_an_error() -> None:
     pair = states([1, 1, 1])
-    with pytest.raises(OutOfBoundsError, match="small is torch.int64"):
+    with pytest.raises(OutOfBoundsError, match=r"small is torch\.int64"):
         LAYOUT.pack(pair._replace(small=pair.small.long()))
-    with pytest.raises(OutOfBoundsError, match="flags is torch.bool"):
+    with pytest.raises(OutOfBoundsError, match=r"flags is torch\.bool"):
         LAYOUT.pack(pair._replace(flags=pair.flags.flatten(1)))
 
 
@@ -112,7 +112,9 @@ def test_states_that_do_not_fit_in_63_bits_are_refused() -> None:
     key = layout(high).pack(Pair(most, torch.zeros(1, 2, 2, dtype=torch.bool), most.sum(1)))
     assert int(key) == (high + 1) ** 3 - 1 < LARGEST_KEY
     with pytest.raises(LayoutError, match="do not fit in 63 bits"):
-        layout(high + 1)
+        layout(high + 1).pack(Pair(most, torch.zeros(1, 2, 2, dtype=torch.bool), most.sum(1)))
+    with pytest.raises(LayoutError, match="do not fit in 63 bits"):
+        layout(high + 1).unpack(torch.tensor([0]))
 
 
 def test_the_fields_are_those_of_the_state() -> None:

@@ -39,7 +39,7 @@ def check_and_update(config: Config, cache: Cache, request: Tensor, position: Te
     return after, answer(torch.where(resident, either(agreed, Code.HIT, Code.REFUSED), int(Code.MISS)))
 
 
-def can_allocate(  # noqa: PLR0917  # operands are positional: they are mapped over
+def can_allocate(
     config: Config, cache: Cache, request: Tensor, position: Tensor, budget: Tensor, pending: Tensor
 ) -> Result:
     """Is there room beside what is pending? "Yes" makes it at once, evicting idle entries; "no" changes nothing."""

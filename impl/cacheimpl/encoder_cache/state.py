@@ -35,7 +35,7 @@ class Cache(NamedTuple):
     freeable: Tensor
     """[] int64: slots that no referenced entry occupies (derived)"""
     resident: Tensor
-    """[contents] bool: which entries there are"""
+    """[contents] bool: which entries there are (derived)"""
     sizes: Tensor
     """[contents] int64, embeddings: what each entry occupies, or gave back when it was evicted and is not reported yet;
     0 elsewhere"""
@@ -76,13 +76,31 @@ def empty(capacity: Tensor, requests: int, positions: int, contents: int) -> Cac
 
 
 def derive(config: Config, cache: Cache) -> Cache:
-    """With the counts that follow from the entries and from what is held."""
-    free = config.capacity - torch.where(cache.resident, cache.sizes, 0).sum()
+    """With what follows from the sizes, from the two queues of contents, and from what is held."""
+    references = inputs_per_content(config.contents, cache.held, cache.sizes.shape[0])
+    resident = queued(cache.idle) | (references > 0)
+    free = config.capacity - torch.where(resident, cache.sizes, 0).sum()
     return cache._replace(
         free=free,
         freeable=free + torch.where(queued(cache.idle), cache.sizes, 0).sum(),
-        references=inputs_per_content(config.contents, cache.held, cache.sizes.shape[0]),
+        resident=resident,
+        references=references,
     )
+
+
+def derive_all(config: Config, cache: Cache) -> Cache:
+    """With the sizes as well, where all inputs of a content claim the same."""
+    known = derive(config, cache)
+    nothing = torch.zeros(cache.sizes.shape[0] + 1, dtype=torch.int64, device=config.claims.device)
+    place = torch.where(config.contents < 0, cache.sizes.shape[0], config.contents)
+    claims = nothing.scatter(0, place.flatten(), config.claims.flatten())[:-1]
+    return derive(config, known._replace(sizes=torch.where(known.resident | queued(known.freed), claims, 0)))
+
+
+def claims_agree(config: Config) -> bool:
+    """Whether all inputs of a content claim the same."""
+    pairs = {*zip(config.contents.flatten().tolist(), config.claims.flatten().tolist(), strict=True)}
+    return len(pairs) == len({content for content, _ in pairs})
 
 
 def inputs_per_content(contents: Tensor, chosen: Tensor, count: int) -> Tensor:
@@ -96,7 +114,8 @@ def layout(config: Config, contents: int) -> Layout[Cache]:
     """Bounds for these requests and so many contents."""
     capacity, inputs = int(config.capacity), config.contents.numel()
     shape, axes = tuple(config.contents.shape), ("request", "")
-    largest = int(config.claims.max())
+    largest, agreed = int(config.claims.max()), claims_agree(config)
+    fill = derive_all if agreed else derive
     attempted = inputs - 1 if bool(config.abandonable) else OUTSIDE
 
     def slots(name: str) -> Field:
@@ -110,8 +129,8 @@ def layout(config: Config, contents: int) -> Layout[Cache]:
         (
             slots("free"),
             slots("freeable"),
-            Field("resident", (contents,), torch.bool, 0, 1, axes=("content",)),
-            Field("sizes", (contents,), torch.int64, 0, min(largest, capacity), axes=("content",)),
+            Field("resident", (contents,), torch.bool, 0, 1, axes=("content",), derived=True),
+            Field("sizes", (contents,), torch.int64, 0, min(largest, capacity), axes=("content",), derived=agreed),
             Field("references", (contents,), torch.int64, 0, inputs, axes=("content",), derived=True),
             Field("held", shape, torch.bool, 0, 1, axes=axes),
             order("idle"),
@@ -119,5 +138,5 @@ def layout(config: Config, contents: int) -> Layout[Cache]:
             Field("promised", shape, torch.int32, OUTSIDE, inputs - 1, axes=axes),
             Field("attempted", shape, torch.int32, OUTSIDE, attempted, axes=axes),
         ),
-        lambda cache: derive(config, cache),
+        lambda cache: fill(config, cache),
     )

@@ -88,9 +88,16 @@ class _Lifted:
             self.instances,
             begin + chosen // several,
             chosen % several,
-            self.model.layout.pack(target),
+            self.packed(target),
             (_chosen(answer.code, chosen), _chosen(answer.values, chosen), _chosen(answer.length, chosen)),
         )
+
+    def packed(self, states: Any) -> Tensor:
+        """The keys of these states; an error of the layout says which operation made it."""
+        try:
+            return self.model.layout.pack(states)
+        except ArithmeticError as error:
+            raise type(error)(f"{self.instances[0].wire_name()}: {error}") from None
 
 
 def _chosen(values: Tensor, chosen: Tensor) -> Tensor:

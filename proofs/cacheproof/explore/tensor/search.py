@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cacheimpl.layout import LayoutError
 from cacheproof.errors import InputError
 from cacheproof.explore.canonical import canonical
 from cacheproof.explore.digest import MODULUS, digest_of_state
@@ -50,7 +51,10 @@ def explore(
     if (reason := cannot(component, variant, plan)) is not None:
         raise InputError(reason)
     torch.set_num_threads(1)
-    return Search(model_of(component, config, device), plan, watch).run()
+    try:
+        return Search(model_of(component, config, device), plan, watch).run()
+    except LayoutError as error:
+        raise InputError(f"{error}: explore this scope with the reference engine") from None
 
 
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:

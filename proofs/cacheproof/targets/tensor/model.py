@@ -90,9 +90,8 @@ class TensorModel:
 
     def rows(self, states: Any) -> list[Row]:
         """States ([states, ...]) as plain data, one row each."""
-        names = [spec.name for spec in self.layout.fields]
         columns = [values.to(torch.int64).tolist() for values in states]
-        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        return [dict(zip(states._fields, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def decoded(self, states: Any) -> list[Any]:
         """States ([states, ...]) as states of the specification."""
