@@ -25,6 +25,8 @@ from cacheproof.fuzz.tally import Limit, Tally
 from cachespec.kernel import Operation
 
 STEPS_IN_EXAMPLE = 50
+RUNS_TO_SHRINK = 150
+"""How many runs Hypothesis has for shrinking; what it leaves, `shrunk` finishes. A count, to be the same every time."""
 
 
 class FoundError(Exception):
@@ -46,7 +48,7 @@ class _Search:
         self.tally = pair.tally
 
     def take(self, finding: Finding | None) -> None:
-        """Keep the finding if it is the smallest; from the first one on, what runs is shrinking and is not counted."""
+        """Keep the finding if it is the smallest; from the first one on, what runs is shrinking, counted apart."""
         if finding is None:
             return
         if self.finding is None:
@@ -56,8 +58,10 @@ class _Search:
         raise FoundError(type(finding).__name__)
 
     def go_on(self) -> None:
-        """Raise if nothing is found and the limit is reached."""
+        """Raise if the limit of looking for something, or of shrinking it, is reached."""
         if self.finding is None and self.limit.reached(self.tally):
+            raise _Enough
+        if self.finding is not None and self.pair.tally.episodes > RUNS_TO_SHRINK:
             raise _Enough
         if self.progress is not None and self.pair.tally.steps % STEPS_BETWEEN_PROGRESS == 0:
             doing = "no difference" if self.finding is None else "shrinking"

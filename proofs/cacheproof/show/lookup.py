@@ -63,7 +63,7 @@ def _from_file(path: Path) -> Finding:
     """A trace alone shows no property: it is shown as it is."""
     try:
         message = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a trace: {error}") from None
     try:
         if isinstance(message, dict) and message.get("format") == FORMAT:
