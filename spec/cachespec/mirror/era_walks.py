@@ -125,13 +125,13 @@ def frontend_m0(config: Config, cache: Cache, contents: tuple[int, ...]) -> Fron
 
 
 def frontend(touch: Callable[[Config, Cache, tuple[int, ...]], Cache], *, oversize_passes: bool) -> FrontendWalk:
-    """M1 to M3: look all items up, touch, then update modality by modality."""
+    """M1 to M3: look all items up, touch them modality by modality, then update them in the same order."""
 
     def walk(config: Config, cache: Cache, contents: tuple[int, ...]) -> Frontend:
         found = tuple(holds(cache, key) for key in keys_of(config, contents))
-        cache = touch(config, cache, contents)
-        rendered: dict[int, tuple[int, int]] = {}
         order = by_modality(config, contents)
+        cache = touch(config, cache, tuple(contents[position] for position in order))
+        rendered: dict[int, tuple[int, int]] = {}
         for position in order:
             content, key = contents[position], identity(config, contents[position])
             if holds(cache, key):
