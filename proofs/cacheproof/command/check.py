@@ -12,13 +12,12 @@ from rich.table import Table
 from cacheproof.command.console import Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore.campaign import REFERENCE, Run, Task, engine_named, judged_anew, perform_all, tasks_for
-from cacheproof.explore.record import record_of, run_name, summary_of
+from cacheproof.explore.record import keep, summary_of
 from cacheproof.explore.result import Ending
 from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import DEFAULT, NIGHTLY
 from cacheproof.scope_edit import accept as accept_counts
-from cacheproof.store import save
 from cachespec.kernel import NORMATIVE
 
 
@@ -61,7 +60,7 @@ def _perform(tasks: Sequence[Task], jobs: int) -> tuple[list[Run], bool]:
         try:
             for run in perform_all(tasks, jobs or os.cpu_count() or 1, show):
                 done[run.task] = run
-                save("check", run_name(run.task), record_of(run))
+                keep(run)
                 show(f"{len(done)} of {len(tasks)} runs: {run.task}")
         except KeyboardInterrupt:
             interrupted = True

@@ -7,8 +7,12 @@ from typing import Any
 
 from cacheproof.explore.campaign import Run, Task
 from cacheproof.show.trace_json import violation_to_message
+from cacheproof.store import save
 from cacheproof.trace import Violation
 from cachespec import __version__
+
+KIND = "check"
+"""The kind of these runs in the store."""
 
 
 def run_name(task: Task) -> str:
@@ -17,7 +21,7 @@ def run_name(task: Task) -> str:
 
 
 def summary_of(run: Run) -> dict[str, Any]:
-    """Counts and verdicts, without traces."""
+    """Counts, verdicts and coverage, without traces."""
     found, judgement = run.exploration, run.judgement
     return {
         "name": run_name(run.task),
@@ -41,6 +45,8 @@ def summary_of(run: Run) -> dict[str, Any]:
             }
             for verdict in judgement.verdicts
         ],
+        "witnessed": sorted(found.witnessed),
+        "coverage": {name: dict(codes) for name, codes in found.coverage.items()},
         "drift": list(judgement.drift),
         "amiss": list(judgement.amiss),
     }
@@ -55,10 +61,13 @@ def record_of(run: Run) -> dict[str, Any]:
         "set": run.scope.set,
         "about": run.scope.about,
         "granularity": run.scope.plan.granularity.value,
-        "witnessed": sorted(found.witnessed),
-        "coverage": {name: dict(codes) for name, codes in found.coverage.items()},
         "violations": [violation_to_message(named(run, violation)) for violation in found.violations],
     }
+
+
+def keep(run: Run) -> None:
+    """Keep the run for the other verbs."""
+    save(KIND, run_name(run.task), record_of(run))
 
 
 def named(run: Run, violation: Violation) -> Violation:
