@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.protocol import shortened
 from cacheproof.registry import AnyComponent, AnyVariant, variant_named
+from cacheproof.targets import vllm
 from cacheproof.targets.child import SECONDS_TO_ANSWER, ChildTarget
 from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
@@ -25,7 +29,7 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     """
     form, _, rest = text.partition(":")
     if text.startswith("vllm=="):
-        return _released(text.removeprefix("vllm=="), component, variant, seconds)
+        return vllm.open_target(text.removeprefix("vllm=="), component, variant, seconds)
     if form == "spec":
         return SpecificationTarget(component, variant_named(component, rest))
     if form == "exec":
@@ -38,14 +42,19 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
 
 
 def _factory(text: str) -> Callable[[str], Any]:
-    """The callable that `MODULE:NAME` names; it takes the component's name and returns a target."""
+    """The callable that `MODULE:NAME` names; it takes the component's name and returns a target.
+
+    The module is looked for in the working directory as well, as `python -m` does.
+    """
     module_name, _, name = text.partition(":")
     if not module_name or not name:
         raise InputError(f"'python:{text}' is not python:MODULE:FACTORY")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise InputError(f"cannot import '{module_name}': {type(error).__name__}: {error}") from error
+        raise InputError(f"cannot import '{module_name}': {type(error).__name__}: {shortened(str(error))}") from error
     factory = getattr(module, name, None)
     if not callable(factory):
         raise InputError(f"'{module_name}' has no callable '{name}'")
@@ -57,17 +66,6 @@ def _torch(device: str, component: AnyComponent) -> Target:
     """Our own implementation; torch is imported only where it is asked for."""
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("torch", "the target 'torch'")
-    made: Target = _opener("cacheproof.targets.tensor")(component, device)
-    return made
+    from cacheproof.targets import tensor  # noqa: PLC0415  # torch is an extra
 
-
-def _released(version: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> Target:
-    """The released package's own classes, in an environment of their own."""
-    made: Target = _opener("cacheproof.targets.vllm")(version, component, variant, seconds)
-    return made
-
-
-def _opener(module: str) -> Callable[..., Any]:
-    """The function `open_target` of a module that only some need."""
-    opener: Callable[..., Any] = importlib.import_module(module).open_target
-    return opener
+    return tensor.open_target(component, device)

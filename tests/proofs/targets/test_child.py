@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cacheproof.errors import InputError
-from cacheproof.registry import component_named
+from cacheproof.fuzz.lockstep import lockstep
+from cacheproof.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.scope import scopes_of
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.target import TargetError
 from cachespec.kernel import FAILED, HIT, Outcome
@@ -16,6 +18,7 @@ from cachespec.lru import Config, Get, Put, Touch
 
 LRU = component_named("lru")
 CONFIG = Config(capacity=2, sizes=(1, 1, 1))
+SCOPED = [component for component in components().values() if scope_file(component).is_file()]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lru_child.py"
 
 POLITE = """
@@ -243,3 +246,16 @@ def test_an_outcome_with_values(tmp_path: Path) -> None:
     child.reset(CONFIG)
     assert child.apply(Touch(0)) == Outcome(FAILED.code.__class__("done"), (1, 2))
     child.close()
+
+
+@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+def test_the_oracle_is_a_child_that_agrees_with_the_specification(component: AnyComponent) -> None:
+    """Both ends of the protocol, for every variant: what the specification says survives the way there and back."""
+    for scope in scopes_of(component)[:1]:
+        for tag in scope.variants:
+            variant = component.variants[tag]
+            child = ChildTarget(f"{sys.executable} -m cacheproof serve", component, variant)
+            found = lockstep(component, variant, scope.config, child, steps=150, seed=1)
+            child.close()
+            assert found.finding is None
+            assert found.tally.steps == 150

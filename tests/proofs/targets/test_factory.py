@@ -128,7 +128,8 @@ def test_a_factory_in_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "    return SpecificationTarget(component, component.normative)\n",
         encoding="utf-8",
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     target = opened("python:their_cache:make")
     target.reset(Config(capacity=1, sizes=(1,)))
     assert target.observe()["used"] == 0
