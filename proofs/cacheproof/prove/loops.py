@@ -20,10 +20,12 @@ from typing import Any
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, both, demand, path
+from cacheproof.prove.histories import Log, spliced
 from cacheproof.prove.sequences import SymbolicRange, counted, length
 from cacheproof.prove.states import fresh_like
 
 Locals = Mapping[str, Any]
+SPLICED = "_spliced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Loop:
     invariant: Callable[[Locals, Locals], Iterable[Any]]
     """`(where the loop was entered, now) -> conditions`."""
     measures: tuple[Callable[[Locals], Any], ...] = ()
+    renewed: Callable[[str, Any], Any] | None = None
+    """`(name, value at the entry) -> any value of its kind`, where the kind does not show in the value; or None."""
 
 
 class _Cut:
@@ -51,12 +55,16 @@ class _Cut:
 
     def enter(self, entry: dict[str, Any]) -> tuple[Any, ...]:
         self._demand_invariant(entry, entry)
-        now = {**entry, **{name: fresh_like(entry[name], name) for name in self.assigned}}
+        now = {**entry, **{name: self._renewed(name, entry[name]) for name in self.assigned}}
         for condition in self.loop.invariant(entry, now):
             assume(condition)
         self.entry, self.before = entry, now
         path().shown.update({f"{name} at a turn": now[name] for name in self.assigned})
         return tuple(now[name] for name in self.assigned)
+
+    def _renewed(self, name: str, value: Any) -> Any:
+        special = self.loop.renewed(name, value) if self.loop.renewed else None
+        return fresh_like(value, name) if special is None else special
 
     def again(self, now: dict[str, Any]) -> None:
         self._demand_invariant(self.entry, now)
@@ -73,8 +81,8 @@ class _Cut:
     @staticmethod
     def element(iterable: Any) -> Any:
         """Whatever a `for` may come to."""
-        if type(iterable) is not SymbolicRange:
-            raise NotFollowedError("only a loop over a range is cut")
+        if type(iterable) not in (SymbolicRange, Log):
+            raise NotFollowedError("only a loop over a range or a log is cut")
         return iterable.element()
 
     def _demand_invariant(self, entry: Locals, now: Locals) -> None:
@@ -82,71 +90,106 @@ class _Cut:
 
 
 @contextmanager
-def cut(loops: Iterable[Loop]) -> Iterator[None]:
-    """Run these functions with their loops cut, wherever they are called from."""
-    with ExitStack() as stack:
-        for loop in loops:
-            stack.enter_context(_cut_one(loop))
-        yield
+def followed(
+    modules: Iterable[ModuleType], loops: Iterable[Loop], replaced: Iterable[tuple[ModuleType, str, Any]] = ()
+) -> Iterator[None]:
+    """Run these modules so that the executor can follow them.
 
-
-@contextmanager
-def symbolic_lengths(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """In these modules `len` and `range` follow tuples of unknown length."""
+    Loops are cut, `len` and `range` take tuples of unknown length, and so does `(*several, one)`; what is named in
+    `replaced` has another value. Everything is as it was afterwards.
+    """
     everywhere = tuple(modules)
-    for module in everywhere:
-        vars(module).update(len=length, range=counted)
-    try:
-        yield
-    finally:
+    by_function = {loop.function: loop for loop in loops}
+    with ExitStack() as stack:
         for module in everywhere:
-            del vars(module)["len"], vars(module)["range"]
+            for name, value in (("len", length), ("range", counted), (SPLICED, spliced)):
+                stack.enter_context(_bound(vars(module), name, value))
+        for function in _functions(everywhere, by_function):
+            stack.enter_context(_rewritten(function, by_function.get(function)))
+        for module, name, value in replaced:
+            stack.enter_context(_bound(vars(module), name, value))
+        yield
+
+
+def _functions(modules: Iterable[ModuleType], loops: Iterable[Callable[..., Any]]) -> list[FunctionType]:
+    """The functions of the modules, and those whose loops are cut."""
+    own = [value for module in modules for value in vars(module).values() if _is_of(value, module)]
+    functions = list(dict.fromkeys([*own, *loops]))
+    if any(not isinstance(function, FunctionType) or function.__closure__ for function in functions):
+        raise NotFollowedError("only the loops of plain functions can be cut")
+    return [function for function in functions if isinstance(function, FunctionType)]
+
+
+def _is_of(value: object, module: ModuleType) -> bool:
+    return isinstance(value, FunctionType) and value.__module__ == module.__name__
 
 
 @contextmanager
-def _cut_one(loop: Loop) -> Iterator[None]:
-    function = loop.function
-    if not isinstance(function, FunctionType) or function.__closure__:
-        raise NotFollowedError(f"only the loops of a plain function can be cut, not of {function}")
-    code, cuts = _rewritten(function, loop)
-    original: CodeType = function.__code__
-    function.__globals__.update(cuts)
-    function.__code__ = code
+def _bound(namespace: dict[str, Any], name: str, value: Any) -> Iterator[None]:
+    """A global of a module, for a while."""
+    before = namespace.get(name, _bound)
+    namespace[name] = value
     try:
         yield
     finally:
-        function.__code__ = original
-        for name in cuts:
-            del function.__globals__[name]
+        if before is _bound:
+            del namespace[name]
+        else:
+            namespace[name] = before
 
 
-def _rewritten(function: FunctionType, loop: Loop) -> tuple[CodeType, dict[str, _Cut]]:
+@contextmanager
+def _rewritten(function: FunctionType, loop: Loop | None) -> Iterator[None]:
+    """The function with its code rewritten, for a while; wherever it is called from."""
     tree = ast.parse("from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function)))
     rewriter = _Rewriter(loop, tree)
     rewriter.visit(tree)
-    if not rewriter.cuts or rewriter.measures:
+    if loop is not None and (not rewriter.cuts or rewriter.measures):
         raise NotFollowedError(f"{function.__name__} has other loops than its proof names")
+    if not rewriter.changed:
+        yield
+        return
     namespace: dict[str, Any] = {}
     exec(compile(ast.fix_missing_locations(tree), inspect.getfile(function), "exec"), namespace)  # noqa: S102  # own source, rewritten
-    return namespace[function.__name__].__code__, rewriter.cuts
+    original: CodeType = function.__code__
+    function.__code__ = namespace[function.__name__].__code__
+    with ExitStack() as stack:
+        for name, one in {**rewriter.cuts, SPLICED: spliced}.items():
+            stack.enter_context(_bound(function.__globals__, name, one))
+        try:
+            yield
+        finally:
+            function.__code__ = original
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Turns every loop of a function into a cut."""
+    """Turns every loop of a function into a cut, where it has one, and `(*several, one)` into a call."""
 
-    def __init__(self, loop: Loop, tree: ast.Module) -> None:
+    def __init__(self, loop: Loop | None, tree: ast.Module) -> None:
         self.loop = loop
         self.tree = tree
-        self.measures = list(loop.measures)
+        self.measures = list(loop.measures) if loop else []
         self.cuts: dict[str, _Cut] = {}
+        self.changed = False
 
-    def visit_While(self, node: ast.While) -> list[ast.stmt]:  # the name that ast looks for
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:  # the name that ast looks for
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or not any(isinstance(part, ast.Starred) for part in node.elts):
+            return node
+        self.changed = True
+        return _called(SPLICED, *(_marked(part) for part in node.elts))
+
+    def visit_While(self, node: ast.While) -> Any:  # the name that ast looks for
+        if self.loop is None:
+            return self.generic_visit(node)
         if not self.measures:
             raise NotFollowedError(f"a while loop of {self.loop.function.__name__} has no measure")
         name = self._new_cut(node, self.measures.pop(0))
         return self._cut(node, name, node.test, ())
 
-    def visit_For(self, node: ast.For) -> list[ast.stmt]:  # the name that ast looks for
+    def visit_For(self, node: ast.For) -> Any:  # the name that ast looks for
+        if self.loop is None:
+            return self.generic_visit(node)
         name = self._new_cut(node, None)
         chosen = ast.Assign(targets=[node.target], value=_called(f"{name}.element", node.iter))
         return self._cut(node, name, _called(f"{name}.another"), (chosen,))
@@ -156,7 +199,9 @@ class _Rewriter(ast.NodeTransformer):
         if node.orelse or any(isinstance(part, ast.Break | ast.Continue) for part in inside):
             raise NotFollowedError("a loop with break, continue or else cannot be cut")
         assigned = tuple(sorted(_stored(inside) & self._known_before(node)))
+        assert self.loop is not None
         name = f"_cut_{self.loop.function.__name__}_{len(self.cuts)}"
+        self.changed = True
         self.cuts[name] = _Cut(self.loop, assigned, measure)
         return name
 
@@ -177,6 +222,13 @@ class _Rewriter(ast.NodeTransformer):
 
 def _stored(nodes: Iterable[ast.AST]) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _marked(part: ast.expr) -> ast.expr:
+    """`(True, several)` for `*several`, `(False, one)` for `one`."""
+    starred = isinstance(part, ast.Starred)
+    value = part.value if isinstance(part, ast.Starred) else part
+    return ast.Tuple(elts=[ast.Constant(value=starred), value], ctx=ast.Load())
 
 
 def _called(function: str, *arguments: ast.expr) -> ast.expr:

@@ -78,7 +78,13 @@ class Proof:
     """`(config, state, operation) -> conditions`: laws of the containers at the places where the proof needs them."""
     loops: tuple[Loop, ...] = ()
     modules: tuple[ModuleType, ...] = ()
-    """Where `len` and `range` meet tuples of unknown length."""
+    """Where tuples of unknown length are met."""
+    replaced: tuple[tuple[ModuleType, str, Any], ...] = ()
+    """What is uninterpreted: module, name, and what stands for it."""
+    fresh: Callable[[Any, str], Any] = fresh
+    """`(type, name) -> any value of the type`."""
+    lift: Callable[[Any, Any], Any] = lift
+    """`(type, concrete value) -> the symbolic value that stands for it`."""
     tallies: Mapping[str, Callable[[Any], Callable[[Any], Any]]] = field(default_factory=dict)
     """For a map of the state whose keys are counted by kind: `config -> (key -> kind)`, over terms."""
 
@@ -98,14 +104,14 @@ class Proof:
 
 def unknown(proof: Proof, config: Any) -> Any:
     """Any state of the variant, with its tallies."""
-    state = fresh(proof.variant.state, "state")
+    state = proof.fresh(proof.variant.state, "state")
     counted = {name: tallied(getattr(state, name), kind(config)) for name, kind in proof.tallies.items()}
     return state._replace(**counted) if counted else state
 
 
 def lifted(proof: Proof, config: Any, concrete: Any) -> Any:
     """The symbolic state that stands for a concrete one, with its tallies."""
-    state = lift(proof.variant.state, concrete)
+    state = proof.lift(proof.variant.state, concrete)
     counted = {
         name: tallied(getattr(state, name), kind(config), [key for key, _ in getattr(concrete, name).items()])
         for name, kind in proof.tallies.items()
@@ -115,7 +121,7 @@ def lifted(proof: Proof, config: Any, concrete: Any) -> Any:
 
 def initially(proof: Proof, config: Any) -> None:
     """The initial state satisfies every invariant. `config` None stands for any."""
-    known = fresh(proof.config, "config") if config is None else lift(proof.config, config)
+    known = proof.fresh(proof.config, "config") if config is None else proof.lift(proof.config, config)
     for condition in proof.environment(known, None):
         assume(condition)
     state = lifted(proof, known, proof.variant.initial(known, FROZEN))
@@ -127,10 +133,10 @@ def initially(proof: Proof, config: Any) -> None:
 def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Operation] | None) -> Move:
     """One step with this operation from any state that satisfies the invariants, or from the given concrete one."""
     if given is None:
-        config, op = fresh(proof.config, "config"), fresh(operation, "op")
+        config, op = proof.fresh(proof.config, "config"), proof.fresh(operation, "op")
         state = unknown(proof, config)
     else:
-        config, op = lift(proof.config, given[0]), lift(operation, given[2])
+        config, op = proof.lift(proof.config, given[0]), proof.lift(operation, given[2])
         state = lifted(proof, config, given[1])
     for condition in proof.environment(config, op):
         assume(condition)

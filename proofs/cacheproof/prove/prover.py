@@ -10,7 +10,7 @@ from typing import Any
 from cacheproof.prove.counterexample import described
 from cacheproof.prove.executor import Demand, NotFollowedError, Path, both, explore
 from cacheproof.prove.finding import SMT, Finding, Verdict
-from cacheproof.prove.loops import cut, symbolic_lengths
+from cacheproof.prove.loops import followed
 from cacheproof.prove.proof import DEFINED, INITIAL, Proof, demand_claims, initially, one_step
 from cacheproof.prove.solvers import Answer, Goal, first_opinion, goal_of, satisfiable, second_opinion
 from cacheproof.prove.witness import Example, examples
@@ -56,9 +56,9 @@ class _Obligations:
 
     def of(self, operation: type[Operation], some: list[Example]) -> Iterator[Finding]:
         claims = self.proof.claims(operation)
-        with symbolic_lengths(self.proof.modules):
+        with followed(self.proof.modules, (), self.proof.replaced):
             reached = witnessed(self.proof, operation, some)
-        with symbolic_lengths(self.proof.modules), cut(self.proof.loops):
+        with followed(self.proof.modules, self.proof.loops, self.proof.replaced):
             yield from self._findings(
                 claims, lambda: demand_claims(self.proof, one_step(self.proof, operation, None)), reached
             )

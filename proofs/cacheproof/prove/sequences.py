@@ -41,6 +41,10 @@ class SymbolicSequence:
         path().demand("the position is in the tuple", z3.And(position >= 0, position < self.length))
         return self.element.decode(self.items[position])
 
+    def symbolic_length(self) -> SymbolicInteger:
+        """`len`."""
+        return SymbolicInteger(self.length)
+
     def same_as(self, other: SymbolicSequence) -> SymbolicBoolean:
         """The same length and the same values."""
         place = z3.Int("place")
@@ -100,7 +104,7 @@ class SymbolicRange:
 
 def length(value: Any) -> Any:
     """`len`, of tuples of unknown length too."""
-    return SymbolicInteger(value.length) if type(value) is SymbolicSequence else len(value)
+    return value.symbolic_length() if hasattr(value, "symbolic_length") else len(value)
 
 
 def counted(*bounds: Any) -> Any:
