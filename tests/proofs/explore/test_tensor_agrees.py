@@ -188,4 +188,4 @@ def test_tensors_are_renamed_as_the_specification_is(name: str, config: Any) -> 
 
 def test_the_domain_has_what_the_specification_can_do() -> None:
     model = model_of(component_named("lru"), LRU)
-    assert set(model.instances(Put)) == {Put(0, 1), Put(0, 2), Put(1, 1), Put(1, 2), Put(2, 2)}
+    assert set(model.by_kind()[Put]) == {Put(0, 1), Put(0, 2), Put(1, 1), Put(1, 2), Put(2, 2)}

@@ -51,9 +51,9 @@ class Expansion:
     def __init__(self, model: TensorModel, states_at_once: int = STATES_AT_ONCE) -> None:
         self.model, self.states_at_once = model, states_at_once
         self.kinds = tuple(
-            _Lifted(model, operation, instances)
-            for kind, operation in model.operations.items()
-            if (instances := model.instances(kind))
+            _Lifted(model, model.operations[kind], instances)
+            for kind, instances in model.by_kind().items()
+            if instances
         )
 
     def start(self) -> Tensor:
@@ -74,7 +74,7 @@ class _Lifted:
 
     def __init__(self, model: TensorModel, operation: TensorOperation, instances: tuple[Operation, ...]) -> None:
         self.model, self.instances = model, instances
-        self.operands = model.operands(operation.operation)
+        self.operands = model.operands(instances)
         self.function = _over_states_and_operands(operation.function)
         self.enabled = _over_states_and_operands(operation.enabled)
 

@@ -124,6 +124,6 @@ def model(config: Config, device: str) -> TensorModel:
         initial=tensors.empty(tables.capacity, requests, positions, contents),
         layout=tensors.layout(tables, contents),
         operations=table(*(TensorOperation(*parts, enabled.get(parts[0], always)) for parts in functions)),
-        domain=tuple(every_call(config)),
+        domain=lambda: every_call(config),
         decode=lambda row: decode(config, row),
     )

@@ -79,6 +79,6 @@ def model(config: Config, device: str) -> TensorModel:
             TensorOperation(calls.Clear, tensors.clear, no_operands),
             TensorOperation(calls.Stat, tensors.stat, no_operands),
         ),
-        domain=tuple(variant.alphabet(config, variant.start(config))),
+        domain=lambda: variant.alphabet(config, variant.start(config)),
         decode=decode,
     )

@@ -62,8 +62,8 @@ class TensorOperation:
 class TensorModel:
     """The tensor code of one component in one configuration.
 
-    `domain` has every operation that the alphabet of some state may have. `decode` turns one state as plain data into a
-    state of the specification's variant.
+    `domain` gives every operation that the alphabet of some state may have. `decode` turns one state as plain data into
+    a state of the specification's variant.
     """
 
     component: AnyComponent
@@ -73,7 +73,7 @@ class TensorModel:
     initial: Any
     layout: Layout[Any]
     operations: Mapping[type[Operation], TensorOperation]
-    domain: tuple[Operation, ...]
+    domain: Callable[[], Iterable[Operation]]
     decode: Callable[[Row], Any]
 
     @property
@@ -82,10 +82,9 @@ class TensorModel:
         device: torch.device = self.initial[0].device
         return device
 
-    def operands(self, kind: type[Operation]) -> Tensor:
-        """[operations, operands] int64: the operands of all operations of this kind in the scope."""
-        operation = self.operations[kind]
-        rows = [operation.operands(instance) for instance in self.instances(kind)]
+    def operands(self, operations: tuple[Operation, ...]) -> Tensor:
+        """[operations, operands] int64: the operands of operations of one kind."""
+        rows = [self.operations[type(operation)].operands(operation) for operation in operations]
         return torch.tensor(rows, dtype=torch.int64, device=self.device)
 
     def rows(self, states: Any) -> list[Row]:
@@ -97,9 +96,10 @@ class TensorModel:
         """States ([states, ...]) as states of the specification."""
         return [self.decode(row) for row in self.rows(states)]
 
-    def instances(self, kind: type[Operation]) -> tuple[Operation, ...]:
-        """The operations of this kind in the scope."""
-        return tuple(operation for operation in self.domain if type(operation) is kind)
+    def by_kind(self) -> dict[type[Operation], tuple[Operation, ...]]:
+        """The operations of the scope, by kind."""
+        domain = tuple(self.domain())
+        return {kind: tuple(one for one in domain if type(one) is kind) for kind in self.operations}
 
 
 def code_of(code: int) -> Code:
