@@ -1,18 +1,20 @@
 """Canonical states: one for all states that differ by exchangeable names, or by the size of ranks, only.
 
-First ranks are compressed, then names are exchanged within their classes: names are put in the order of their
-signatures, and where signatures are equal every order is tried and the least state is taken. This is exact: two states
-have the same canonical form if and only if an allowed permutation turns one into the other.
+First the variant's own normal form is taken and ranks are compressed; then names are exchanged within their classes:
+they are put in the order of their signatures, and where signatures are equal every order is tried and the least state
+is taken. This is exact: two states have the same canonical form if and only if an allowed permutation turns one into
+the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, reduce
 from itertools import chain, permutations, product
 from math import factorial, prod
 from typing import Any
 
-from cacheproof.explore.ranks import Compress, compression
+from cacheproof.explore.ranks import compression
 from cacheproof.explore.shape import Form, Shape, shape_of
 from cacheproof.explore.signature import Colours, Occurrences, Path, Scan, scanner
 from cacheproof.registry import AnyComponent, AnyVariant
@@ -31,19 +33,16 @@ FEW = 6
 
 def canonical(component: AnyComponent, variant: AnyVariant, config: Any, *, symmetry: bool = True) -> Canonical:
     """The function from a state of this variant to its canonical form."""
+    normal = variant.normal
+    parts: list[Canonical] = [] if normal is None else [partial(normal, config)]
     compress = compression(shape_of(variant.state))
     least = _least_renaming(variant.state, component.interchangeable(config)) if symmetry else None
-    if compress is None and least is None:
-        return lambda state: state
-    if compress is None or least is None:
-        only = compress or least
-        assert only is not None
-        return only
-    return _both(compress, least)
+    parts += [part for part in (compress, least) if part is not None]
+    return reduce(_after, parts) if parts else lambda state: state
 
 
-def _both(compress: Compress, least: Canonical) -> Canonical:
-    return lambda state: least(compress(state))
+def _after(first: Canonical, second: Canonical) -> Canonical:
+    return lambda state: second(first(state))
 
 
 def _least_renaming(owner: Any, classes: Classes) -> Canonical | None:

@@ -54,3 +54,24 @@ COMPONENT: Component[Config, Cache, View] = Component(
     steps=STEPS,
     service=SERVICE,
 )
+
+__all__ = [
+    "COMPONENT",
+    "NORMATIVE_ENCODER_CACHE",
+    "PER_REQUEST",
+    "SHARED",
+    "SHARED_BY_COUNT",
+    "SHARED_WITH_RESET",
+    "Abandon",
+    "Allocate",
+    "Cache",
+    "CachedInputs",
+    "CanAllocate",
+    "CheckAndUpdate",
+    "Config",
+    "FreeInput",
+    "FreeRequest",
+    "Report",
+    "Reset",
+    "View",
+]

@@ -16,7 +16,7 @@ class PerRequestCache(NamedTuple):
     """`num_free_slots`."""
     cached: Map[tuple[Request, Input], int]
     """`cached`, flat; each input with the embeddings that it claims."""
-    freed: tuple[tuple[int, int], ...]
+    freed: tuple[tuple[Request, Input], ...]
     """`freed`: requests and inputs."""
     promised: Queue[tuple[Request, Input]]
     """History."""
@@ -39,7 +39,7 @@ class SharedCache(NamedTuple):
     """The keys of `freeable`, oldest first."""
     given_back: Map[Content, int]
     """The values of `freeable`: what an eviction will add to the free slots."""
-    freed: tuple[int, ...]
+    freed: tuple[Content, ...]
     """`freed`: evicted since the last report."""
     sizes: Map[Content, int]
     """`num_embeds_by_hash`: what the entry was created with."""

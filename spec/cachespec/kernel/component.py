@@ -37,6 +37,7 @@ class Variant(Generic[Config, State, View]):
 
     `differences` is the era's documentation: for each replaced transition, the entry of the catalogue or the reason.
     `exempt` names the properties that do not apply to this variant's state, each with the reason.
+    `normal` gives the representative of a state: one for all states that differ in what nobody will ever read.
     `continuation` gives the next step that the call in progress itself performs (a loop that is modelled turn by
     turn), or None when no call is in progress; while there is one, nothing else can happen.
     """
@@ -49,6 +50,7 @@ class Variant(Generic[Config, State, View]):
     view: Callable[[Config, State], View]
     alphabet: Callable[[Config, State], Iterable[Operation]]
     continuation: Callable[[Config, State], Operation | None] = _never
+    normal: Callable[[Config, State], State] | None = None
     differences: Mapping[type[Operation], str] = field(default_factory=lambda: MappingProxyType({}))
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -6,9 +6,12 @@ environment), `properties.py` (MIR-1 to MIR-12), then the eras.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachespec.kernel import Component, variants
 from cachespec.mirror.configuration import Config, interchangeable, invalid
 from cachespec.mirror.eras import M0, M1, M2, M3
+from cachespec.mirror.normal_form import normal
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.operations import OPERATIONS
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
@@ -21,7 +24,7 @@ COMPONENT: Component[Config, object, View] = Component(
     config=Config,
     invalid=invalid,
     operations=OPERATIONS,
-    variants=variants(NORMATIVE_MIRROR, M0, M1, M2, M3),
+    variants=variants(replace(NORMATIVE_MIRROR, normal=normal), M0, M1, M2, M3),
     observe=observe,
     interchangeable=interchangeable,
     safety=SAFETY,

@@ -34,7 +34,7 @@ class Config(NamedTuple):
     rendered: int = 0
     """Requests of one sender that are rendered and not yet sent; 0: rendering and sending are one step."""
     outstanding: int = 2
-    """Requests of one sender that are sent and not yet answered."""
+    """Requests that are sent and not yet answered, of all senders together."""
     channel: int = 2
     """Messages and answers in flight, of all senders together."""
     reorder: int = 0

@@ -299,9 +299,10 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
     """Every operation that the scope allows in this state. An engine that is dead can only be restarted."""
     in_flight = sum(len(link.messages) + len(link.answers) for link in state.links)
     room = in_flight < config.channel
+    unanswered = sum(len(link.retries) + link.waiting for link in state.links)
     for name, link in enumerate(state.links):
         if link.hung == 0:
-            yield from frontend_alphabet(config, name, link, room=room)
+            yield from frontend_alphabet(config, name, link, room=room, more=unanswered < config.outstanding)
         if link.messages != () and state.dead == 0:
             yield Deliver(name)
         if link.answers != ():
@@ -314,14 +315,13 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
         yield RestartReceiver()
 
 
-def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool) -> Iterable[Operation]:
+def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool, more: bool) -> Iterable[Operation]:
     """What the frontend and its clients may do."""
-    several = len(link.retries) + link.waiting < config.outstanding
-    if len(link.rendered) < config.rendered and several:
+    if len(link.rendered) < config.rendered and more:
         yield from (Render(name, items) for items in requests(config))
-    if room and several and config.rendered == 0:
+    if room and more and config.rendered == 0:
         yield from (Submit(name, items) for items in requests(config))
-    if room and several:
+    if room and more:
         yield from (Send(name, which) for which in range(len(link.rendered)))
     if room and link.retries != ():
         yield Retry(name)

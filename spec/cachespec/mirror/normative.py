@@ -192,10 +192,15 @@ def deliver(config: Config, state: State, op: Deliver) -> Result:
     if not applied:
         return with_link(state, op.sender, after), refusal(answer)
     _, needed = recency.walk(config, link.partition.order, message.items)
-    missing = tuple(key for key, need, sent in zip(message.items, needed, message.payloads, strict=True) if need > sent)
+    missing = missing_items(message.items, needed, message.payloads)
     if missing != ():
         return state, FAILED._replace(values=missing)
     return with_link(state, op.sender, after), Outcome(Code.HIT, message.items)
+
+
+def missing_items(items: tuple[Key, ...], needed: tuple[int, ...], payloads: tuple[int, ...]) -> tuple[Key, ...]:
+    """Which items are neither in P1's cache at their turn nor in the message."""
+    return tuple(key for key, need, sent in zip(items, needed, payloads, strict=True) if need > sent)
 
 
 def refusal(answer: Answer) -> Outcome:
@@ -322,8 +327,10 @@ def reset_sender(config: Config, state: State, op: ResetSender) -> Result:
 def alphabet(config: Config, state: State) -> Iterable[Operation]:
     """Every operation that the scope allows in this state."""
     in_flight = sum(len(link.messages) + len(link.answers) for link in state.links)
+    unanswered = sum(len(link.sender.log) for link in state.links)
+    room = in_flight < config.channel
     for name, link in enumerate(state.links):
-        yield from frontend_alphabet(config, name, link, room=in_flight < config.channel)
+        yield from frontend_alphabet(config, name, link, room=room, more=room and unanswered < config.outstanding)
         if link.messages != ():
             yield Deliver(name)
         if link.answers != ():
@@ -337,9 +344,9 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
             yield RestartReceiver()
 
 
-def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool) -> Iterable[Operation]:
+def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool, more: bool) -> Iterable[Operation]:
     """What the frontend may do."""
-    may_send = link.sender.joined == 1 and len(link.sender.log) < config.outstanding and room
+    may_send = link.sender.joined == 1 and more
     if len(link.rendered) < config.rendered:
         yield from (Render(name, items) for items in requests(config))
     if may_send and config.rendered == 0:
