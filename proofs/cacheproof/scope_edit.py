@@ -16,6 +16,7 @@ from cacheproof.files import replace_file
 from cacheproof.scope import Scope
 from cachespec.kernel import NORMATIVE
 
+TABLE = re.compile(r"\[+[A-Za-z]")
 COUNTS = ("states", "transitions", "depth", "digest")
 
 
@@ -67,8 +68,13 @@ def _accept_run(tomlkit: Any, table: Any, scope: Scope, exploration: Exploration
 
 
 def _spaced(text: str) -> str:
-    """An empty line before every table."""
-    return re.sub(r"(?<!\n)\n(\[+[A-Za-z])", r"\n\n\1", text)
+    """An empty line before every table, except where a comment stands before it."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if TABLE.match(line) and lines and lines[-1] and not lines[-1].startswith("#"):
+            lines.append("")
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,9 +10,8 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.campaign import Run, Task, perform_all
 from cacheproof.explore.catalogue import Derived, Entry, derive, entries, tasks_of
-from cacheproof.explore.record import keep
+from cacheproof.explore.record import perform_and_keep
 from cacheproof.registry import components
 
 
@@ -25,8 +23,9 @@ def command(
 ) -> Report:
     """Derive every catalogued violation anew, and show that the normative variant does not do the same."""
     wanted = _chosen(entries(components().values(), nightly=nightly), numbers or [])
-    runs, interrupted = _perform(tasks_of(wanted), jobs)
-    derived = list(derive(wanted, runs))
+    with progress() as show:
+        runs, interrupted = perform_and_keep(tasks_of(wanted), jobs, show)
+    derived = list(derive(wanted, {run.task: run for run in runs}))
     statuses = [one.exit_status for one in derived]
     worst = next((status for status in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if status in statuses), None)
     return Report(
@@ -43,19 +42,6 @@ def _chosen(known: Sequence[Entry], numbers: Sequence[str]) -> list[Entry]:
         if number not in there:
             raise InputError(f"no scope shows '{number}': there are {', '.join(there)}")
     return [entry for entry in known if not numbers or entry.catalogue in numbers]
-
-
-def _perform(tasks: Sequence[Task], jobs: int) -> tuple[dict[Task, Run], bool]:
-    runs: dict[Task, Run] = {}
-    interrupted = False
-    with progress() as show:
-        try:
-            for run in perform_all(tasks, jobs or os.cpu_count() or 1, show):
-                runs[run.task] = run
-                keep(run)
-        except KeyboardInterrupt:
-            interrupted = True
-    return runs, interrupted or len(runs) < len(tasks)
 
 
 def _row(derived: Derived) -> dict[str, Any]:

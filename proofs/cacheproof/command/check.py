@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,8 +10,8 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.campaign import REFERENCE, Run, Task, engine_named, judged_anew, perform_all, tasks_for
-from cacheproof.explore.record import keep, summary_of
+from cacheproof.explore.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
+from cacheproof.explore.record import perform_and_keep, summary_of
 from cacheproof.explore.result import Ending
 from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
@@ -42,30 +41,15 @@ def command(
     tasks = tasks_for(chosen, variant=variant, scope=scope, which=only, engine=engine)
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
-    runs, interrupted = _perform(tasks, jobs)
+    with progress() as show:
+        runs, interrupted = perform_and_keep(tasks, jobs, show)
     everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
-    complete = everything and not interrupted
+    complete = everything and all(run.exploration.ending.conclusive for run in runs) and not interrupted
     missing = _unwitnessed(chosen, runs) if complete else []
     if accept:
         missing += _accept(runs)
         runs = [judged_anew(run) for run in runs]
     return _report(runs, missing, interrupted=interrupted)
-
-
-def _perform(tasks: Sequence[Task], jobs: int) -> tuple[list[Run], bool]:
-    """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early."""
-    done: dict[Task, Run] = {}
-    interrupted = False
-    with progress() as show:
-        try:
-            for run in perform_all(tasks, jobs or os.cpu_count() or 1, show):
-                done[run.task] = run
-                keep(run)
-                show(f"{len(done)} of {len(tasks)} runs: {run.task}")
-        except KeyboardInterrupt:
-            interrupted = True
-    runs = [done[task] for task in tasks if task in done]
-    return runs, interrupted or len(runs) < len(tasks)
 
 
 def _unwitnessed(chosen: Sequence[AnyComponent], runs: Sequence[Run]) -> list[str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from cacheproof.explore.campaign import Run, Task
+from cacheproof.explore.campaign import Run, Show, Task, perform_all
+from cacheproof.explore.result import Ending
 from cacheproof.show.trace_json import violation_to_message
 from cacheproof.store import save
 from cacheproof.trace import Violation
@@ -65,9 +69,19 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def keep(run: Run) -> None:
-    """Keep the run for the other verbs."""
-    save(KIND, run_name(run.task), record_of(run))
+def perform_and_keep(tasks: Sequence[Task], jobs: int, show: Show) -> tuple[list[Run], bool]:
+    """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
+
+    `jobs` is a number of processes, 0 for as many as there are cores.
+    """
+    done: dict[Task, Run] = {}
+    with suppress(KeyboardInterrupt):
+        for run in perform_all(tasks, jobs or os.cpu_count() or 1, show):
+            done[run.task] = run
+            save(KIND, run_name(run.task), record_of(run))
+            show(f"{len(done)} of {len(tasks)} runs: {run.task}")
+    runs = [done[task] for task in tasks if task in done]
+    return runs, len(runs) < len(tasks) or any(run.exploration.ending is Ending.INTERRUPTED for run in runs)
 
 
 def named(run: Run, violation: Violation) -> Violation:

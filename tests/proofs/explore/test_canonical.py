@@ -79,7 +79,7 @@ def allowed(classes: Any) -> Any:
 
 def canonical_of(state: type, classes: Any) -> Any:
     component: Any = SimpleNamespace(interchangeable=lambda config: classes)
-    variant: Any = SimpleNamespace(state=state)
+    variant: Any = SimpleNamespace(state=state, normal=None)
     return canonical(component, variant, None)
 
 
