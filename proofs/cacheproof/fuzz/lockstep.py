@@ -13,11 +13,12 @@ from cacheproof.fuzz.shrink import SECONDS_TO_SHRINK, shrunk
 from cacheproof.fuzz.tally import Limit, Tally
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.target import Target
-from cachespec.kernel import Operation
+from cachespec.kernel import Kind, Operation
 
 RESTART_EVERY = 100
-WEIGHTS = (0, 1, 3, 9)
-"""How likely an operation is in one episode: a run without `clear`, say, comes to states that others never see."""
+WEIGHTS = {Kind.CALL: (0, 1, 3, 9), Kind.INTERNAL: (1, 3, 9), Kind.FAULT: (0, 0, 0, 1)}
+"""How likely an operation may be in one episode: a run without `clear`, say, or with one fault among many calls, comes
+to states that others never see."""
 STEPS_BETWEEN_PROGRESS = 50
 
 
@@ -88,7 +89,7 @@ class _Draw:
 
     def __init__(self, sorts: Sequence[type[Operation]], source: random.Random) -> None:
         self.source = source
-        self.weights = {sort: source.choice(WEIGHTS) for sort in sorts}
+        self.weights = {sort: source.choice(WEIGHTS[sort.kind]) for sort in sorts}
 
     def __call__(self, offered: tuple[Operation, ...]) -> Operation:
         by_sort: dict[type[Operation], list[Operation]] = {}

@@ -25,7 +25,7 @@ text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 .lane { fill: #e6f0fa; stroke: #5b8db8 } .life { stroke: #bcccdc; stroke-dasharray: 4 4 }
 .name { font-weight: 600; font-size: 13px }
 .call { stroke: #1f5f99; fill: none; stroke-width: 1.5 }
-.internal { stroke: #486581; fill: none; stroke-width: 1.5; stroke-dasharray: 6 3 }
+.internal { stroke: #1f5f99; fill: none; stroke-width: 1.5; stroke-dasharray: 6 3 }
 .fault { stroke: #c0392b; fill: none; stroke-width: 1.5 } text.fault { stroke: none; fill: #c0392b }
 .state { fill: #fff9e6; stroke: #e0c97f }
 .wrong { fill: #fdecea; stroke: #c0392b } text.wrong { fill: #96281b; stroke: none }

@@ -131,7 +131,7 @@ def test_generated_files_are_typed(tmp_path: Path) -> None:
     violation = next(found_at_random(LRU, "M2"))
     path.write_text(to_pytest(violation), encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E,F,W,I", "--line-length", "160", str(path)],
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E,F,W,I", "--line-length", "120", str(path)],
         capture_output=True,
         text=True,
         check=False,
