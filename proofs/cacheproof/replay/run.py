@@ -13,6 +13,7 @@ from cacheproof.errors import InputError
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.replay.checking import Found, Inspector
 from cacheproof.replay.workload import Arrival, Workload
+from cacheproof.show.wording import operation_text, outcome_text
 from cacheproof.targets.target import Target
 from cacheproof.wire import Message, operation_to_message, outcome_to_message
 from cachespec.kernel import REROOTING, Code, Demand, Operation, Outcome, Request, Script, Served, Service
@@ -47,13 +48,15 @@ class Violation:
     request: int
     path: str
     line: int
-    operation: Message | None
-    outcome: Message | None
+    call: str = ""
+    """In words: the call that showed it, and how it ended."""
+    operation: Message | None = None
+    outcome: Message | None = None
 
     def sentence(self) -> str:
         """One line for a person."""
-        call = "" if self.operation is None else f", in {self.operation}"
-        return f"{self.path}, line {self.line} (request {self.request}): {self.property}: {self.statement}{call}"
+        call = f" ({self.call})" if self.call else ""
+        return f"{self.path}, line {self.line}, request {self.request}: {self.property}: {self.statement}{call}"
 
 
 @dataclass(slots=True)
@@ -107,14 +110,23 @@ def configuration(setting: Setting) -> Any:
     return config
 
 
+Seen = Callable[[Request, Served], None]
+
+
+def _unseen(request: Request, served: Served) -> None:
+    """Nobody is told."""
+
+
 class Replay:
     """One replay: the state of the specification, the target if there is one, and the counts so far.
 
-    `result` can be read at any time, so that an interrupted replay still says what it knows.
+    `result` can be read at any time, so that an interrupted replay still says what it knows. `seen` is told of each
+    request, and of what its first look-up gave, when it was admitted or turned down.
     """
 
-    def __init__(self, setting: Setting, target: Target | None = None) -> None:
+    def __init__(self, setting: Setting, target: Target | None = None, seen: Seen = _unseen) -> None:
         self.setting = setting
+        self._seen = seen
         self.result = Result()
         self._service = service_of(setting.component)
         self._config = configuration(setting)
@@ -175,6 +187,7 @@ class Replay:
         result.hits += sum(first.hits)
         result.waited += waited and served.admitted
         result.rejected += not served.admitted
+        self._seen(request, first)
 
     def _end(self) -> None:
         """The running requests finish, and everything is checked once more."""
@@ -213,7 +226,7 @@ class Replay:
         answered = target.apply(operation)
         self.result.compared += 1
         if answered != expected:
-            statement = f"the specification ends with {outcome_to_message(expected)}"
+            statement = f"the target answers {outcome_text(answered)}, and the specification {outcome_text(expected)}"
             raise Found("target", statement, operation, answered)
         if self._inspector.in_full:
             self._compare_observations(operation, expected)
@@ -235,6 +248,13 @@ def _violation(found: Found, arrival: Arrival, name: int) -> Violation:
         request=name,
         path=str(arrival.path),
         line=arrival.line,
+        call=_in_words(found),
         operation=None if found.operation is None else operation_to_message(found.operation),
         outcome=None if found.outcome is None else outcome_to_message(found.outcome),
     )
+
+
+def _in_words(found: Found) -> str:
+    if found.operation is None or found.outcome is None:
+        return ""
+    return f"{operation_text(found.operation)}: {outcome_text(found.outcome)}"

@@ -84,8 +84,11 @@ class Window:
 
     @property
     def mean(self) -> float:
-        """Of the family as it is given, before scaling; in seconds."""
-        return self.shape * self.scale if self.family == GAMMA else self.scale * math.gamma(1 + 1 / self.shape)
+        """Of the family as it is given, before scaling; in seconds. Infinite where it is too large to say."""
+        try:
+            return self.shape * self.scale if self.family == GAMMA else self.scale * math.gamma(1 + 1 / self.shape)
+        except OverflowError:
+            return math.inf
 
     def _gap(self, random: Random) -> float:
         if self.family == GAMMA:
