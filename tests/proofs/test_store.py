@@ -1,0 +1,79 @@
+"""What past runs found is kept whole, found again, and never half written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cacheproof.errors import InputError
+from cacheproof.files import replace_file
+from cacheproof.store import HOME_VARIABLE, home, load, load_all, save
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+
+
+def test_a_run_is_kept_and_replaced() -> None:
+    save("check", "lru.M2", {"states": 1})
+    path = save("check", "lru.M2", {"states": 2})
+    assert load("check", "lru.M2")["states"] == 2
+    assert [entry.name for entry in path.parent.iterdir()] == ["lru.M2.json"]
+
+
+def test_all_runs_or_those_of_a_kind() -> None:
+    for kind, name in (("fuzz", "b"), ("check", "b"), ("check", "a")):
+        save(kind, name, {})
+    assert [(run["kind"], run["name"]) for run in load_all()] == [("check", "a"), ("check", "b"), ("fuzz", "b")]
+    assert [run["name"] for run in load_all("fuzz")] == ["b"]
+
+
+def test_a_run_that_is_not_there() -> None:
+    save("check", "a", {})
+    with pytest.raises(InputError, match="there is no check run 'b': there are a"):
+        load("check", "b")
+    with pytest.raises(InputError, match="there are none yet"):
+        load("fuzz", "b")
+
+
+@pytest.mark.parametrize("name", ["", "../a", "a/b", ".a", "a:b"])
+def test_a_name_that_is_no_file_name(name: str) -> None:
+    with pytest.raises(InputError, match="cannot be named"):
+        save("check", name, {})
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": "cacheproof-run", "version": "9"}'])
+def test_a_file_that_is_no_run(content: str) -> None:
+    (home() / "runs" / "check").mkdir(parents=True)
+    (home() / "runs" / "check" / "a.json").write_text(content)
+    with pytest.raises(InputError, match=r"a\.json: not .* remove it"):
+        list(load_all())
+
+
+def test_without_the_variable_it_is_in_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(HOME_VARIABLE)
+    monkeypatch.chdir(tmp_path)
+    assert save("check", "a", {}).resolve() == tmp_path / ".cacheproof" / "runs" / "check" / "a.json"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"cannot be written: .*; set CACHEPROOF_HOME"):
+        save("check", "a", {})
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(path, "new")
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
