@@ -8,7 +8,8 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove.containers import SymbolicMap, SymbolicQueue
 from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, Term
-from cacheproof.prove.sequences import SymbolicSequence
+from cacheproof.prove.histories import Log, Opaque, Pool
+from cacheproof.prove.sequences import SymbolicSequence, Unknown
 from cacheproof.prove.shapes import Shape
 from cacheproof.prove.states import part_names
 
@@ -31,6 +32,14 @@ class _Reader:
     def show(self, value: Any) -> str:
         if type(value) in (SymbolicInteger, SymbolicBoolean):
             return str(self._value(value.term))
+        if type(value) is Opaque:
+            return str(self._value(value.term)).replace("!val!", " ")
+        if type(value) is Log:
+            return self._log(value)
+        if type(value) is Pool:
+            return "(" + ", ".join(["…", *(self.show(one) for one in value.added)]) + ")"
+        if type(value) is Unknown:
+            return "(…)"
         if type(value) is SymbolicMap:
             entries = (f"{key}: {self._shaped(value.value, value.values[key])}" for key in self._members(value))
             return "{" + ", ".join(entries) + "}"
@@ -56,6 +65,13 @@ class _Reader:
         """The members among the values that the model gives to its constants of the key's sort."""
         values = {self._value(one) for one in self.constants if one.sort() == container.key.sort}
         return sorted((key for key in values if z3.is_true(self._value(container.members[key]))), key=str)
+
+    def _log(self, log: Log) -> str:
+        first, after = (self._value(term).as_long() for term in (log.base, log.next))
+        shown = range(first, min(after, first + MOST_SHOWN))
+        messages = [self.show(log.at(z3.IntVal(sequence))) for sequence in shown]
+        orders = [self.show(Opaque(log.orders[sequence])) for sequence in range(first, shown.stop + 1)]
+        return f"Log({', '.join(messages) or 'empty'}; orders from {first}: {', '.join(orders)})"
 
     def _sequence(self, sequence: SymbolicSequence) -> str:
         length = self._value(sequence.length).as_long()

@@ -208,6 +208,10 @@ class SymbolicBoolean(Symbolic):
     def __bool__(self) -> bool:
         return path().branch(self.term)
 
+    def never(self) -> bool:
+        """Whether it is false as it stands, whatever is assumed."""
+        return bool(z3.is_false(z3.simplify(self.term)))
+
     def __and__(self, other: Any) -> SymbolicBoolean:
         return SymbolicBoolean(z3.And(self.term, boolean_term(other)))
 

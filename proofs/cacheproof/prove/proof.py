@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from cacheproof.prove.executor import DeadEndError, assume, demand, implies, path
+from cacheproof.prove.executor import DeadEndError, assume, both, demand, implies, path
 from cacheproof.prove.loops import Loop
 from cacheproof.prove.states import fresh, lift, tallied
 from cachespec.kernel import FROZEN, Operation, Outcome, Variant
@@ -158,5 +158,6 @@ def demand_claims(proof: Proof, move: Move) -> None:
     for invariant in proof.invariants:
         demand(invariant.name, invariant.holds(move.config, move.after))
     for law in proof.laws:
-        if type(move.operation) in law.operations:
-            demand(law.name, implies(law.when(move), law.then(move)))
+        premise = both(law.when(move)) if type(move.operation) in law.operations else None
+        if premise is not None and not premise.never():
+            demand(law.name, implies(premise, law.then(move)))

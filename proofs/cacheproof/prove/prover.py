@@ -136,11 +136,11 @@ class _Obligations:
 
 def different(paths: list[Path]) -> list[tuple[Path, Demand]]:
     """The demands of all paths; one raised before a fork comes back on every branch, and is listed once."""
-    found: dict[tuple[int, ...], tuple[Path, Demand]] = {}
+    found: dict[tuple[Any, ...], tuple[Path, Demand]] = {}
     for path in paths:
         for demand in path.demands:
             terms = (demand.formula, *demand.assumptions)
-            found.setdefault(tuple(term.get_id() for term in terms), (path, demand))
+            found.setdefault((demand.name, *(term.get_id() for term in terms)), (path, demand))
     return list(found.values())
 
 

@@ -1,0 +1,506 @@
+"""The core of the normative mirror, for any eviction rule, any requests, any channel, and any number of messages.
+
+The walk that both sides do is uninterpreted: any function of (order, items) that returns an order and what is needed.
+The channel may hold any messages and answers of which the invariants below hold, in any order and any number: reorder,
+loss, doubling and delay are covered without being modelled. One link is looked at: a transition touches the link of
+its own sender only, or all of them alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.executor import (
+    SymbolicBoolean,
+    SymbolicInteger,
+    Term,
+    assume,
+    both,
+    implies,
+    integer,
+    integer_term,
+    path,
+)
+from cacheproof.prove.histories import Log, Opaque, Pool, Replay, empty_of
+from cacheproof.prove.loops import Locals, Loop
+from cacheproof.prove.proof import Invariant, Law, Move, Proof
+from cacheproof.prove.sequences import length
+from cacheproof.prove.states import part_names
+from cachespec import mirror
+from cachespec.kernel import Code, Operation
+from cachespec.mirror import normative, protocol, recency
+from cachespec.mirror import operations as calls
+from cachespec.mirror.configuration import Config
+
+Link: Any = normative.Link
+State: Any = normative.State
+Sender: Any = protocol.Sender
+Partition: Any = protocol.Partition
+Message: Any = protocol.Message
+Answer: Any = protocol.Answer
+"""The specification's own records, with terms in the place of numbers and tuples."""
+
+REPLAY = Replay.named("Order", "Items", "Needs")
+NORMATIVE = mirror.COMPONENT.normative
+EVERY_CALL: tuple[type[Operation], ...] = tuple(NORMATIVE.transitions)
+EMPTY = Opaque(z3.Const("empty", REPLAY.order))
+"""The order of a side that has just joined."""
+
+MISSING = object()
+"""Stands for an item that is missing at P1."""
+
+
+def missing_items(items: Any, needed: Any, payloads: Any) -> tuple[Any, ...]:
+    """In the place of the specification's own: nothing is missing if what is needed is what was sent."""
+    return () if needed == payloads else (MISSING,)
+
+
+# States -------------------------------------------------------------------------------------------------------------
+
+
+def logged(sequence: Any, items: Any, payloads: Any) -> Any:
+    """A message in the log; its generation comes when it goes out."""
+    return Message(protocol.NONE, sequence, items, payloads)
+
+
+def opaque(name: str, sort: Any) -> Opaque:
+    """A value of which nothing is known."""
+    return Opaque(path().fresh(name, sort))
+
+
+def request(name: str) -> Opaque:
+    """The items of a request: there is at least one."""
+    items = opaque(name, REPLAY.items)
+    assume(items != ())
+    return items
+
+
+def fresh(kind: Any, name: str) -> Any:
+    """Any configuration, state or operation."""
+    if kind is Config:
+        return Config(capacity=1, sizes=())
+    if kind is State:
+        return State(links=(any_link(name),), empty=EMPTY, faults_left=integer("faults"), overspent=integer("over"))
+    fields: dict[str, Any] = {"sender": 0, "which": None, "items": None}
+    given = {field: fields[field] for field in part_names(kind)}
+    if "which" in given:
+        given["which"] = integer("which")
+        assume(given["which"] >= 0)
+    if "items" in given:
+        given["items"] = request("items")
+    return kind(**given)
+
+
+def any_link(name: str) -> Any:
+    """Any sender and partition, and between them whatever the channel may hold."""
+    log = Log.fresh(REPLAY, logged, f"{name}.log")
+    sender = Sender(
+        order=opaque(f"{name}.p0", REPLAY.order),
+        joined=integer("joined"),
+        generation=integer("generation"),
+        next=SymbolicInteger(log.next),
+        log=log,
+        sent=integer("sent"),
+    )
+    partition = Partition(
+        order=opaque(f"{name}.p1", REPLAY.order),
+        granted=integer("granted"),
+        generation=integer("p1 generation"),
+        expected=integer("expected"),
+    )
+    link = Link(sender, partition, allowance=integer("allowance"), marked=integer("marked"))
+
+    def message(label: str) -> Any:
+        items, payloads = opaque(f"{label}.items", REPLAY.items), opaque(f"{label}.payloads", REPLAY.needs)
+        one = Message(integer(f"{label}.generation"), integer(f"{label}.sequence"), items, payloads)
+        assume(is_genuine(link, one))
+        return one
+
+    def answer(label: str) -> Any:
+        one = Answer(*(integer(f"{label}.{part}") for part in Answer._fields))
+        assume(is_justified(link, one))
+        return one
+
+    return link._replace(
+        messages=Pool.fresh(message, "messages"),
+        answers=Pool.fresh(answer, "answers"),
+        rendered=Pool.fresh(request, "rendered"),
+    )
+
+
+# Invariants ---------------------------------------------------------------------------------------------------------
+
+
+def log_of(sender: Any) -> Log:
+    """The log with its history. A log that is listed has one that ends where P0 is; an empty one is still to begin."""
+    if type(sender.log) is Log:
+        return sender.log
+    log, first = Log.fresh(REPLAY, logged, "log"), sender.next - len(sender.log)
+    assume(both(number(log.base) == first, number(log.next) == sender.next))
+    assume(order_before(log, sender.next) == sender.order)
+    for place, message in enumerate(sender.log):
+        assume(both(*same_message(log, first + place, message)))
+    return log
+
+
+def same_message(log: Log, sequence: Any, message: Any) -> tuple[SymbolicBoolean, SymbolicBoolean]:
+    """Whether the log has these items and payloads under this number."""
+    at = integer_term(sequence)
+    return Opaque(log.items[at]) == message.items, Opaque(log.needs[at]) == message.payloads
+
+
+def order_before(log: Log, sequence: Any) -> Opaque:
+    """P0's order before the message of this number."""
+    return Opaque(log.orders[integer_term(sequence)])
+
+
+def number(term: Term) -> SymbolicInteger:
+    """A term as a value."""
+    return SymbolicInteger(term)
+
+
+def is_genuine(link: Any, message: Any) -> SymbolicBoolean:
+    """MIR-3, MIR-8: what P1 could still accept is the log's own message of that number, with what it needs."""
+    log, partition = log_of(link.sender), link.partition
+    acceptable = both(
+        partition.granted != 0,
+        message.generation >= partition.generation,
+        message.sequence >= partition.expected,
+        message.items != (),
+    )
+    ours = both(number(log.next) > message.sequence, *same_message(log, message.sequence, message))
+    return both(message.generation <= link.sender.generation, implies(acceptable, ours))
+
+
+def is_justified(link: Any, answer: Any) -> SymbolicBoolean:
+    """No answer confirms more than P1 has applied, or than P0 has sent."""
+    applied = implies(link.partition.granted != 0, answer.expected <= link.partition.expected)
+    return both(applied, answer.expected <= link.sender.next)
+
+
+def members(values: Any) -> Iterable[Any]:
+    """Of a pool one that stands for all, and those that were added; all of a tuple."""
+    return values.members() if type(values) is Pool else values
+
+
+def of_every_link(holds: Any) -> Any:
+    """A formula of one link, for all links of a state."""
+    return lambda config, state: both(True, *(holds(link) for link in state.links))
+
+
+def pending_messages_lead_on(link: Any) -> SymbolicBoolean:
+    """P1 is where P0 was before the first message that P1 has not applied; all later ones are in the log."""
+    log, partition = log_of(link.sender), link.partition
+    reached = both(number(log.base) <= partition.expected, number(log.next) >= partition.expected)
+    known = both(reached, partition.generation <= link.sender.generation)
+    return implies(partition.granted != 0, both(known, order_before(log, partition.expected) == partition.order))
+
+
+def sender_is_after_its_log(link: Any) -> SymbolicBoolean:
+    """P0 is where its last message leads."""
+    log, sender = log_of(link.sender), link.sender
+    return both(
+        number(log.next) == sender.next,
+        implies(sender.joined == 1, order_before(log, sender.next) == sender.order),
+    )
+
+
+def log_is_a_history(link: Any) -> SymbolicBoolean:
+    """Numbered one after the other, each message from the order before it; at most all of them are out."""
+    log = log_of(link.sender)
+    out = both(link.sender.sent >= 0, number(log.next - log.base) >= link.sender.sent)
+    return both(SymbolicBoolean(log.consistent()), number(log.base) >= 0, out)
+
+
+def flags_are_flags(link: Any) -> SymbolicBoolean:
+    """Joined or not, granted or not."""
+    return both(True, *(either(flag == 0, flag == 1) for flag in (link.sender.joined, link.partition.granted)))
+
+
+def either(one: Any, other: Any) -> SymbolicBoolean:
+    """One of the two."""
+    return both(one) | both(other)
+
+
+def settled_means_equal(link: Any) -> SymbolicBoolean:
+    """MIR-1."""
+    settled = both(link.sender.joined == 1, link.partition.granted != 0, link.partition.expected == link.sender.next)
+    return implies(settled, link.partition.order == link.sender.order)
+
+
+def messages_are_genuine(link: Any) -> SymbolicBoolean:
+    """Of every message in flight."""
+    return both(True, *(is_genuine(link, message) for message in members(link.messages)))
+
+
+def answers_are_justified(link: Any) -> SymbolicBoolean:
+    """Of every answer in flight."""
+    return both(True, *(is_justified(link, answer) for answer in members(link.answers)))
+
+
+def requests_have_items(link: Any) -> SymbolicBoolean:
+    """Of every rendered request."""
+    return both(True, *(items != () for items in members(link.rendered)))
+
+
+INVARIANTS = (
+    Invariant(
+        "MIR-1/pending",
+        "P0 = P1 after the pending messages of this epoch",
+        of_every_link(lambda link: pending_messages_lead_on(link) & sender_is_after_its_log(link)),
+    ),
+    Invariant(
+        "MIR-1",
+        "once P1 has applied every message of the epoch, both orders are equal, sizes included",
+        of_every_link(settled_means_equal),
+    ),
+    Invariant("log", "unconfirmed messages are numbered one after the other", of_every_link(log_is_a_history)),
+    Invariant(
+        "MIR-8",
+        "a message that P1 could still accept is the log's own of that number; older generations are void",
+        of_every_link(messages_are_genuine),
+    ),
+    Invariant("flags", "a sender has joined or not, a partition is granted or not", of_every_link(flags_are_flags)),
+    Invariant("answers", "no answer confirms more than was applied", of_every_link(answers_are_justified)),
+    Invariant("requests", "a rendered request has items", of_every_link(requests_have_items)),
+)
+
+
+# Steps --------------------------------------------------------------------------------------------------------------
+
+
+def the(state: Any) -> Any:
+    """The link that is looked at."""
+    return state.links[0]
+
+
+def held_is_untouched(move: Move) -> SymbolicBoolean:
+    """P1's cache stays as it is."""
+    return both(the(move.after).partition.order == the(move.before).partition.order)
+
+
+def sent_is_untouched(move: Move) -> SymbolicBoolean:
+    """P0's cache stays as it is."""
+    return both(the(move.after).sender.order == the(move.before).sender.order)
+
+
+def next_update_is_applied(move: Move) -> SymbolicBoolean:
+    """P1 takes P0's next update of the epoch, and comes to where P0 came with it."""
+    before, after = the(move.before), the(move.after)
+    log, expected = log_of(before.sender), before.partition.expected
+    used = Opaque(log.items[integer_term(expected)]) == move.outcome.values
+    reached = order_before(log, expected + 1) == after.partition.order
+    return both(used, reached, after.partition.expected == expected + 1)
+
+
+def served(move: Move) -> bool:
+    """P1 used a message for a request."""
+    return move.outcome.code is Code.HIT
+
+
+def goes_out_once(move: Move) -> SymbolicBoolean:
+    """What is sent is the first message of the log that is not out, and it counts as out."""
+    before, after = the(move.before), the(move.after)
+    (message,) = after.messages.added if type(after.messages) is Pool else after.messages[-1:]
+    fresh = both(message.generation == after.sender.generation, after.sender.sent == before.sender.sent + 1)
+    log = log_of(after.sender)
+    return both(fresh, message.sequence == number(log.base) + before.sender.sent)
+
+
+def went_out(move: Move) -> SymbolicBoolean:
+    """Something was transmitted."""
+    return both(move.outcome.code is Code.DONE, the(move.after).sender.sent != the(move.before).sender.sent)
+
+
+def gone_back_or_joined(move: Move) -> SymbolicBoolean:
+    """Nothing counts as out any more only where a new generation begins."""
+    before, after = the(move.before).sender, the(move.after).sender
+    kept = both(after.generation == before.generation, SymbolicInteger(log_of(after).base) + after.sent >= out(before))
+    return either(kept, after.generation > before.generation)
+
+
+def out(sender: Any) -> Any:
+    """The number of the first message that is not out in this generation."""
+    return SymbolicInteger(log_of(sender).base) + sender.sent
+
+
+CHANGES_P0 = (calls.Submit, calls.Send, calls.Join, calls.ResetSender)
+CHANGES_P1 = (calls.Deliver, calls.Join, calls.ResetReceiver, calls.RestartReceiver)
+
+LAWS = (
+    Law(
+        "MIR-2",
+        "an item without payload is found at P1: no delivery ever fails",
+        (calls.Deliver,),
+        lambda move: move.outcome.code is not Code.FAILED,
+    ),
+    Law("MIR-3", "what P1 accepts is P0's next update of the epoch", (calls.Deliver,), next_update_is_applied, served),
+    Law(
+        "MIR-4",
+        "P0 changes only with a message, or when it joins or is reset",
+        tuple(call for call in EVERY_CALL if call not in CHANGES_P0),
+        sent_is_untouched,
+    ),
+    Law(
+        "MIR-4/receiver",
+        "P1 changes only when it takes a message, grants a partition or forgets",
+        tuple(call for call in EVERY_CALL if call not in CHANGES_P1),
+        held_is_untouched,
+    ),
+    Law(
+        "MIR-10/once",
+        "in one generation each message goes out once: what goes out is the first that is not out",
+        (calls.Submit, calls.Send, calls.Transmit),
+        goes_out_once,
+        went_out,
+    ),
+    Law(
+        "MIR-10/generation",
+        "what is out stays out, unless a new generation begins",
+        EVERY_CALL,
+        gone_back_or_joined,
+    ),
+    Law(
+        "MIR-12",
+        "without a partition nothing is accepted, and P1 holds what it held",
+        (calls.Deliver,),
+        lambda move: both(not served(move)) & held_is_untouched(move),
+        lambda move: the(move.before).partition.granted == 0,
+    ),
+)
+
+
+# Loops --------------------------------------------------------------------------------------------------------------
+
+
+def some_are_confirmed(entry: Locals, now: Locals) -> Iterable[Any]:
+    """The log has lost some of its first messages, none that P1 has not applied; nothing else has changed."""
+    before, sender = entry["sender"], now["sender"]
+    old, log = log_of(before), log_of(sender)
+    yield both(number(old.base) <= number(log.base), number(log.base) <= number(log.next))
+    yield either(number(log.base) <= now["expected"], number(log.base) == number(old.base))
+    yield both(sender.sent >= 0, number(log.next - log.base) >= sender.sent, number(log.base) >= 0)
+    yield out(sender) >= out(before)
+    yield either(out(sender) == out(before), sender.sent == 0)
+    yield SymbolicBoolean(z3.And(old.items == log.items, old.needs == log.needs, old.orders == log.orders))
+    yield both(number(log.next) == number(old.next), *unmoved(before, sender, "order", "joined", "generation", "next"))
+
+
+def unmoved(before: Any, after: Any, *parts: str) -> tuple[Any, ...]:
+    """Fields that are the same."""
+    return tuple(getattr(before, part) == getattr(after, part) for part in parts)
+
+
+def shorter(name: str, value: Any) -> Any:
+    """A sender whose log begins anywhere."""
+    if name != "sender":
+        return None
+    return value._replace(log=replace(value.log, base=path().fresh("base", z3.IntSort())), sent=integer("sent"))
+
+
+def decided_anew(entry: Locals, now: Locals) -> Iterable[Any]:
+    """From the empty order on, whatever was unanswered has its message again; P1 expects the first of them."""
+    sender, partition = now["fresh"], entry["partition"]
+    log = log_of(sender)
+    yield both(number(log.base) == partition.expected, number(log.next) == sender.next)
+    yield both(order_before(log, partition.expected) == partition.order, order_before(log, sender.next) == sender.order)
+    yield SymbolicBoolean(log.consistent())
+    yield both(True, *unmoved(entry["fresh"], sender, "joined", "generation", "sent"))
+
+
+def grown(name: str, value: Any) -> Any:
+    """A sender with any log."""
+    if name != "fresh":
+        return None
+    log = Log.fresh(REPLAY, logged, "decided")
+    return value._replace(order=opaque("order", REPLAY.order), next=SymbolicInteger(log.next), log=log)
+
+
+LOOPS = (
+    Loop(
+        protocol.confirm,
+        "loops",
+        some_are_confirmed,
+        (lambda local: length(local["sender"].log),),
+        renewed=shorter,
+    ),
+    Loop(protocol.join, "loops", decided_anew, renewed=grown),
+)
+
+
+# Witnesses ----------------------------------------------------------------------------------------------------------
+
+
+def lift(kind: Any, value: Any) -> Any:
+    """The state or operation with its orders, items and needs as constants; numbers stay as they are."""
+    if kind is Config:
+        return value
+    if kind is State:
+        return value._replace(links=tuple(lifted_link(link) for link in value.links), empty=EMPTY)
+    return dataclasses.replace(value, items=constant(REPLAY.items, value.items)) if hasattr(value, "items") else value
+
+
+def lifted_link(link: Any) -> Any:
+    """One link."""
+    return link._replace(
+        sender=link.sender._replace(
+            order=order_constant(link.sender.order), log=tuple(lifted_message(one) for one in link.sender.log)
+        ),
+        partition=link.partition._replace(order=order_constant(link.partition.order)),
+        messages=tuple(lifted_message(message) for message in link.messages),
+        rendered=tuple(constant(REPLAY.items, items) for items in link.rendered),
+    )
+
+
+def lifted_message(message: Any) -> Any:
+    """One message."""
+    items, needs = constant(REPLAY.items, message.items), constant(REPLAY.needs, message.payloads)
+    return message._replace(items=items, payloads=needs)
+
+
+def order_constant(order: Any) -> Opaque:
+    """One constant for each order; the empty one is known."""
+    if type(order) is Opaque:
+        return order
+    entries = tuple(order.items())
+    return constant(REPLAY.order, entries) if entries else EMPTY
+
+
+def constant(sort: Any, value: Any) -> Any:
+    """One constant for each value, and not the empty tuple's unless it is that."""
+    if value == ():
+        return Opaque(empty_of(sort))
+    one = Opaque(z3.Const(f"{sort}{value}".replace(" ", ""), sort))
+    assume(one != ())
+    return one
+
+
+PROOF = Proof(
+    component="mirror",
+    variant=NORMATIVE,
+    config=Config,
+    invariants=INVARIANTS,
+    laws=LAWS,
+    witnesses=(
+        Config(
+            capacity=2, sizes=(1, 1), rendered=1, reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=1
+        ),
+        Config(capacity=2, sizes=(1, 1), reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=2),
+    ),
+    bound="any eviction rule, any number of messages",
+    loops=LOOPS,
+    modules=(normative, protocol),
+    replaced=(
+        (recency, "walk", lambda config, order, items: REPLAY.walk(order, items)),
+        (normative, "missing_items", missing_items),
+    ),
+    fresh=fresh,
+    lift=lift,
+)
+
+PROOFS = (PROOF,)
