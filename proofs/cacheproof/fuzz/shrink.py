@@ -7,7 +7,7 @@ is again a run of this scope. Nothing is changed where the finding does not come
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 
 from cacheproof.fuzz.difference import Breakdown, Finding
@@ -33,8 +33,9 @@ def shrunk(
 ) -> tuple[Finding, bool]:
     """The smallest finding of the same sort that was reached, and whether the given one came again at all.
 
-    At its end no operation, and for short traces no two operations, can be left out; and none can be replaced by one
-    that comes earlier in its alphabet. Interchangeable names are given out in the order of their appearance.
+    At its end no operation, and in a short trace no two, can be left out; no two neighbours can be replaced by one; and
+    none can be replaced by one that comes earlier in its alphabet. Interchangeable names are given out in the order of
+    their appearance. This is a least run as far as these steps reach; a shorter one of another shape may exist.
     """
     if not finding.trace.steps:
         return finding, True
@@ -63,7 +64,7 @@ class _Shrinker:
         try:
             if not self.accept(self.operations):
                 return self.best, False
-            while self.leave_out() or self.replace() or self.rename():
+            while self.leave_out() or self.merge() or self.replace() or self.rename():
                 pass
         except (_Spent, KeyboardInterrupt):
             pass
@@ -111,12 +112,22 @@ class _Shrinker:
             self.accept(_without(self.operations, piece))
             start = min(start - size, len(self.operations) - size)
 
+    def merge(self) -> bool:
+        """Whether two neighbours could be replaced by one operation: a message that is lost at once, say."""
+        if len(self.operations) > LONGEST_FOR_PAIRS:
+            return False
+        for place in range(len(self.operations) - 1):
+            for one in self.offered_at(place):
+                if self.accept((*self.operations[:place], one, *self.operations[place + 2 :])):
+                    return True
+        return False
+
     def replace(self) -> bool:
         """Whether an operation could be replaced by one that its alphabet names earlier."""
         for place in range(len(self.operations)):
-            for simpler in self.simpler_at(place):
-                rest = self.operations[place + 1 :]
-                if self.accept((*self.operations[:place], simpler, *rest)):
+            offered = self.offered_at(place)
+            for simpler in offered[: offered.index(self.operations[place])]:
+                if self.accept((*self.operations[:place], simpler, *self.operations[place + 1 :])):
                     return True
         return False
 
@@ -126,16 +137,13 @@ class _Shrinker:
         renamed = by_appearance(subject.component, subject.config, self.operations)
         return renamed != self.operations and self.accept(renamed)
 
-    def simpler_at(self, place: int) -> Iterator[Operation]:
-        """The operations that are offered before the one at this place."""
+    def offered_at(self, place: int) -> list[Operation]:
+        """The operations that are offered where the one at this place is, in the order of the alphabet."""
         subject = self.pair.subject
         state = subject.variant.start(subject.config)
         for operation in self.operations[:place]:
             state, _ = subject.variant.call(subject.config, state, operation)
-        for offered in subject.variant.alphabet(subject.config, state):
-            if offered == self.operations[place]:
-                return
-            yield offered
+        return list(subject.variant.alphabet(subject.config, state))
 
 
 def _without(operations: Operations, places: set[int]) -> Operations:
