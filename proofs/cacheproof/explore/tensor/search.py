@@ -50,7 +50,6 @@ def explore(
     plan = plan or Plan()
     if (reason := cannot(component, variant, plan)) is not None:
         raise InputError(reason)
-    torch.set_num_threads(1)
     try:
         return Search(model_of(component, config, device), plan, watch).run()
     except LayoutError as error:
@@ -81,6 +80,7 @@ class Search:
 
     def __init__(self, model: TensorModel, plan: Plan, watch: Watch | None = None, *, judged: bool = True) -> None:
         component, config = model.component, model.config
+        torch.set_num_threads(1)  # threads wait for one another longer than these tensors take
         self.model, self.plan, self.watch = model, plan, watch
         self.expansion = Expansion(model)
         self.judgement = Judgement(model) if judged else None
