@@ -145,6 +145,28 @@ def test_canonical_states_stand_for_the_states_themselves(component: Any, varian
     assert not list(islice(disagreements(component, variant, scope.config, plan, limit_states=LIMIT), 1))
 
 
+NORMATIVE_SCOPES = [
+    pytest.param(component, scope, id=f"{component.name}-{scope.name}")
+    for component in components().values()
+    for scope in scopes_of(component)
+    if "normative" in scope.variants
+]
+
+
+@pytest.mark.parametrize(("component", "scope"), NORMATIVE_SCOPES)
+def test_they_do_in_every_scope_of_the_normative_variant(component: Any, scope: Any) -> None:
+    """Also where the scope itself does without symmetry."""
+    plan = Plan(scope.plan.granularity)
+    assert not list(islice(disagreements(component, component.normative, scope.config, plan, limit_states=LIMIT), 1))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("component", "scope"), NORMATIVE_SCOPES)
+def test_they_do_in_thousands_of_states(component: Any, scope: Any) -> None:
+    plan = Plan(scope.plan.granularity)
+    assert not list(islice(disagreements(component, component.normative, scope.config, plan, limit_states=5000), 1))
+
+
 def lowest_key_goes(config: Any, cache: Any, op: Any) -> Any:
     """Planted: among the entries the key of the lowest number is evicted."""
     return finished(stored(without(cache, cache.entries[0][0]), cache.putting, cache.putting_size)), DONE
