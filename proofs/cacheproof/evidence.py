@@ -13,6 +13,8 @@ from cacheproof.scope import scopes_of
 from cacheproof.store import Record
 
 NOTHING = "no run yet"
+UNANSWERED = ("unknown", "hangs")
+"""Verdicts of `prove` that are no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,16 @@ def obligations(verdict: str) -> Callable[[Record], Iterable[Record]]:
     def chosen(record: Record) -> Iterable[Record]:
         for found in record["obligations"]:
             if _claims(found) == verdict:
-                status = ExitStatus.AS_EXPECTED if found["verdict"] == verdict else ExitStatus.FELL_SHORT
-                yield {**found, "status": status.name.lower(), "source": record.get("source")}
+                status = _judged(found["verdict"], verdict).name.lower()
+                yield {**found, "status": status, "source": record.get("source")}
 
     return chosen
+
+
+def _judged(found: str, wanted: str) -> ExitStatus:
+    if found in UNANSWERED:
+        return ExitStatus.INCONCLUSIVE
+    return ExitStatus.AS_EXPECTED if found == wanted else ExitStatus.FELL_SHORT
 
 
 def _claims(found: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ import typer
 from typer.main import get_command
 
 import cacheproof.command
-from cacheproof.command.console import Report, run
+from cacheproof.command.console import Report, ignore_standard_output, run
 from cacheproof.command.failures import guarded
 from cacheproof.errors import ExitStatus, InputError
 
@@ -41,7 +41,11 @@ def dispatch(given: list[str]) -> ExitStatus:
     """Run the verb that the arguments name; without one, show what there is and call it wrong usage."""
     ended: list[ExitStatus] = []
     application = get_command(_application(_asked_for(given), ended.append))
-    result = application.main(args=given or ["--help"], prog_name="cacheproof", standalone_mode=False)
+    try:
+        result = application.main(args=given or ["--help"], prog_name="cacheproof", standalone_mode=False)
+    except SystemExit:  # the parser's own way when the reader of its help has gone
+        ignore_standard_output()
+        return ExitStatus.AS_EXPECTED
     if not given:
         return ExitStatus.WRONG_INPUT
     return ended[-1] if ended else _of_the_parser(result)

@@ -178,10 +178,11 @@ def test_python_m_is_the_command_line() -> None:
     assert run_module("--version").stdout.startswith("cacheproof ")
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+@pytest.mark.parametrize("arguments", [("list",), ("list", "--json"), ("--help",), ("list", "--help")])
+def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    call = [sys.executable, "-m", "cacheproof", "list"]
+    call = [sys.executable, "-m", "cacheproof", *arguments]
     ended = subprocess.run(call, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -72,10 +72,11 @@ def test_proved_and_confirmed_are_told_apart() -> None:
     found = [
         obligation("LRU-1/put", "smt", "proved"),
         obligation("LRU-2/put", "smt", "refuted"),
+        obligation("LRU-7/put", "smt", "unknown"),
         obligation("queue", "crosshair", "confirmed"),
     ]
     store.save("prove", "lru", {"component": "lru", "obligations": found})
-    assert cell("lru", "proved") == "1 obligation proved for all sizes; 1 fell short"
+    assert cell("lru", "proved") == "1 obligation proved for all sizes; 1 fell short; 1 inconclusive"
     assert cell("lru", "confirmed to a bound") == "1 contract confirmed to the stated bounds"
 
 
