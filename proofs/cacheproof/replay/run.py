@@ -211,16 +211,19 @@ class Replay:
 
     def _perform(self, operation: Operation) -> Outcome:
         """One whole call, checked; the target does it too, and must answer the same."""
+        if type(operation) not in self.setting.variant.transitions:
+            raise self._unsupported(operation)
         self.result.events += 1
         self._state, outcome = self._inspector.call(self._state, operation)
         if outcome.code is Code.UNSUPPORTED:
-            raise InputError(
-                f"the variant {self.setting.variant.tag} of {self.setting.component.name} cannot be replayed: "
-                f"it has no {operation.wire_name()}"
-            )
+            raise self._unsupported(operation)
         if self._target is not None:
             self._compare(self._target, operation, outcome)
         return outcome
+
+    def _unsupported(self, operation: Operation) -> InputError:
+        name = f"the variant {self.setting.variant.tag} of {self.setting.component.name}"
+        return InputError(f"{name} cannot be replayed: it has no {operation.wire_name()}")
 
     def _compare(self, target: Target, operation: Operation, expected: Outcome) -> None:
         answered = target.apply(operation)
