@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.explore.path import UnsoundReductionError
 from cacheproof.explore.result import Ending, Exploration, Plan, Snapshot, Watch
 from cacheproof.explore.verdict import Judgement, judge
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
@@ -72,7 +73,12 @@ def engine_module(name: str) -> Any:
     """The module with `explore`; it may have `cannot`: why a variant cannot be explored as planned, or None."""
     if name not in ENGINES:
         raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)}")
-    return importlib.import_module(ENGINES[name])
+    try:
+        return importlib.import_module(ENGINES[name])
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise MissingExtraError("torch", f"the engine '{name}'") from None
+        raise
 
 
 def can_do_anything(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
@@ -119,7 +125,10 @@ def perform(task: Task, watch: Watch | None = None) -> Run:
     """Explore, and judge."""
     component = component_named(task.component)
     variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
-    exploration = engine_named(task.engine)(component, variant, scope.config, scope.plan_for(task.variant), watch)
+    try:
+        exploration = engine_named(task.engine)(component, variant, scope.config, scope.plan_for(task.variant), watch)
+    except UnsoundReductionError as error:
+        raise InputError(f"{task}: {error}; set symmetry = false in the scope, or mend the declarations") from None
     return Run(task, scope, exploration, judge(component, variant, scope, exploration))
 
 
@@ -189,15 +198,19 @@ def _in_processes(tasks: Sequence[Task], jobs: int, show: Show) -> Iterator[Run]
     stop = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin_worker, (lines, stop)) as pool:
         waiting = {pool.submit(_perform_in_worker, task) for task in tasks}
-        while waiting:
-            try:
-                ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
-                _show_all(lines, show)
-            except KeyboardInterrupt:
-                stop.set()
-                waiting = {future for future in waiting if not future.cancel()}
-                continue
-            yield from (future.result() for future in ended)
+        try:
+            while waiting:
+                try:
+                    ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                    _show_all(lines, show)
+                except KeyboardInterrupt:
+                    stop.set()
+                    waiting = {future for future in waiting if not future.cancel()}
+                    continue
+                yield from (future.result() for future in ended)
+        finally:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _show_all(lines: multiprocessing.queues.Queue[str], show: Show) -> None:
