@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 
-from cacheimpl.layout import OutOfBoundsError, RoundTripError
-from cacheproof.errors import InputError
-from cacheproof.explore import tensor
+from cacheimpl.layout import Field, Layout, OutOfBoundsError, RoundTripError
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.explore import campaign, tensor
 from cacheproof.explore.result import Ending, Granularity, Plan, Snapshot
 from cacheproof.explore.tensor import search
 from cacheproof.explore.tensor.frontier import Expansion, merged, outside
+from cacheproof.explore.tensor.symmetry import canonical_keys, renamed
 from cacheproof.registry import component_named
 from cacheproof.targets.tensor import model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
@@ -137,6 +141,58 @@ def test_what_it_cannot_do_is_said(name: str, variant: str, plan: Plan, reason: 
 def test_a_scope_that_does_not_fit_in_63_bits_is_refused() -> None:
     with pytest.raises(InputError, match="do not fit in 63 bits: explore this scope with the reference engine"):
         explore(LruConfig(capacity=2**40, sizes=(2**40,) * 2, lookups=0), Plan(symmetry=False))
+
+
+def test_the_runs_of_a_campaign_are_those_it_can_do() -> None:
+    lru, mirror = component_named("lru"), component_named("mirror")
+    tasks = campaign.tasks_for([lru, mirror], engine="tensor")
+    assert {(task.component, task.variant, task.engine) for task in tasks} == {("lru", "normative", "tensor")}
+    run = campaign.perform(tasks[0])
+    assert run.judgement.status is ExitStatus.AS_EXPECTED
+    assert run.scope.expectation("normative").digest == run.exploration.digest
+    with pytest.raises(InputError, match="mirror has no tensor code"):
+        campaign.tasks_for([mirror], engine="tensor")
+    with pytest.raises(InputError, match="normative variant, not of M3"):
+        campaign.tasks_for([lru], variant="M3", engine="tensor")
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from cacheproof.errors import MissingExtraError
+from cacheproof.explore.campaign import engine_named
+try:
+    engine_named("tensor")
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+def test_without_torch_it_says_which_extra_it_needs() -> None:
+    said = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "the engine 'tensor' needs the extra 'torch': pip install 'cacheproof[torch]'"
+
+
+class Owned(NamedTuple):
+    owner: Tensor
+    sizes: Tensor
+
+
+def test_values_that_are_names_are_renamed() -> None:
+    layout = Layout(
+        Owned,
+        (
+            Field("owner", (2,), torch.int32, -1, 3, holds="key"),
+            Field("sizes", (4,), torch.int64, 0, 9, axes=("key",)),
+        ),
+        lambda owned: owned,
+    )
+    states = Owned(torch.tensor([[2, -1], [3, 0]], dtype=torch.int32), torch.tensor([[5, 6, 7, 8], [5, 6, 7, 8]]))
+    moved = renamed(layout, states, {"key": (1, 2, 0)})
+    assert moved[0].tolist() == [[0, -1], [3, 1]]
+    assert moved[1].tolist() == [[7, 5, 6, 8], [7, 5, 6, 8]]
+    least = canonical_keys(layout, {"key": ((0, 1, 2),)})
+    assert torch.equal(least(layout.pack(states)), least(layout.pack(Owned(*moved))))
 
 
 def test_too_many_renamings_are_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cacheproof.explore.path import UnsoundReductionError
 from cacheproof.explore.tensor.frontier import Expansion
 from cacheproof.explore.tensor.judgement import Place
 from cacheproof.explore.tensor.symmetry import CanonicalKeys
@@ -61,7 +62,7 @@ class Backwards:
             for _, operation, outcome, target in edges.listed():
                 if accept(operation, outcome, target):
                     return operation, actual.new_tensor([target])
-        raise AssertionError("a step of the search does not occur again: the layout names what is not interchangeable")
+        raise UnsoundReductionError("a canonical step has no counterpart: the layout says that too much is a name")
 
     def _becomes(self, wanted: int) -> Accept:
         tensor = self.levels[0].new_tensor

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations, product
 from math import factorial, prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ CanonicalKeys = Callable[[Tensor], Tensor]
 MOST_RENAMINGS = 5040
 
 
-def canonical_keys(layout: Layout[tuple[Tensor, ...]], classes: Classes) -> CanonicalKeys:
+def canonical_keys(layout: Layout[Any], classes: Classes) -> CanonicalKeys:
     """The function from keys to the keys of the canonical states."""
     count = prod(factorial(len(members)) for groups in classes.values() for members in groups)
     if count > MOST_RENAMINGS:
@@ -59,10 +60,11 @@ def all_renamings(classes: Classes) -> Iterator[Permutations]:
         yield {sort: tuple(places) for sort, places in to.items()}
 
 
-def renamed(layout: Layout[tuple[Tensor, ...]], states: tuple[Tensor, ...], to: Permutations) -> tuple[Tensor, ...]:
+def renamed(layout: Layout[Any], states: tuple[Tensor, ...], to: Permutations) -> tuple[Tensor, ...]:
     """States ([states, ...]) with every name replaced."""
     moved = (_renamed_field(field, values, to) for field, values in zip(layout.fields, states, strict=True))
-    return layout.state(*moved)
+    states_after: tuple[Tensor, ...] = layout.state(*moved)
+    return states_after
 
 
 def _renamed_field(field: Field, values: Tensor, to: Permutations) -> Tensor:
