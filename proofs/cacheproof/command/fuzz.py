@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,7 +43,10 @@ def command(
     ] = SECONDS_TO_ANSWER,
     write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write what was found, in every format.")] = None,
 ) -> Report:
-    """Drive a target beside the specification with random calls, and shrink the first difference."""
+    """Drive a target beside the specification with random calls, and shrink the first difference.
+
+    Examples that failed are kept in .cacheproof/hypothesis and tried first the next time, unless a seed is given.
+    """
     subject, origin = subject_from(component, variant, scope, config or [])
     amount = PROFILES[_one_of("profile", profile, PROFILES)]
     plan = Plan(
@@ -62,7 +66,7 @@ def command(
         campaign = perform(plan, show)
     files = [] if campaign.finding is None or write is None else write_files(campaign.finding, write)
     data = _data(plan, campaign, files)
-    save("fuzz", _run_name(plan), data)
+    save("fuzz", data["run"], data)
     return Report(data, _rendered(plan, campaign, files), _status(campaign), interrupted=campaign.interrupted)
 
 
@@ -90,6 +94,7 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
     finding = campaign.finding
     told = None if finding is None else finding_to_message(finding)
     return {
+        "run": _run_name(plan),
         "component": plan.subject.component.name,
         "variant": plan.subject.variant.tag,
         "scope": plan.scope,
@@ -111,12 +116,15 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
 
 
 def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
+    if campaign.tally.steps == 0 and campaign.finding is None:
+        return ["nothing was tried"]
     if campaign.finding is None:
         return [_agreement(plan, campaign)]
     parts = [_headline(campaign.finding, campaign)]
     for name in ("table", "mermaid", "pytest"):
         parts += ["", FORMATS[name](campaign.finding)]
-    return [*parts, *(f"written: {path}" for path in files)]
+    kept = f"kept: cacheproof show {shlex.quote(_run_name(plan))} --format {'|'.join(FORMATS)}"
+    return [*parts, *(f"written: {path}" for path in files), kept]
 
 
 def _agreement(plan: Plan, campaign: Campaign) -> str:

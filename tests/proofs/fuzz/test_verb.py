@@ -115,6 +115,9 @@ def test_a_difference_is_shown_as_table_diagram_and_test(cacheproof: Run, tmp_pa
     assert "sequenceDiagram" in ended.out
     assert "def test_lru_normative_exec" in ended.out
     assert len(list((tmp_path / "found").iterdir())) == 5
+    kept = ended.out.splitlines()[-1].split()
+    assert kept[:3] == ["kept:", "cacheproof", "show"]
+    assert cacheproof(*kept[2:4]).status == ExitStatus.AS_EXPECTED
 
 
 def test_its_json(cacheproof: Run) -> None:
