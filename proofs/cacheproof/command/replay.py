@@ -64,7 +64,6 @@ def command(
         check_every=check_every,
         concurrency=concurrency,
     )
-    announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
     result, interrupted = _replay(setting, target)
     data = data_of(setting, result, traces, options, target=target, interrupted=interrupted)
     keep(data)
@@ -81,7 +80,9 @@ def _capacity(text: str, workload: Workload) -> int:
 
 def _replay(setting: Setting, target: str | None) -> tuple[Result, bool]:
     """The replay, as far as it came."""
+    workload = setting.workload
     opened = None if target is None else open_target(target, setting.component, setting.variant)
+    announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
     with nullcontext() if opened is None else closing(opened), progress() as show:
         replay = Replay(setting, opened)
         with interruptible() as stop:
