@@ -66,6 +66,7 @@ def row(one: Installed) -> dict[str, Any]:
     return {
         "name": one.release.name,
         "folder": one.folder,
+        "components": one.record["components"],
         "modules": len(one.record["files"]),
         "bytes": one.record["bytes"],
         "stand_ins": one.record["stand_ins"],
@@ -75,7 +76,9 @@ def row(one: Installed) -> dict[str, Any]:
 def described(one: Installed) -> str:
     """A release for a person."""
     record = one.record
-    return f"{len(record['files'])} of its modules, {len(record['stand_ins'])} stand-ins, {megabytes(record['bytes'])}"
+    driven = ", ".join(name for name, obstacle in record["components"].items() if not obstacle)
+    kept = f"{len(record['files'])} of its modules, {len(record['stand_ins'])} stand-ins, {megabytes(record['bytes'])}"
+    return f"{driven}; {kept}"
 
 
 def megabytes(count: int) -> str:

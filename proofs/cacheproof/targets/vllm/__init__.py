@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cacheproof.errors import InputError
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.vllm.eras import dependency_of
@@ -15,6 +16,9 @@ def open_target(version: str, component: AnyComponent, variant: AnyVariant, seco
     """
     release = Release.parsed(f"vllm=={version}")
     there, home = needed(release), needed_environment()
+    obstacle = there.obstacle(component.name)
+    if obstacle:
+        raise InputError(f"{release.name} cannot be driven as {component.name}: {obstacle}")
     other = dependency_of(component.name, variant.tag, release)
     command = there.command(home.python, home.overlay(other) if other else None)
     return ChildTarget(command, component, variant, seconds=seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -10,6 +11,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from cacheproof.targets.vllm.folders import (
     clear_disk_errors,
     finish,
     locked,
+    mark_complete,
     record_of,
     remove,
     size_of,
@@ -77,6 +80,10 @@ class Installed:
         """The folder with the package's own modules."""
         return self.folder / "source"
 
+    def obstacle(self, component: str) -> str:
+        """Why it cannot be driven as this component; empty if it can."""
+        return str(self.record["components"].get(component, f"there is no driver for {component}"))
+
     def command(self, python: Path, first: Path | None = None) -> str:
         """The command of the child process that drives it; `first` comes before the installed packages."""
         extra = () if first is None else ("--first", str(first))
@@ -90,7 +97,7 @@ def add(release: Release, progress: Progress) -> Installed:
         sweep(root)
         try:
             home = environment.ensured(root, progress)
-            if installed(release) is None:
+            if installed(release) is None and not _renewed(release, root, home):
                 _install(release, root, home, progress)
         finally:
             sweep(root)
@@ -98,10 +105,21 @@ def add(release: Release, progress: Progress) -> Installed:
 
 
 def installed(release: Release) -> Installed | None:
-    """The release, if it is there and whole."""
+    """The release, if it is there, whole, and added for this driver: another one may need other modules."""
     folder = release.folder(targets_folder())
     record = record_of(folder)
-    return None if record is None else Installed(release, folder, record)
+    if record is None or record.get("driver") != driver_digest():
+        return None
+    return Installed(release, folder, record)
+
+
+@cache
+def driver_digest() -> str:
+    """What the driver is, in a few letters."""
+    digest = hashlib.sha256()
+    for path in sorted(START.parent.rglob("*.py")):
+        digest.update(path.relative_to(START.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
 
 
 def needed(release: Release) -> Installed:
@@ -145,6 +163,19 @@ def discard(release: Release) -> int:
         return before - size_of(root)
 
 
+def _renewed(release: Release, root: Path, home: Environment) -> bool:
+    """Whether what an older driver kept is enough for this one; if so it is marked as such, and nothing is fetched."""
+    folder = release.folder(root)
+    record = record_of(folder)
+    if record is None or not (folder / "source").is_dir():
+        return False
+    touched = _probed(release, home, folder / "source")
+    if touched["components"] != record.get("components") or touched["files"] != record.get("files"):
+        return False
+    mark_complete(folder, {**record, **touched, "driver": driver_digest()})
+    return True
+
+
 def _install(release: Release, root: Path, home: Environment, progress: Progress) -> None:
     """Wheel, modules, and a trial that finds out which of them are needed; then the folder gets its name."""
     wheel = _downloaded(release, root, home, progress)
@@ -153,6 +184,8 @@ def _install(release: Release, root: Path, home: Environment, progress: Progress
         progress(f"{release.name}: unpacking the Python modules")
         _unpack(wheel, making / "all")
         touched = _probed(release, home, making / "all")
+        if all(touched["components"].values()):
+            raise InconclusiveError(f"{release.name} cannot be driven: {touched['components']['lru']}")
         for file in touched["files"]:
             target = making / "source" / file
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +193,8 @@ def _install(release: Release, root: Path, home: Environment, progress: Progress
         if _probed(release, home, making / "source") != touched:
             raise InconclusiveError(f"{release.name}: its modules import others when others are missing")
         shutil.rmtree(making / "all")
-        record = {"version": release.version, "wheel": wheel.name, **touched, "bytes": size_of(making / "source")}
+        about = {"version": release.version, "wheel": wheel.name, "driver": driver_digest()}
+        record = {**about, **touched, "bytes": size_of(making / "source")}
         finish(making, release.folder(root), record)
         remove(_wheels(release, root))
 

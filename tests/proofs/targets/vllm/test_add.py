@@ -11,7 +11,7 @@ from cacheproof.errors import InconclusiveError, InputError
 from cacheproof.registry import component_named
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm import environment, release
-from cacheproof.targets.vllm.folders import COMPLETE, record_of, targets_folder
+from cacheproof.targets.vllm.folders import COMPLETE, mark_complete, record_of, targets_folder
 from cacheproof.targets.vllm.release import Release, add, all_installed, discard, installed, needed
 from cachespec.kernel import DONE
 from cachespec.lru import Config, Put
@@ -55,6 +55,17 @@ def test_it_is_a_target(cache: Path) -> None:
         target.close()
 
 
+def test_what_cannot_be_driven_says_why(cache: Path) -> None:
+    folder = MADE_UP.folder(cache)
+    record = dict(record_of(folder) or {})
+    good = record["components"]
+    mark_complete(folder, {**record, "components": {**good, "lru": "AttributeError: it has no LRUCache"}})
+    component = component_named("lru")
+    with pytest.raises(InputError, match=r"cannot be driven as lru: AttributeError: it has no LRUCache"):
+        open_target(MADE_UP.name, component, component.normative)
+    mark_complete(folder, record)
+
+
 def test_other_versions_of_a_dependency_are_beside_the_environment(cache: Path) -> None:
     home = release.needed_environment()
     texts = [(home.overlay(other) / "cachetools.py").read_text(encoding="utf-8") for other in environment.OVERLAYS]
@@ -95,6 +106,18 @@ def test_a_damaged_release_is_made_anew(cache: Path) -> None:
         needed(MADE_UP)
     add(MADE_UP, progress=str)
     assert record_of(folder) is not None
+
+
+def test_what_another_driver_added_is_looked_at_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = MADE_UP.folder(cache)
+    mark_complete(folder, {**(record_of(folder) or {}), "driver": "another"})
+    assert installed(MADE_UP) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(release, "run_pip", lambda *arguments: pytest.fail("what is enough is not fetched again"))
+        add(MADE_UP, progress=str)
+    mark_complete(folder, {**(record_of(folder) or {}), "driver": "another", "files": ["vllm/other.py"]})
+    add(MADE_UP, progress=str)
+    assert "vllm/utils/cache.py" in needed(MADE_UP).record["files"]
 
 
 def test_a_damaged_wheel_is_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

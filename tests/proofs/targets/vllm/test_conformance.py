@@ -80,7 +80,7 @@ def test_a_driver_that_fails_is_no_verdict() -> None:
 
 def test_every_era_stands_for_a_release() -> None:
     lines = {(era.component, era.variant) for era in table().eras}
-    for name in ("lru", "encoder_cache"):
+    for name in ("lru", "encoder_cache", "mirror"):
         eras = {(name, tag) for tag in component_named(name).variants if tag != NORMATIVE}
         assert eras <= lines, "an era that is no release is not known to be true"
 

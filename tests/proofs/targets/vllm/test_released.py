@@ -40,6 +40,10 @@ def test_the_era_is_true(era: Era) -> None:
         ("encoder_cache", "E1", "E1b"),
         ("encoder_cache", "E1b", "E2"),
         ("encoder_cache", "E2", "normative"),
+        ("mirror", "M0", "M1"),
+        ("mirror", "M1", "M2"),
+        ("mirror", "M2", "M1"),
+        ("mirror", "M3", "M2"),
     ],
 )
 def test_an_era_of_another_release_is_found_out(component: str, right: str, wrong: str) -> None:

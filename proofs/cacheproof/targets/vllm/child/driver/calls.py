@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-PROCESSOR_SECONDS = 0.25
+PROCESSOR_SECONDS = 0.1
 """A call that computes for so long does not return. Processor time of this process: a busy machine changes nothing."""
 
 

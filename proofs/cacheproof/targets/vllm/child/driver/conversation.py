@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import re
@@ -83,6 +84,7 @@ class Conversation:
     def _begin(self, component: str) -> None:
         if component not in self._drivers:
             self._drivers[component] = driver_of(component, self._calls)
+            gc.freeze()  # what imports have made is not looked through again, least of all during a timed call
         self._driver = self._drivers[component]
 
     def _restarted(self) -> dict[str, Any]:
@@ -111,15 +113,24 @@ class Conversation:
 
 
 def probe(finder: stand_ins.Finder, calls: Calls) -> dict[str, Any]:
-    """Import everything that can be driven, and say what that touched."""
-    for component in COMPONENTS:
-        driver_of(component, calls)
+    """Import everything that can be driven, and say what that touched, and why a component cannot be driven."""
+    components = {component: _obstacle(component, calls) for component in COMPONENTS}
     source = Path(calls.source)
     files = {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
     return {
+        "components": components,
         "files": sorted(str(file.relative_to(source)) for file in files if file.is_relative_to(source)),
         "stand_ins": sorted(finder.used),
     }
+
+
+def _obstacle(component: str, calls: Calls) -> str:
+    """Why the component cannot be driven; empty if it can."""
+    try:
+        driver_of(component, calls)
+    except Exception as error:  # noqa: BLE001  # whatever a release does when it is imported
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def converse(conversation: Conversation, lines: TextIO, answers: TextIO) -> None:

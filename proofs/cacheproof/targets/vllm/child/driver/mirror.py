@@ -1,8 +1,8 @@
 """The mirrored processor cache of a release: its senders and its receiver, with a channel of our own between them.
 
 The caches, the order in which they are touched and updated, the miss error and the pending invalidations are the
-release's. Ours is what the engine does around them: messages wait in order, and an error ends what it ends in that
-release (the request; the thread that takes messages; the engine).
+release's. Ours is what is around them: messages and answers wait in order, a client tries again what it was told to try
+again, and an error ends what it ends in that release: the request, the thread that takes messages, or the engine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,17 @@ from typing import Any
 from .calls import ABSENT, DONE, UNSUPPORTED, Calls, DriverError, Reply, integer
 from .sides import Frontend, Item, Message, Receiver, Release
 
+CODES: Mapping[type[Exception], str] = {ValueError: "too_large"}
+"""What an item that never fits raises; any other error is a failure."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What P1 reports of one request."""
+
+    request: Message
+    missed: list[str] = field(default_factory=list)
+
 
 @dataclass(slots=True)
 class Link:
@@ -22,8 +33,9 @@ class Link:
     frontend: Frontend
     rendered: list[Message] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    answers: list[tuple[Message, list[str]]] = field(default_factory=list)
-    """The request that each answer is about, and what it missed."""
+    answers: list[Answer] = field(default_factory=list)
+    retries: list[tuple[Item, ...]] = field(default_factory=list)
+    """What the client will ask for again, where the release tells it to."""
 
 
 class MirrorDriver:
@@ -35,20 +47,24 @@ class MirrorDriver:
         self._config: Mapping[str, Any] = {}
         self._links: list[Link] = []
         self._receiver: Receiver = self._release.receiver(1)
-        self._hung = False
+        self._dead = False
         self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
             "render": self._render,
             "send": self._send,
             "submit": self._submit,
+            "retry": self._retry,
             "deliver": self._deliver,
             "receive": self._receive,
             "reject": self._reject,
             "submit_rejected": self._submit_rejected,
             "abort": self._abort,
-            "reorder": self._reorder,
-            "drop": self._drop,
+            "reorder": lambda message: _swapped(self._link(message).messages, integer(message, "which")),
+            "reorder_answers": lambda message: _swapped(self._link(message).answers, integer(message, "which")),
+            "drop": lambda message: _without(self._link(message).messages, integer(message, "which")),
+            "drop_answer": lambda message: _without(self._link(message).answers, integer(message, "which")),
             "reset_sender": self._reset_sender,
             "reset_receiver": self._reset_receiver,
+            "restart_receiver": self._restart_receiver,
         }
 
     def reset(self, config: Mapping[str, Any]) -> None:
@@ -57,10 +73,10 @@ class MirrorDriver:
         capacity = integer(config, "capacity")
         self._links = [Link(self._release.frontend(capacity)) for _ in range(integer(config, "senders"))]
         self._receiver = self._release.receiver(capacity)
-        self._hung = False
+        self._dead = False
 
     def observe(self) -> dict[str, Any]:
-        """Both orders of every sender, ghosts included, and what is in flight. All senders share one P1."""
+        """Both orders of every sender and what is in flight. All senders share one P1."""
         shown: dict[str, Any] = {}
         for name, link in enumerate(self._links):
             shown[f"p0_order_{name}"] = link.frontend.order()
@@ -69,93 +85,115 @@ class MirrorDriver:
             shown[f"answers_{name}"] = len(link.answers)
         return shown
 
-    # Frontend -------------------------------------------------------------------------------------------------------
+    # Frontend and client --------------------------------------------------------------------------------------------
 
     def _render(self, message: Mapping[str, Any]) -> Reply:
-        link, items = self._link(message), self._items(message)
-        return self._calls.done(lambda: link.rendered.append(link.frontend.render(items)))
+        return self._rendered(self._link(message), self._items(message))
+
+    def _rendered(self, link: Link, items: tuple[Item, ...]) -> Reply:
+        """The release's own rendering; the request waits to be sent. Returns which items have their data with them."""
+
+        def whole() -> Reply:
+            link.rendered.append(link.frontend.render(items))
+            return Reply("done", link.rendered[-1].payloads)
+
+        return self._calls.perform(whole, CODES)
 
     def _send(self, message: Mapping[str, Any]) -> Reply:
         link, which = self._link(message), integer(message, "which")
         if which >= len(link.rendered):
             return ABSENT
-        return self._sent(link, link.rendered.pop(which))
+        link.messages.append(link.rendered.pop(which))
+        return DONE
 
     def _submit(self, message: Mapping[str, Any]) -> Reply:
         link, items = self._link(message), self._items(message)
-        return self._calls.perform(lambda: self._sent(link, link.frontend.render(items)))
-
-    def _submit_rejected(self, message: Mapping[str, Any]) -> Reply:
-        link, items = self._link(message), self._items(message)
-        return self._calls.done(lambda: link.frontend.render(items))
-
-    def _reject(self, message: Mapping[str, Any]) -> Reply:
-        link, which = self._link(message), integer(message, "which")
-        return _without(link.rendered, which)
-
-    def _sent(self, link: Link, request: Message) -> Reply:
-        link.messages.append(request)
-        return Reply("done", request.payloads)
-
-    # Channel and receiver -------------------------------------------------------------------------------------------
-
-    def _reorder(self, message: Mapping[str, Any]) -> Reply:
-        link, which = self._link(message), integer(message, "which")
-        if which + 1 >= len(link.messages):
-            return ABSENT
-        link.messages[which : which + 2] = reversed(link.messages[which : which + 2])
-        return DONE
-
-    def _drop(self, message: Mapping[str, Any]) -> Reply:
-        link, which = self._link(message), integer(message, "which")
-        return _without(link.messages, which)
-
-    def _deliver(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
-        if not link.messages:
-            return ABSENT
-        request = link.messages.pop(0)
-        reply = self._calls.perform(lambda: self._taken(link, request))
-        if reply.code == "failed":
-            self._hung = self._release.dies
+        reply = self._rendered(link, items)
+        if reply.code == "done":
+            link.messages.append(link.rendered.pop())
+        elif reply.code == "failed" and self._release.repairs:
+            link.retries.append(items)
         return reply
 
-    def _taken(self, link: Link, request: Message) -> Reply:
-        """A miss that the release tells is an answer; any other error is its outcome."""
-        try:
-            used = self._receiver.deliver(request)
-        except RuntimeError as error:
-            missed = self._release.missed(error)
-            if missed is None:
-                raise
-            link.answers.append((request, missed))
-            return Reply("retry", tuple(int(key) for key in missed))
-        link.answers.append((request, []))
-        return Reply("hit", used)
+    def _retry(self, message: Mapping[str, Any]) -> Reply:
+        if not self._release.repairs:
+            return UNSUPPORTED
+        link = self._link(message)
+        if not link.retries:
+            return ABSENT
+        reply = self._rendered(link, link.retries[0])
+        if reply.code == "done":
+            link.retries.pop(0)
+            link.messages.append(link.rendered.pop())
+        return reply
+
+    def _reject(self, message: Mapping[str, Any]) -> Reply:
+        if self._release.checks_first:
+            return UNSUPPORTED
+        return _without(self._link(message).rendered, integer(message, "which"))
+
+    def _submit_rejected(self, message: Mapping[str, Any]) -> Reply:
+        if self._release.checks_first:
+            return UNSUPPORTED
+        link = self._link(message)
+        reply = self._rendered(link, self._items(message))
+        if reply.code == "done":
+            link.rendered.pop()
+        return reply
+
+    def _abort(self, message: Mapping[str, Any]) -> Reply:
+        """The scheduler's business: no release does anything about these caches."""
+        return DONE if integer(message, "which") < len(self._link(message).messages) else ABSENT
 
     def _receive(self, message: Mapping[str, Any]) -> Reply:
         link = self._link(message)
         if not link.answers:
             return ABSENT
-        _, missed = link.answers.pop(0)
-        return self._calls.done(lambda: link.frontend.take_misses(missed))
+        answer = link.answers.pop(0)
+        if answer.missed:
+            link.retries.append(answer.request.wanted)
+        return self._calls.done(lambda: link.frontend.take_misses(answer.missed))
 
-    def _abort(self, message: Mapping[str, Any]) -> Reply:
-        """The scheduler's business; no release does anything about its caches."""
-        return DONE
+    # Receiver -------------------------------------------------------------------------------------------------------
+
+    def _deliver(self, message: Mapping[str, Any]) -> Reply:
+        link = self._link(message)
+        if not link.messages or self._dead:
+            return ABSENT
+        answer = Answer(link.messages.pop(0))
+        reply = self._calls.perform(lambda: self._taken(answer), CODES)
+        self._dead = reply.code == "failed" and self._release.dies
+        if not self._dead:
+            link.answers.append(answer)
+        return reply
+
+    def _taken(self, answer: Answer) -> Reply:
+        """A miss that the release reports is an answer; any other error is its outcome."""
+        try:
+            return Reply("hit", self._receiver.deliver(answer.request))
+        except RuntimeError as error:
+            missed = self._release.missed(error)
+            if missed is None:
+                raise
+            answer.missed = missed
+            return Reply("retry", answer.request.contents_missed(missed))
 
     # Resets ---------------------------------------------------------------------------------------------------------
 
     def _reset_sender(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
-        if not self._release.resets:
-            return UNSUPPORTED
-        return self._calls.done(link.frontend.clear)
+        return self._calls.done(self._link(message).frontend.clear) if self._release.resets else UNSUPPORTED
 
     def _reset_receiver(self, message: Mapping[str, Any]) -> Reply:
-        if not self._release.resets:
-            return UNSUPPORTED
-        return self._calls.done(self._receiver.clear)
+        return self._calls.done(self._receiver.clear) if self._release.resets else UNSUPPORTED
+
+    def _restart_receiver(self, message: Mapping[str, Any]) -> Reply:
+        """A new P1; what was in flight is lost, and the frontends keep what they have."""
+        self._receiver = self._release.receiver(integer(self._config, "capacity"))
+        self._dead = False
+        for link in self._links:
+            link.messages.clear()
+            link.answers.clear()
+        return DONE
 
     # What messages name ---------------------------------------------------------------------------------------------
 
@@ -179,8 +217,15 @@ class MirrorDriver:
         )
 
 
-def _without(waiting: list[Message], which: int) -> Reply:
+def _without(waiting: list[Any], which: int) -> Reply:
     if which >= len(waiting):
         return ABSENT
     waiting.pop(which)
+    return DONE
+
+
+def _swapped(waiting: list[Any], which: int) -> Reply:
+    if which + 1 >= len(waiting):
+        return ABSENT
+    waiting[which : which + 2] = reversed(waiting[which : which + 2])
     return DONE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from types import SimpleNamespace
@@ -37,15 +37,25 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request on its way: its items in prompt order, each with its data or None."""
+    """A request on its way."""
 
-    items: tuple[Item, ...]
+    wanted: tuple[Item, ...]
+    """What the client asked for, in prompt order."""
+    placeholders: tuple[int, ...]
+    """The contents that P0 computed placeholders for: where a key was found, what P0 has under it."""
     data: tuple[Any, ...]
+    """The data of each item, or None."""
 
     @property
     def payloads(self) -> tuple[int, ...]:
         """For each item 1 where its data is in the message."""
         return tuple(int(one is not None) for one in self.data)
+
+    def contents_missed(self, mm_hashes: Sequence[str]) -> tuple[int, ...]:
+        """What these keys stand for in this message, in the order given; P0 has one content under each."""
+        named = zip(self.wanted, self.placeholders, self.data, strict=True)
+        contents = {item.mm_hash: content for item, content, data in named if data is None}
+        return tuple(contents[mm_hash] for mm_hash in mm_hashes)
 
 
 class Frontend(Protocol):
@@ -60,7 +70,7 @@ class Frontend(Protocol):
         ...
 
     def order(self) -> list[int]:
-        """Keys from the oldest to the most recent."""
+        """Keys that have an entry, from the oldest to the most recent."""
         ...
 
     def clear(self) -> None:
@@ -76,7 +86,7 @@ class Receiver(Protocol):
         ...
 
     def order(self) -> list[int]:
-        """Keys from the oldest to the most recent."""
+        """Keys that have an entry, from the oldest to the most recent."""
         ...
 
     def clear(self) -> None:
@@ -94,12 +104,18 @@ class Release:
             self.inputs = importlib.import_module("vllm.multimodal.inputs")
             self.processor = _first_module(PROCESSORS).BaseMultiModalProcessor
             self.torch = importlib.import_module("torch")
+            self.torch.set_num_threads(1)
             self.renderer: Any = importlib.import_module(RENDERER).BaseRenderer if self.repairs else None
 
     @property
     def resets(self) -> bool:
         """Whether the release has a reset of these caches at all."""
         return self.counting is None
+
+    @property
+    def checks_first(self) -> bool:
+        """Whether every check that can reject a request comes before P0 is updated."""
+        return self.counting is not None
 
     @property
     def dies(self) -> bool:
@@ -159,7 +175,7 @@ class CountingFrontend:
             mm_processor_kwargs=None,
             precomputed_mm_inputs=[CountedData(item.content) for item in items],
         )
-        return Message(tuple(items), tuple(data))
+        return Message(tuple(items), tuple(item.content for item in items), tuple(data))
 
     def take_misses(self, mm_hashes: Sequence[str]) -> None:
         """It is told of none."""
@@ -179,7 +195,7 @@ class CountingReceiver:
         self._server = module.MMInputCacheServer(SimpleNamespace(disable_mm_preprocessor_cache=False))
 
     def deliver(self, message: Message) -> tuple[int, ...]:
-        got = self._server.get_and_update(list(message.data), [item.mm_hash for item in message.items])
+        got = self._server.get_and_update(list(message.data), [item.mm_hash for item in message.wanted])
         return tuple(one.content for one in got)
 
     def order(self) -> list[int]:
@@ -209,10 +225,13 @@ class WeighingFrontend:
             modality: [self._processed(item) for item, there in zip(group, cached[modality], strict=True) if not there]
             for modality, group in groups.items()
         }
-        updates: dict[str, list[Any]] = {modality: [[] for _ in group] for modality, group in missing.items()}
-        merged, _ = self._merge(hashes, cached, missing, updates)
-        waiting = {modality: iter(merged[modality]) for modality in groups}
-        return Message(tuple(items), tuple(next(waiting[_modality(item)]) for item in items))
+        updates = {modality: [[item.content] for item in group] for modality, group in missing.items()}
+        data, placeholders = self._merge(hashes, cached, missing, updates)
+        return Message(
+            wanted=tuple(items),
+            placeholders=tuple(content for (content,) in _in_prompt_order(items, placeholders)),
+            data=tuple(_in_prompt_order(items, data)),
+        )
 
     def _merge(self, hashes: Any, cached: Any, missing: Any, updates: Any) -> Any:
         """The release's own loop: what is touched and updated, in which order."""
@@ -227,7 +246,7 @@ class WeighingFrontend:
             getattr(self._cache, "release_sender_touches", _nothing)()
 
     def _processed(self, item: Item) -> Any:
-        """What the processor makes of an item: one field of as many bytes as it has."""
+        """What the processor makes of an item: one field of as many bytes as it has, and which content it is."""
         inputs = self._release.inputs
         tensor = self._release.torch.zeros(item.size, dtype=self._release.torch.uint8)
         modality, field = _modality(item), inputs.MultiModalBatchedField()
@@ -244,7 +263,7 @@ class WeighingFrontend:
             self._release.renderer.queue_mm_cache_invalidations(self._renderer, mm_hashes)
 
     def order(self) -> list[int]:
-        return [int(key) for key in self._cache._cache.order]
+        return _entries(self._cache._cache)
 
     def clear(self) -> None:
         self._cache.clear_cache()
@@ -260,7 +279,7 @@ class WeighingReceiver:
     def deliver(self, message: Message) -> tuple[int, ...]:
         features = [
             self._feature(index, item, data)
-            for index, (item, data) in enumerate(zip(message.items, message.data, strict=True))
+            for index, (item, data) in enumerate(zip(message.wanted, message.data, strict=True))
         ]
         return tuple(feature.data.content for feature in self._cache.get_and_update_features(features))
 
@@ -272,7 +291,7 @@ class WeighingReceiver:
         return inputs.MultiModalFeatureSpec(mm_position=inputs.PlaceholderRange(offset=index, length=1), **named)
 
     def order(self) -> list[int]:
-        return [int(key) for key in self._cache._cache.order]
+        return _entries(self._cache._cache)
 
     def clear(self) -> None:
         self._cache.clear_cache()
@@ -288,6 +307,17 @@ def _by_modality(items: Sequence[Item]) -> Mapping[str, list[Item]]:
     for item in sorted(items, key=lambda item: item.modality):
         groups.setdefault(_modality(item), []).append(item)
     return groups
+
+
+def _in_prompt_order(items: Sequence[Item], groups: Mapping[str, Sequence[Any]]) -> Iterator[Any]:
+    """What is grouped by modality, item by item of the prompt."""
+    waiting = {modality: iter(group) for modality, group in groups.items()}
+    return (next(waiting[_modality(item)]) for item in items)
+
+
+def _entries(cache: Any) -> list[int]:
+    """Without ghosts: those are in the order and have no entry."""
+    return [int(key) for key in cache.order if key in cache]
 
 
 def _nothing(*_: Any) -> None:
