@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from cacheimpl import encoder_cache, lru
+from cacheimpl.encoder_cache.rows import Rows
 from cacheproof.errors import InputError
 from cacheproof.registry import component_named
 from cacheproof.targets.factory import open_target
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import Target, TargetError
 from cacheproof.targets.tensor import TensorTarget, model_of
+from cacheproof.targets.tensor.manager import open_manager
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
 from cachespec.kernel import UNSUPPORTED, Operation
 from cachespec.lru.configuration import Config as LruConfig
@@ -37,18 +39,21 @@ def encoder_of(requests: int) -> EncoderConfig:
     return EncoderConfig(capacity=2 * contents, sizes=sizes, requests=shown, failures=1)
 
 
-def first_difference(name: str, config: Any, steps: int, operations: Callable[[Any, Any], list[Operation]]) -> Any:
+def first_difference(
+    name: str, config: Any, steps: int, operations: Callable[[Any, Any], list[Operation]], target: Target | None = None
+) -> Any:
     """The first of some random calls after which the target shows something else than the specification."""
     component, choose = component_named(name), random.Random(1)
-    variant, target = component.normative, TensorTarget(component)
+    variant = component.normative
+    target = target or TensorTarget(component)
     target.reset(config)
     state = variant.start(config)
     for _ in range(steps):
         operation = choose.choice(operations(config, state))
         state, outcome = variant.call(config, state, operation)
-        if target.apply(operation) != outcome or target.observe() != component.observe(
-            config, variant.view(config, state)
-        ):
+        answered, shown = target.apply(operation), target.observe()
+        known = component.observe(config, variant.view(config, state))
+        if answered != outcome or any(value != known[observable] for observable, value in shown.items()):
             return operation
     return None
 
@@ -76,6 +81,29 @@ def test_the_same_functions_at_any_number_of_keys(keys: int) -> None:
 @pytest.mark.parametrize("requests", [2, 3, 64])
 def test_the_same_functions_at_any_number_of_requests(requests: int) -> None:
     assert first_difference("encoder_cache", encoder_of(requests), 150, some_calls("encoder_cache")) is None
+
+
+@pytest.mark.parametrize("requests", [2, 3, 40])
+def test_the_manager_agrees_by_its_public_face(requests: int) -> None:
+    manager = open_manager("encoder_cache")
+    config = encoder_of(requests)
+    assert first_difference("encoder_cache", config, 200, some_calls("encoder_cache"), manager) is None
+    assert "holders" in manager.observe()
+
+
+def test_the_manager_refuses_what_claims_another_size() -> None:
+    config = EncoderConfig(capacity=4, sizes=(2,), requests=((0,), (0,)), claims=((2,), (3,)))
+    assert (
+        first_difference("encoder_cache", config, 100, some_calls("encoder_cache"), open_manager("encoder_cache"))
+        is None
+    )
+
+
+def test_a_bug_in_the_managers_tables_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rows, "keep", lambda rows, used: [rows.remove(name) for name, _ in rows.items()])
+    manager = open_manager("encoder_cache")
+    with pytest.raises(LookupError, match="stands for nothing"):
+        first_difference("encoder_cache", encoder_of(40), 200, some_calls("encoder_cache"), manager)
 
 
 def test_the_functions_of_the_explorer_are_those_of_the_package() -> None:
