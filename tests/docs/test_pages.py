@@ -143,6 +143,23 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
     assert broken_links(page.read_text(), page.parent) == []
 
 
+def links(page: Path) -> set[Path]:
+    """The files that a page leads to."""
+    targets = [found["target"].partition("#")[0] for found in LINK.finditer(without_blocks(page.read_text()))]
+    return {(page.parent / target).resolve() for target in targets if target}
+
+
+def test_every_page_can_be_found() -> None:
+    found, pending = set[Path](), [ROOT / "README.md", ROOT / "docs/architecture.md"]
+    while pending:
+        page = pending.pop()
+        found.add(page)
+        pending += [
+            target for target in links(page) if target.suffix == ".md" and target.is_file() and target not in found
+        ]
+    assert {named(page) for page in PAGES} - {named(page) for page in found} <= {"CHANGELOG.md", "CONTRIBUTING.md"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
