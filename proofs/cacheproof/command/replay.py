@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +48,7 @@ def command(
 ) -> Report:
     """Replay a recorded workload, with properties checked as it goes."""
     if help_:
-        return _help(context.get_help(), traces or [])
+        return _help(context, traces or [])
     if shipped:
         if traces or component:
             raise InputError("--shipped takes neither a trace nor a component")
@@ -123,9 +124,19 @@ def _checked(setting: Setting, result: Result, target: str | None) -> str:
     return "; ".join(parts + ([f"{result.compared:,} outcomes of {target}"] if target else []))
 
 
-def _help(usage: str, traces: list[Path]) -> Report:
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """What the parser knows; it prints that itself, so that it is asked only when there is something to print."""
+
+    context: typer.Context
+
+    def __rich__(self) -> str:
+        return self.context.get_help()
+
+
+def _help(context: typer.Context, traces: list[Path]) -> Report:
     """The options of the verb, and of each trace's reader."""
-    parts: list[Any] = [usage]
+    parts: list[Any] = [_Usage(context)]
     options = {}
     for reader in {reader_for(path).name: reader_for(path) for path in traces}.values():
         parts.append(f"options of a {reader.name} trace ({reader.title}), each given as --option KEY=VALUE:")
