@@ -17,7 +17,7 @@ import msgspec
 
 from cacheproof.errors import InputError
 from cacheproof.explore.result import Granularity, Plan
-from cacheproof.registry import AnyComponent, scope_file
+from cacheproof.registry import AnyComponent, component_named, scope_file
 from cacheproof.wire import config_from_message
 from cachespec.kernel import NORMATIVE
 
@@ -100,7 +100,9 @@ class Scope:
 
     def reasons(self, variant: str) -> dict[str, str]:
         """Why some operations cannot happen, by wire name."""
-        return {**self.uncovered, **self.expectation(variant).uncovered}
+        ruled_out = component_named(self.component).switched_off(self.config)
+        named = {operation.wire_name(): reason for operation, reason in ruled_out.items()}
+        return {**named, **self.uncovered, **self.expectation(variant).uncovered}
 
 
 def scopes_of(component: AnyComponent) -> tuple[Scope, ...]:

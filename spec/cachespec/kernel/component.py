@@ -31,6 +31,11 @@ def _never(config: Any, state: Any) -> None:
     return
 
 
+def _nothing(config: Any) -> Mapping[type[Operation], str]:
+    """What a configuration rules out where every operation is always possible."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Variant(Generic[Config, State, View]):
     """One behaviour of a component: the normative one, or that of a real system at some time (an era).
@@ -111,6 +116,7 @@ class Component(Generic[Config, State, View]):
     `config` is a NamedTuple of integers and tuples of integers; `invalid` says what is wrong with one, or None.
     `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
+    `switched_off` names the operations that a configuration rules out, each with the reason.
     `service` says how a request of a recorded workload becomes operations; without it the component is not replayed.
     """
 
@@ -125,6 +131,7 @@ class Component(Generic[Config, State, View]):
     safety: tuple[Safety[Config, View], ...] = ()
     steps: tuple[Step[Config, View], ...] = ()
     progress: tuple[Progress[Config, View], ...] = ()
+    switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
     service: Service[Config] | None = None
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:

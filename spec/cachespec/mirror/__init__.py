@@ -16,6 +16,7 @@ from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.operations import OPERATIONS
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
 from cachespec.mirror.service import SERVICE
+from cachespec.mirror.switches import switched_off
 from cachespec.mirror.view import View, observe
 
 COMPONENT: Component[Config, object, View] = Component(
@@ -30,5 +31,6 @@ COMPONENT: Component[Config, object, View] = Component(
     safety=SAFETY,
     steps=STEPS,
     progress=PROGRESS,
+    switched_off=switched_off,
     service=SERVICE,
 )

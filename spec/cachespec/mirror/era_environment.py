@@ -167,10 +167,11 @@ def deliver(walk: ReceiverWalk, *, survives: bool) -> Transition:
         after = link._replace(
             messages=link.messages[1:],
             answers=link.answers if dead else (*link.answers, answer),
-            applied=max(link.applied, message.number + 1),
+            applied=max(link.applied, message.number),
             lost=link.lost if good or message.epoch != link.epoch else 1,
         )
-        return with_link(state, op.sender, after)._replace(receiver=cache, dead=1 if dead else 0), outcome
+        owner = op.sender if state.owner == NOBODY else state.owner
+        return with_link(state, op.sender, after)._replace(receiver=cache, dead=1 if dead else 0, owner=owner), outcome
 
     return transition
 
@@ -349,9 +350,11 @@ def fault_alphabet(config: Config, name: int, link: Link) -> Iterable[Operation]
 
 
 def view(config: Config, state: State) -> View:
-    """What the properties read. The whole of P1's cache is the part of its one rightful sender, the first."""
+    """What the properties read. The whole of P1's cache is the part of the sender that it served first."""
     held = entries(state.receiver)
-    links = tuple(link_view(config, link, held, granted=name == 0) for name, link in enumerate(state.links))
+    links = tuple(
+        link_view(config, link, held, granted=state.owner in (NOBODY, name)) for name, link in enumerate(state.links)
+    )
     hung = state.dead == 1 or any(link.hung == 1 for link in state.links)
     return View(links=links, overspent=False, hung=hung)
 
@@ -381,5 +384,5 @@ def in_flight(link: Link, message: Message) -> InFlight:
         payloads=message.payloads,
         walked=message.walked,
         current=message.epoch == link.epoch,
-        following=message.epoch == link.epoch and message.number == link.applied,
+        following=message.epoch == link.epoch and message.number == link.applied + 1,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from cachespec.kernel import Containers, IndexedBy, Map, Queue, Rank, RankScope
-from cachespec.mirror.configuration import UNLIMITED, Config, Key
+from cachespec.mirror.configuration import UNLIMITED, Config, Key, SenderName
 
 Number = Annotated[int, Rank("number")]
 Epoch = Annotated[int, Rank("epoch")]
@@ -57,10 +57,10 @@ class Link(NamedTuple):
     waiting: int = 0
     """Requests that the client still waits for."""
     hung: int = 0
-    updates: Number = 0
-    """Updates of P0; the number of the next one."""
+    updates: Number = 1
+    """The number of P0's next update; the first is 1."""
     applied: Number = 0
-    """The update that P1 has to apply next."""
+    """The number of the last update that P1 has applied."""
     epoch: Epoch = 0
     lost: int = 0
     """Whether P1 will never apply some update of this epoch."""
@@ -76,6 +76,8 @@ class State(NamedTuple):
     empty: Cache
     dead: int = 0
     """Whether the thread that takes messages is gone."""
+    owner: SenderName = NOBODY
+    """History: the sender that P1 served first; its one cache is that sender's."""
     faults_left: int = UNLIMITED
 
 

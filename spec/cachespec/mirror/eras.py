@@ -79,7 +79,7 @@ M1: Variant[Config, State, View] = Variant(
         "cached is used even where data came (C-MIR-17)",
         Reject: "P0 keeps the update of a request that is never sent (C-MIR-3, C-MIR-4)",
         SubmitRejected: "likewise",
-        Drop: "P0 keeps the update of a request that never arrives (C-MIR-2)",
+        Drop: "P0 keeps the update of a request that never arrives (C-MIR-1)",
         ResetSender: "P1 is not told (C-MIR-12)",
         ResetReceiver: "P0 is not told (C-MIR-12)",
         RestartReceiver: "P0 is not told",
