@@ -74,7 +74,8 @@ def write_part(part: Any) -> None:
     else:
         from rich.console import Console  # noqa: PLC0415  # a verb asked for JSON does without it
 
-        Console(width=None if sys.stdout.isatty() else _columns()).print(part)
+        # without markup, which would swallow the brackets of `cache[key]`
+        Console(width=None if sys.stdout.isatty() else _columns(), markup=False, highlight=False).print(part)
     sys.stdout.flush()
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from rich.table import Table
 
 from cacheproof import command
 from cacheproof.command import console
-from cacheproof.command.console import Progress, Report, write_object
+from cacheproof.command.console import Progress, Report, write_object, write_part
 from cacheproof.command.frame import summary, verbs
 from cacheproof.errors import ExitStatus
 
@@ -203,6 +204,15 @@ def test_progress_comes_line_by_line_elsewhere(capsys: pytest.CaptureFixture[str
     line("13 states")
     line.clear()
     assert capsys.readouterr().err == "12 states\n"
+
+
+def test_a_table_shows_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("call", "what it does")
+    table.add_row("cache[key]", "reads [bold] and " + "much " * 25)
+    write_part(table)
+    assert "cache[key]" in (out := capsys.readouterr().out)
+    assert "[bold]" in out
+    assert max(map(len, out.splitlines())) > 100, "a table in a pipe is not squeezed into eighty columns"
 
 
 def test_what_json_cannot_hold_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
