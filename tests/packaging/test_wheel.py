@@ -45,4 +45,8 @@ def test_scopes_data_and_licence_are_inside(names: list[str]) -> None:
     ]
     assert data
     assert {f"cacheproof/{path.relative_to(ROOT / 'proofs/cacheproof')}" for path in data} <= set(names)
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+    licences = {name.partition(".dist-info/licenses/")[2] for name in names}
+    assert "LICENSE" in licences
+    of_data = {str(path.relative_to(ROOT)) for path in (ROOT / "proofs/cacheproof/replay/data/LICENSES").iterdir()}
+    assert of_data
+    assert of_data <= licences
