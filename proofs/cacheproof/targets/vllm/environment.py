@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cacheproof.errors import InconclusiveError
-from cacheproof.targets.vllm.folders import clear_disk_errors, mark_complete, record_of, remove, size_of
+from cacheproof.targets.vllm.folders import (
+    UNFINISHED,
+    clear_disk_errors,
+    disk_is_full,
+    mark_complete,
+    record_of,
+    remove,
+    size_of,
+)
 from cacheproof.targets.vllm.pip import Progress, run_pip
 
 TORCH_VARIABLE = "TORCH_SPEC"
@@ -23,6 +32,8 @@ OVERLAYS = ("cachetools==7.1.6",)
 """Other versions that an era depends on, kept beside the environment and put before it when asked for."""
 
 PREFIX = "environment-"
+SPACE_FOR_PIP_BYTES = 50_000_000
+"""Where less is free and no environment can be made, that is why; the standard library does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +86,35 @@ def all_in(root: Path) -> Iterator[Path]:
 
 
 def _made(root: Path, torch: str, progress: Progress) -> Environment:
+    """Made in place, as it knows its own path; what is left of a failure is removed."""
     folder = folder_of(root, torch)
     remove(folder)
     with clear_disk_errors(root):
-        progress(f"making {folder}")
-        _make_empty(folder)
-        python, scratch = interpreter(folder), root / "unfinished-scratch"
-        run_pip(python, ["install", torch, *DEPENDENCIES], f"installing {torch}", scratch, progress)
-        for overlay in OVERLAYS:
-            target = str(Environment(folder).overlay(overlay))
-            run_pip(python, ["install", "--no-deps", "--target", target, overlay], overlay, scratch, progress)
-        mark_complete(folder, {"torch": torch, "dependencies": DEPENDENCIES, "bytes": size_of(folder)})
+        try:
+            _fill(folder, root, torch, progress)
+        except BaseException:
+            remove(folder)
+            raise
     return Environment(folder)
 
 
-def _make_empty(folder: Path) -> None:
+def _fill(folder: Path, root: Path, torch: str, progress: Progress) -> None:
+    progress(f"making {folder}")
+    _make_empty(folder, root)
+    python, scratch = interpreter(folder), root / f"{UNFINISHED}scratch"
+    run_pip(python, ["install", torch, *DEPENDENCIES], f"installing {torch}", scratch, progress, into=folder)
+    for overlay in OVERLAYS:
+        target = str(Environment(folder).overlay(overlay))
+        run_pip(python, ["install", "--no-deps", "--target", target, overlay], overlay, scratch, progress)
+    mark_complete(folder, {"torch": torch, "dependencies": DEPENDENCIES, "bytes": size_of(folder)})
+
+
+def _make_empty(folder: Path, root: Path) -> None:
     command = [sys.executable, "-m", "venv", str(folder)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own interpreter
-    if made.returncode != 0:
-        said = (made.stderr or made.stdout).strip().splitlines()
-        raise InconclusiveError(f"{folder}: no virtual environment can be made: {said[-1] if said else 'no reason'}")
+    if made.returncode == 0:
+        return
+    if shutil.disk_usage(root).free < SPACE_FOR_PIP_BYTES:
+        raise InconclusiveError(disk_is_full(root))
+    said = (made.stderr or made.stdout).strip().splitlines()
+    raise InconclusiveError(f"{folder}: no virtual environment can be made: {said[-1] if said else 'no reason'}")

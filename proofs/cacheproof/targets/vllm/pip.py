@@ -34,8 +34,12 @@ NAMED_AT_MOST = 8
 """Versions that an error names."""
 
 
-def run_pip(python: Path, arguments: Sequence[str], what: str, scratch: Path, progress: Progress) -> None:
+def run_pip(
+    python: Path, arguments: Sequence[str], what: str, scratch: Path, progress: Progress, *, into: Path | None = None
+) -> None:
     """Run the pip of an environment. It reads its own environment variables, and works in `scratch`.
+
+    What is shown is how much there is in `scratch` and in the folder that it fills.
 
     Raises InputError where what was asked for is not to be had, InconclusiveError where pip could not finish.
     """
@@ -46,7 +50,7 @@ def run_pip(python: Path, arguments: Sequence[str], what: str, scratch: Path, pr
     with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=environment)  # noqa: S603  # our own arguments
         try:
-            status = _watched(process, what, scratch, progress)
+            status = _watched(process, what, (scratch, into or scratch / "nothing"), progress)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -67,10 +71,13 @@ def failure(lines: Sequence[str], what: str, scratch: Path) -> Exception:
         return InconclusiveError(
             f"{what}: pip cannot reach its package index; check the network, or PIP_INDEX_URL and PIP_PROXY"
         )
+    if missing is not None and not offered:
+        return InconclusiveError(
+            f"{what}: pip found no version at all: its index is out of reach, or has none for this Python"
+        )
     if missing is not None:
         named = ", ".join(offered[-NAMED_AT_MOST:])
-        there_is = f"the newest there are: {named}" if named else "pip's index has none for this Python"
-        return InputError(f"{what}: there is no such version; {there_is}")
+        return InputError(f"{what}: there is no such version; the newest there are: {named}")
     errors = [line for line in lines if line.startswith("ERROR:")] or list(lines[-1:])
     told = errors[0].removeprefix("ERROR:").strip() if errors else "nothing"
     return InconclusiveError(f"{what}: pip failed, and said: {told}")
@@ -83,10 +90,10 @@ def versions_offered(line: str) -> list[str]:
     return [part for part in listed if part and part != "none"]
 
 
-def _watched(process: subprocess.Popen[bytes], what: str, scratch: Path, progress: Progress) -> int:
-    """Wait for the end; meanwhile show how much has been fetched."""
+def _watched(process: subprocess.Popen[bytes], what: str, folders: Sequence[Path], progress: Progress) -> int:
+    """Wait for the end; meanwhile show how much has arrived."""
     while True:
         try:
             return process.wait(SECONDS_BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:
-            progress(f"{what}: {size_of(scratch) / MEGABYTE:,.0f} MB")
+            progress(f"{what}: {sum(map(size_of, folders)) / MEGABYTE:,.0f} MB")

@@ -33,8 +33,12 @@ from cacheproof.targets.vllm.folders import (
 from cacheproof.targets.vllm.pip import Progress, run_pip
 
 START = Path(__file__).parent / "child" / "start.py"
-PLATFORMS = ("manylinux_2_35_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
-"""Wheels for any machine will do: no compiled part is kept. These have been published for every release so far."""
+PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(45, 16, -1)),
+    "manylinux2014_x86_64",
+    "manylinux1_x86_64",
+)
+"""Wheels for any machine will do, as no compiled part is kept; the releases are published for some of these."""
 SECONDS_TO_PROBE = 300.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,24 @@ def test_other_versions_of_a_dependency_are_beside_the_environment(cache: Path) 
     home = release.needed_environment()
     texts = [(home.overlay(other) / "cachetools.py").read_text(encoding="utf-8") for other in environment.OVERLAYS]
     assert texts == ["version = '7.1.6'\n"]
+
+
+def test_an_environment_that_fails_leaves_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_SPEC", "torch==0.0.1")
+    with pytest.raises(InputError, match=r"installing torch==0.0.1: there is no such version"):
+        add(MADE_UP, progress=str)
+    assert len(list(cache.glob("environment-*"))) == 1
+    assert not list(cache.glob("unfinished-*"))
+
+
+def test_a_disk_without_room_for_an_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(environment, "SPACE_FOR_PIP_BYTES", 1 << 62)
+    with pytest.raises(InconclusiveError, match="no space left on the disk"):
+        environment.ensured(tmp_path, progress=str)
+    monkeypatch.setattr(environment, "SPACE_FOR_PIP_BYTES", 0)
+    with pytest.raises(InconclusiveError, match="no virtual environment can be made: no reason"):
+        environment.ensured(tmp_path, progress=str)
 
 
 def test_what_is_finished_is_not_done_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

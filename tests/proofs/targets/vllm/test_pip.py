@@ -26,7 +26,7 @@ FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space
         ([RETRYING, NONE, NO_MATCH], InconclusiveError, "pip cannot reach its package index"),
         ([UNKNOWN, NO_MATCH], InputError, "there is no such version; the newest there are: 0.7.2, 0.7.3"),
         ([RETRYING, UNKNOWN, NO_MATCH], InputError, "the newest there are: 0.7.2, 0.7.3"),
-        ([NONE, NO_MATCH], InputError, "pip's index has none for this Python"),
+        ([NONE, NO_MATCH], InconclusiveError, "out of reach, or has none for this Python"),
         (["Collecting torch", FULL], InconclusiveError, "no space left on the disk"),
         (["Collecting torch", "ERROR: Invalid requirement: 'torch='"], InconclusiveError, "said: Invalid requirement"),
         (["Killed"], InconclusiveError, "said: Killed"),
