@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from cacheproof.command.console import Report, announce, interruptible, progress
@@ -192,12 +193,13 @@ def _complaints(each: Replayed) -> list[str]:
 def _shipped_table(done: list[Replayed]) -> Table:
     """A line for each listed run, and the hit ratio of each component."""
     names = list(dict.fromkeys(each.setting.component.name for each in done))
-    table = Table(title="recorded workloads (shipped slices); hit ratio by item", title_justify="left")
-    table.add_column("slice", no_wrap=True)
-    table.add_column("workload", overflow="fold")
-    for heading in ("capacity", "requests", "references", *names):
+    table = Table(
+        title="shipped slices of recorded workloads: hit ratio by item", title_justify="left", box=SIMPLE_HEAD
+    )
+    table.add_column("workload", overflow="fold", min_width=16)
+    for heading in ("capacity", "requests", *names):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("as expected", no_wrap=True)
+    table.add_column("as expected", overflow="fold")
     lines: dict[int, list[Replayed]] = {}
     for each in done:
         lines.setdefault(id(each.listed), []).append(each)
@@ -205,11 +207,9 @@ def _shipped_table(done: list[Replayed]) -> Table:
         ratios = {each.setting.component.name: _ratio(each.result) for each in line}
         first = line[0]
         table.add_row(
-            first.listed.trace.name.partition(".")[0].removesuffix("_slice"),
-            first.setting.workload.title,
+            f"{first.listed.trace.name.partition('.')[0].removesuffix('_slice')}: {first.setting.workload.title}",
             f"{first.setting.capacity:,} {first.setting.workload.unit}",
             f"{first.result.requests:,}",
-            f"{first.result.references:,}",
             *(ratios.get(name, "") for name in names),
             "yes" if all(each.as_expected for each in line) else "NO",
         )
