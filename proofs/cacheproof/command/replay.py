@@ -193,13 +193,11 @@ def _complaints(each: Replayed) -> list[str]:
 def _shipped_table(done: list[Replayed]) -> Table:
     """A line for each listed run, and the hit ratio of each component."""
     names = list(dict.fromkeys(each.setting.component.name for each in done))
-    table = Table(
-        title="shipped slices of recorded workloads: hit ratio by item", title_justify="left", box=SIMPLE_HEAD
-    )
-    table.add_column("workload", overflow="fold", min_width=16)
+    table = Table(title="recorded workloads (slices): hit ratio by item", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("workload", overflow="fold", min_width=12)
     for heading in ("capacity", "requests", *names):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("as expected", overflow="fold")
+    table.add_column("as expected", overflow="fold", min_width=8)
     lines: dict[int, list[Replayed]] = {}
     for each in done:
         lines.setdefault(id(each.listed), []).append(each)
