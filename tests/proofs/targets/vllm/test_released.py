@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 
 import pytest
 
 from cacheproof.fuzz.difference import Difference
 from cacheproof.targets.vllm.conformance import Trial, open_released
 from cacheproof.targets.vllm.eras import Era, table
-from cacheproof.targets.vllm.release import add
+from cacheproof.targets.vllm.release import START, Release, add
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
@@ -52,3 +53,23 @@ def test_an_era_of_another_release_is_found_out(component: str, right: str, wron
     add(driven.release, progress=print)
     trial = Trial.of(table(), dataclasses.replace(driven, variant=wrong), steps=STEPS, seed=2)
     assert isinstance(trial.perform(lambda era: open_released(driven)).finding, Difference)
+
+
+def test_the_list_of_stand_ins_is_complete_and_no_longer() -> None:
+    spec = importlib.util.spec_from_file_location("stand_ins", START.parent / "driver" / "stand_ins.py")
+    assert spec is not None
+    assert spec.loader is not None
+    listed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(listed)
+    used: set[str] = set()
+    for release in table().releases():
+        used.update(add(release, progress=print).record["stand_ins"])
+    assert used == {*listed.PACKAGES, *listed.MODULES}
+
+
+@pytest.mark.parametrize("release", table().releases(), ids=str)
+def test_what_is_driven_is_the_releases_own(release: Release) -> None:
+    files = add(release, progress=print).record["files"]
+    assert "vllm/v1/core/encoder_cache_manager.py" in files
+    assert {"vllm/utils.py", "vllm/utils/__init__.py", "vllm/utils/cache.py"} & set(files), "the LRU cache"
+    assert "vllm/v1/engine/mm_input_cache.py" in files or [name for name in files if "multimodal/cache" in name]
