@@ -57,6 +57,8 @@ class Path:
     """The assumptions by identity: a law is often met again."""
     plain: set[int] = field(default_factory=set)
     demands: list[Demand] = field(default_factory=list)
+    hints: list[Term] = field(default_factory=list)
+    """What may be assumed in looking for a small counterexample, and never in a proof."""
     shown: dict[str, Any] = field(default_factory=dict)
     """What a counterexample is printed from: the inputs and the results, by name."""
     names: int = 0

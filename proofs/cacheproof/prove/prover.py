@@ -8,24 +8,31 @@ from time import perf_counter
 from typing import Any
 
 from cacheproof.prove.counterexample import described
-from cacheproof.prove.executor import Demand, NotFollowedError, Path, both, explore
+from cacheproof.prove.executor import Demand, NotFollowedError, Path, both, explore, following
 from cacheproof.prove.finding import SMT, Finding, Verdict
 from cacheproof.prove.loops import followed
 from cacheproof.prove.proof import DEFINED, INITIAL, Proof, demand_claims, initially, one_step
 from cacheproof.prove.solvers import Answer, Goal, first_opinion, goal_of, satisfiable, second_opinion
-from cacheproof.prove.witness import Example, examples
+from cacheproof.prove.witness import Example, Examples, examples
 from cachespec.kernel import Operation
 
 DEFINED_STATEMENT = "every position read is there, divisors are positive, counted values are not negative"
 
 
-def prove(proof: Proof, *, ask_second: bool = True) -> Iterator[Finding]:
-    """Every obligation of the proof, one after the other."""
-    yield from _Obligations(proof, INITIAL, ask_second=ask_second).initial()
-    reachable = examples(proof)
+def prove(
+    proof: Proof, *, ask_second: bool = True, only: str | None = None, reachable: Examples | None = None
+) -> Iterator[Finding]:
+    """Every obligation of the proof, one after the other; or the one of this name.
+
+    `reachable` holds the steps in which witnesses are looked for, where they are known already.
+    """
+    if only is None or only.endswith(f"/{INITIAL}"):
+        yield from _Obligations(proof, INITIAL, ask_second=ask_second, only=only).initial()
+    known = examples(proof) if reachable is None else reachable
     for operation in proof.operations():
-        obligations = _Obligations(proof, operation.wire_name(), ask_second=ask_second)
-        yield from obligations.of(operation, reachable.get(operation, []))
+        if only is None or only.endswith(f"/{operation.wire_name()}"):
+            obligations = _Obligations(proof, operation.wire_name(), ask_second=ask_second, only=only)
+            yield from obligations.of(operation, known.get(operation, []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,11 @@ class Judgement:
 class _Obligations:
     """The obligations of one operation, which share its paths."""
 
-    def __init__(self, proof: Proof, place: str, *, ask_second: bool) -> None:
+    def __init__(self, proof: Proof, place: str, *, ask_second: bool, only: str | None) -> None:
         self.proof = proof
         self.place = place
         self.ask_second = ask_second
+        self.only = only
 
     def initial(self) -> Iterator[Finding]:
         claims = {one.name: one.statement for one in self.proof.invariants}
@@ -68,6 +76,8 @@ class _Obligations:
         paths, refusal = self._explored(body)
         exploring = (perf_counter() - started) / max(len(claims), 1)
         for name, statement in self._rows(claims, paths).items():
+            if self.only not in (None, f"{name}/{self.place}"):
+                continue
             started = perf_counter()
             witness = name in reached or (name not in claims and bool(reached))
             judged = Judgement(Verdict.UNKNOWN, refusal) if refusal else self._judge(name, paths, witness=witness)
@@ -122,12 +132,12 @@ class _Obligations:
         return Judgement(Verdict.PROVED, "", checks, agreed)
 
     def _check(self, path: Path, goal: Goal) -> Judgement:
-        solver = goal.solver()
-        answer = first_opinion(solver)
+        answer, solver = first_opinion(goal, path.hints)
         if answer is Answer.UNKNOWN:
             return Judgement(Verdict.UNKNOWN, "z3 gave no answer in time")
         if answer is Answer.FAILS:
-            return Judgement(Verdict.REFUTED, described(solver.model(), path.shown))
+            with following(path):
+                return Judgement(Verdict.REFUTED, described(solver.model(), path.shown))
         other = second_opinion(solver) if self.ask_second else Answer.UNKNOWN
         if other is Answer.FAILS:
             return Judgement(Verdict.UNKNOWN, "z3 and cvc5 contradict each other")
@@ -165,7 +175,10 @@ def _witnessed_by(proof: Proof, operation: type[Operation], example: Example, wa
         premises.update({one.name: both(True) for one in proof.invariants if one.name in wanted})
         premises.update({law.name: both(law.when(move)) for law in proof.laws if law.name in wanted})
 
-    for path in explore(body):
-        known = tuple(path.assumptions)
-        reached |= {name for name, premise in premises.items() if satisfiable((*known, premise.term))}
+    try:
+        for path in explore(body):
+            known = tuple(path.assumptions)
+            reached |= {name for name, premise in premises.items() if satisfiable((*known, premise.term))}
+    except NotFollowedError:
+        return reached
     return reached

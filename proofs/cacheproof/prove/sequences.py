@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove.executor import NotFollowedError, SymbolicBoolean, SymbolicInteger, Term, integer_term, path
-from cacheproof.prove.shapes import Shape, record_sort
+from cacheproof.prove.shapes import INTEGER, Shape, record_sort, small_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,6 +19,8 @@ class SymbolicSequence:
     element: Shape
     items: Term
     length: Term
+    seen: Callable[[Term, Any], Any] | None = None
+    """`(position, value) -> value`: what is known of a value that is read, assumed there rather than of all at once."""
 
     @classmethod
     def fresh(cls, element: Shape, name: str) -> SymbolicSequence:
@@ -26,6 +28,7 @@ class SymbolicSequence:
         items = path().fresh(f"{name}.items", z3.ArraySort(z3.IntSort(), element.sort))
         length = path().fresh(f"{name}.length", z3.IntSort())
         path().assume(length >= 0)
+        path().hints.append(items == small_array(INTEGER, element.blank, name))
         return cls(element, items, length)
 
     @classmethod
@@ -39,7 +42,8 @@ class SymbolicSequence:
     def __getitem__(self, place: Any) -> Any:
         position = integer_term(place)
         path().demand("the position is in the tuple", z3.And(position >= 0, position < self.length))
-        return self.element.decode(self.items[position])
+        value = self.element.decode(self.items[position])
+        return value if self.seen is None else self.seen(position, value)
 
     def symbolic_length(self) -> SymbolicInteger:
         """`len`."""
@@ -83,7 +87,10 @@ def row_of(element: Shape) -> Shape:
         path().assume(length_of(term) >= 0)
         return SymbolicSequence(element, items_of(term), length_of(term))
 
-    return Shape(sort, encode, decode)
+    samples = tuple(
+        construct(z3.Store(z3.K(z3.IntSort(), element.blank), 0, one), z3.IntVal(1)) for one in element.samples
+    )
+    return Shape(sort, encode, decode, samples, construct(z3.K(z3.IntSort(), element.blank), z3.IntVal(0)))
 
 
 @dataclass(frozen=True, slots=True)

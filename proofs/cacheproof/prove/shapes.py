@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any, get_args, get_origin
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.executor import NotFollowedError, SymbolicInteger, Term, integer_term
+from cacheproof.prove.executor import NotFollowedError, SymbolicInteger, Term, integer_term, path
 from cachespec.kernel.names import hints_of, unwrap
 
 
@@ -20,10 +21,14 @@ class Shape:
     sort: Any
     encode: Callable[[Any], Term]
     decode: Callable[[Term], Any]
+    samples: tuple[Term, ...]
+    """A few different values: where small counterexamples have their keys."""
+    blank: Term
+    """Any one value: what a small counterexample has elsewhere."""
     numeric: bool = False
 
 
-INTEGER = Shape(z3.IntSort(), integer_term, SymbolicInteger, numeric=True)
+INTEGER = Shape(z3.IntSort(), integer_term, SymbolicInteger, (z3.IntVal(0), z3.IntVal(1)), z3.IntVal(0), numeric=True)
 
 
 @cache
@@ -51,7 +56,16 @@ def _record(name: str, parts: tuple[Shape, ...], make: Callable[..., Any]) -> Sh
         fields = (z3.simplify(projection(term)) for projection in projections)
         return make(*(part.decode(field) for part, field in zip(parts, fields, strict=True)))
 
-    return Shape(sort, encode, decode)
+    samples = tuple(construct(*values) for values in product(*(part.samples for part in parts)))
+    return Shape(sort, encode, decode, samples, construct(*(part.blank for part in parts)))
+
+
+def small_array(key: Shape, blank: Term, name: str) -> Term:
+    """An array that is blank but at a few keys."""
+    array = z3.K(key.sort, blank)
+    for sample in key.samples:
+        array = z3.Store(array, sample, path().fresh(name, blank.sort()))
+    return array
 
 
 @cache

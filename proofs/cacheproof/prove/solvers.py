@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,7 +12,9 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove.executor import Demand, Term
 
-FIRST_MILLISECONDS = 10_000
+QUICK_MILLISECONDS = 1_000
+EXAMPLE_MILLISECONDS = 5_000
+PATIENT_MILLISECONDS = 20_000
 SECOND_MILLISECONDS = 1_000
 
 
@@ -33,7 +36,6 @@ class Goal:
     def solver(self) -> Any:
         """A solver that holds the assumptions and the negated formula."""
         solver = z3.Solver()
-        solver.set("timeout", FIRST_MILLISECONDS)
         solver.add(*self.assumptions, z3.Not(self.formula))
         return solver
 
@@ -66,12 +68,28 @@ def instantiated(formula: Term) -> Term:
 def satisfiable(formulas: tuple[Term, ...]) -> bool:
     """Whether z3 finds a model; "unknown" is no."""
     solver = z3.Solver()
-    solver.set("timeout", FIRST_MILLISECONDS)
-    return bool(solver.check(*formulas) == z3.sat)
+    solver.add(*formulas)
+    return _within(solver, EXAMPLE_MILLISECONDS) is Answer.FAILS
 
 
-def first_opinion(solver: Any) -> Answer:
-    """What z3 says."""
+def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
+    """What z3 says, and the solver that said it, with a model where the goal fails.
+
+    Most goals take milliseconds. Where z3 cannot tell at once, it is asked for a small counterexample, which is enough;
+    where there is none, for a proof once more.
+    """
+    solver = goal.solver()
+    if (answer := _within(solver, QUICK_MILLISECONDS)) is not Answer.UNKNOWN:
+        return answer, solver
+    example = goal.solver()
+    example.add(*hints)
+    if _within(example, EXAMPLE_MILLISECONDS) is Answer.FAILS:
+        return Answer.FAILS, example
+    return _within(solver, PATIENT_MILLISECONDS), solver
+
+
+def _within(solver: Any, milliseconds: int) -> Answer:
+    solver.set("timeout", milliseconds)
     return Answer(str(solver.check()))
 
 

@@ -20,7 +20,7 @@ from cacheproof.prove.executor import (
     path,
 )
 from cacheproof.prove.sequences import SymbolicSequence, Unknown, row_of
-from cacheproof.prove.shapes import Shape, shape_of
+from cacheproof.prove.shapes import INTEGER, Shape, shape_of, small_array
 from cachespec.kernel.containers import FrozenMap, FrozenQueue, Map, Queue
 from cachespec.kernel.names import hints_of, unwrap
 
@@ -69,6 +69,8 @@ def fresh_map(key: Shape, value: Shape, name: str) -> SymbolicMap:
     )
     if one.counted:
         path().assume(every(key, lambda k: z3.Implies(one.members[k], one.values[k] >= 0)))
+    path().hints.append(one.members == small_array(key, z3.BoolVal(False), "member"))
+    path().hints.append(one.values == small_array(key, value.blank, "value"))
     return one
 
 
@@ -82,6 +84,7 @@ def tallied(one: SymbolicMap, kind: Callable[[Term], Term], known: Iterable[Any]
         return replace(one, tally=tally)
     tally = Tally(kind, path().fresh("tally", z3.ArraySort(z3.IntSort(), z3.IntSort())))
     path().assume(every(one.key, lambda key: tally.law(one.members, key)))
+    path().hints.append(tally.counts == small_array(INTEGER, z3.IntVal(0), "count"))
     return replace(one, tally=tally)
 
 
@@ -103,6 +106,9 @@ def fresh_queue(key: Shape, name: str) -> SymbolicQueue:
         return z3.Implies(one.members[k], z3.And(one.stamps[k] < one.clock, unique, one.weights[k] >= 0))
 
     path().assume(every(key, good))
+    path().hints.append(one.members == small_array(key, z3.BoolVal(False), "member"))
+    path().hints += [array == small_array(key, z3.IntVal(0), "number") for array in (one.weights, one.stamps)]
+    path().hints.append(one.owner == small_array(INTEGER, key.blank, "owner"))
     return one
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -17,7 +17,10 @@ Example = tuple[Any, Any, Operation]
 """A configuration, a reachable state, and an operation in it."""
 
 
-def examples(proof: Proof) -> dict[type[Operation], list[Example]]:
+Examples = Mapping[type[Operation], list[Example]]
+
+
+def examples(proof: Proof) -> Examples:
     """For each operation, reachable states in which it happens, some for each way in which it ends."""
     found: dict[tuple[type[Operation], Any], list[Example]] = {}
     for config in proof.witnesses:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
+from cacheproof.prove import states
 from cacheproof.prove.containers import every, everyone_counts, sum_is_at_most
-from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both
+from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, implies
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
@@ -182,9 +184,9 @@ LAWS = (
     Law("ENC-6", "an entry is not evicted while an input holds it", EVERY_CALL, pinned_stays),
     Law(
         "ENC-10",
-        "releasing what is not held changes nothing",
+        "releasing what is not held changes nothing, and says so",
         (FreeInput,),
-        lambda move: unchanged(move.before, move.after),
+        lambda move: both(move.outcome.code is Code.ABSENT, unchanged(move.before, move.after)),
         not_held,
     ),
     Law("ENC-12", "what became idle first is evicted first", (CanAllocate,), evicted_in_order),
@@ -212,31 +214,39 @@ LAWS = (
 )
 
 
-def valid(config: Any) -> Term:
-    """No negative size or claim, contents that there are, and a claim for each input where there are claims."""
-    sizes, requests, claims = config.sizes, config.requests, config.claims
-    request, place = z3.Ints("request place")
+def fresh(kind: Any, name: str) -> Any:
+    """Any value. What a valid configuration says of its sizes, contents and claims is assumed where one is read."""
+    value = states.fresh(kind, name)
+    if kind is not Config:
+        return value
+    sizes, requests, claims = value.sizes, value.requests, value.claims
+    assume(implies(length(claims) > 0, length(claims) == length(requests)))
 
-    def row(table: Any) -> tuple[Term, Term]:
-        sort = table.element.sort
-        return tuple(sort.accessor(0, part)(table.items[request]) for part in range(2))
+    def not_negative(place: Term, number: Any) -> Any:
+        assume(number >= 0)
+        return number
 
-    (contents, inputs), (claimed, claims_there) = row(requests), row(claims)
-    content, claim = contents[place], claimed[place]
-    there = z3.And(request >= 0, request < requests.length, place >= 0, place < inputs)
-    return z3.And(
-        z3.ForAll([place], z3.Implies(z3.And(place >= 0, place < sizes.length), sizes.items[place] >= 0)),
-        z3.ForAll([request, place], z3.Implies(there, z3.And(content >= 0, content < sizes.length))),
-        z3.Implies(claims.length > 0, claims.length == requests.length),
-        z3.ForAll([request], z3.Implies(z3.And(request >= 0, request < claims.length), claims_there == inputs)),
-        z3.ForAll([request, place], z3.Implies(z3.And(there, claims.length > 0), claim >= 0)),
+    def a_content(place: Term, content: Any) -> Any:
+        assume(both(content >= 0, content < length(sizes)))
+        return content
+
+    def a_request(place: Term, contents: Any) -> Any:
+        return replace(contents, seen=a_content)
+
+    def claims_of(place: Term, claimed: Any) -> Any:
+        assume(length(claimed) == length(requests.element.decode(requests.items[place])))
+        return replace(claimed, seen=not_negative)
+
+    return value._replace(
+        sizes=replace(sizes, seen=not_negative),
+        requests=replace(requests, seen=a_request),
+        claims=replace(claims, seen=claims_of),
     )
 
 
 def environment(config: Any, operation: Any) -> Iterable[Any]:
-    """A valid configuration, and a call that names a request and an input that there are."""
+    """A capacity, and a call that names a request and an input that there are."""
     yield config.capacity > 0
-    yield SymbolicBoolean(valid(config))
     if hasattr(operation, "request"):
         yield both(operation.request >= 0, operation.request < length(config.requests))
     if hasattr(operation, "input"):
@@ -336,6 +346,7 @@ PROOF = Proof(
     loops=LOOPS,
     modules=(configuration, transitions),
     tallies={"held": content_of_pair},
+    fresh=fresh,
 )
 
 PROOFS = (PROOF,)

@@ -43,6 +43,16 @@ def counters_agree(config: Any, cache: Cache) -> SymbolicBoolean:
     return both(cache.hits <= cache.total, cache.reported_hits <= cache.hits, cache.reported_total <= cache.total)
 
 
+def fits(config: Any, cache: Cache, key: Any, size: Any) -> SymbolicBoolean:
+    """There is room, counting what the key itself holds; said anew, so that the transitions' own test is checked."""
+    return both(cache.used - cache.entries.get(key, 0) + size <= config.capacity)
+
+
+def fits_beside_the_pins(config: Any, cache: Cache, key: Any, size: Any) -> SymbolicBoolean:
+    """There would be room if everything went that is not pinned."""
+    return both(cache.pinned.total - cache.pinned.get(key, 0) + size <= config.capacity)
+
+
 def loop_has_a_victim(config: Any, cache: Cache) -> SymbolicBoolean:
     """While a put is in progress, room lacks, and the pins leave enough of it."""
     key, size = cache.putting, cache.putting_size
@@ -50,8 +60,8 @@ def loop_has_a_victim(config: Any, cache: Cache) -> SymbolicBoolean:
     going_on = both(
         size >= 0,
         size <= config.capacity,
-        lru.lacks_room(config, cache, key, size),
-        ~both(lru.cannot_fit(config, cache, key, size)),
+        ~fits(config, cache, key, size),
+        fits_beside_the_pins(config, cache, key, size),
     )
     return both(idle | putting, implies(putting, going_on))
 
@@ -143,15 +153,13 @@ def it_is_there(move: Move) -> SymbolicBoolean:
 
 def fits_at_once(move: Move) -> SymbolicBoolean:
     """The loop would not run."""
-    operation = move.operation
-    return ~both(lru.lacks_room(move.config, move.before, operation.key, operation.size))
+    return fits(move.config, move.before, move.operation.key, move.operation.size)
 
 
 def can_be_made_to_fit(move: Move) -> SymbolicBoolean:
     """The pins leave enough room."""
-    operation = move.operation
-    pinned = lru.cannot_fit(move.config, move.before, operation.key, operation.size)
-    return both(operation.size <= move.config.capacity) & ~both(pinned)
+    beside = fits_beside_the_pins(move.config, move.before, move.operation.key, move.operation.size)
+    return both(move.operation.size <= move.config.capacity, beside)
 
 
 LAWS = (

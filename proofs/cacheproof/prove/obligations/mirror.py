@@ -33,12 +33,12 @@ from cacheproof.prove.sequences import length
 from cacheproof.prove.states import part_names
 from cachespec import mirror
 from cachespec.kernel import Code, Operation
-from cachespec.mirror import normative, protocol, recency
+from cachespec.mirror import normative, normative_state, protocol, recency
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config
 
-Link: Any = normative.Link
-State: Any = normative.State
+Link: Any = normative_state.Link
+State: Any = normative_state.State
 Sender: Any = protocol.Sender
 Partition: Any = protocol.Partition
 Message: Any = protocol.Message
@@ -494,7 +494,7 @@ PROOF = Proof(
     ),
     bound="any eviction rule, any number of messages",
     loops=LOOPS,
-    modules=(normative, protocol),
+    modules=(normative, normative_state, protocol),
     replaced=(
         (recency, "walk", lambda config, order, items: REPLAY.walk(order, items)),
         (normative, "missing_items", missing_items),

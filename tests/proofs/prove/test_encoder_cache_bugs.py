@@ -1,0 +1,82 @@
+"""Each claim about the encoder cache fails on a bug that is made for it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.proofs.prove.planted import Bug, found, identified, planted, reachable
+
+from cacheproof.prove.finding import Verdict
+from cacheproof.prove.obligations.encoder_cache import PROOF
+from cachespec.encoder_cache import configuration, state, transitions
+
+BUGS = (
+    Bug(state.initial, "freeable=config.capacity", "freeable=0", "ENC-1/initial"),
+    Bug(state.initial, "free=config.capacity,", "free=0,", "ENC-2/initial"),
+    Bug(transitions.allocate, "size > cache.free", "size > cache.freeable", "loops/allocate"),
+    Bug(transitions.allocate, "if cache.sizes.has(content):", "if False:", "ENC-2/allocate"),
+    Bug(transitions.release, "if not cache.held.has((request, position)):", "if False:", "loops/free_request"),
+    Bug(transitions.free_input, "if not cache.held.has((op.request, op.input)):", "if False:", "ENC-10/free_input"),
+    Bug(transitions.rest, "cache.freeable + size", "cache.freeable", "ENC-2/freeable/free_input"),
+    Bug(transitions.wake, "idle=cache.idle.remove(content)", "idle=cache.idle", "ENC-3/check_and_update"),
+    Bug(
+        transitions.rest,
+        "cache.idle.push(content, size)",
+        "cache.idle.push(content, size + 1)",
+        "ENC-4/idle/free_input",
+    ),
+    Bug(transitions.hold, "set(content, count + 1)", "set(content, count + 2)", "ENC-5/check_and_update"),
+    Bug(transitions.place, "freed=cache.freed.remove(content)", "freed=cache.freed", "loops/allocate"),
+    Bug(
+        transitions.hold,
+        "held=awake.held.set",
+        "freed=awake.freed.push(content, 1), held=awake.held.set",
+        "ENC-7/check_and_update",
+    ),
+    Bug(
+        transitions.check_and_update,
+        "return cache, REFUSED",
+        "return cache._replace(sizes=cache.sizes.set(content, 0)), REFUSED",
+        "ENC-4/constant/check_and_update",
+    ),
+    Bug(
+        transitions.check_and_update,
+        "return cache, REFUSED",
+        "return cache._replace(sizes=cache.sizes.remove(content)), REFUSED",
+        "ENC-6/check_and_update",
+    ),
+    Bug(
+        transitions.free_input,
+        "return cache, ABSENT",
+        "return cache._replace(free=cache.free + 1), ABSENT",
+        "ENC-10/free_input",
+    ),
+    Bug(
+        transitions.can_allocate,
+        "promise(config, make_room(cache, size + op.pending), op)",
+        "promise(config, make_room(cache._replace(idle=cache.idle.push(cache.idle.oldest(0), 0)), size), op)",
+        "ENC-12/can_allocate",
+    ),
+    Bug(transitions.can_allocate, "make_room(cache, size + op.pending)", "make_room(cache, size)", "room/can_allocate"),
+    Bug(transitions.can_allocate, "> cache.freeable", ">= cache.freeable", "room/can_allocate"),
+    Bug(transitions.allocate, "size > cache.free", "size >= cache.free", "fits/allocate"),
+    Bug(
+        transitions.allocate, "return cache, REFUSED", "return cache._replace(freeable=0), REFUSED", "refused/allocate"
+    ),
+    Bug(transitions.evict_oldest, "free=cache.free + size", "free=cache.free + size + 1", "loops/can_allocate"),
+    Bug(transitions.evict_oldest, "idle=cache.idle.remove(content)", "idle=cache.idle", "loops/reset"),
+    Bug(configuration.content_of, "[position]", "[position + 1]", "defined/free_input"),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=identified)
+def test_a_planted_bug_is_refuted(bug: Bug) -> None:
+    reachable("encoder_cache")
+    with planted(bug):
+        finding = found(PROOF, bug.refuted)
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.detail
+
+
+def test_every_claim_has_a_bug() -> None:
+    claims = {invariant.name for invariant in PROOF.invariants} | {law.name for law in PROOF.laws}
+    assert claims <= {bug.refuted.rpartition("/")[0] for bug in BUGS}

@@ -1,0 +1,64 @@
+"""Each claim about the cache by recency fails on a bug that is made for it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.proofs.prove.planted import Bug, found, identified, planted, reachable
+
+from cacheproof.prove.finding import Verdict
+from cacheproof.prove.obligations.lru import PROOF
+from cacheproof.registry import AnyVariant
+from cachespec import lru
+from cachespec.lru import state, transitions
+
+BUGS = (
+    Bug(state.initial, "used=0", "used=1", "LRU-2/initial"),
+    Bug(transitions.without, "order=cache.order.remove(key)", "order=cache.order", "LRU-1/pop"),
+    Bug(transitions.stored, "cache.used - cache.entries.get(key, 0) + size", "cache.used + size", "LRU-2/put"),
+    Bug(transitions.without, "pinned=cache.pinned.remove(key)", "pinned=cache.pinned", "LRU-3/pop"),
+    Bug(transitions.get, "total=cache.total + 1", "total=cache.total", "LRU-4/get"),
+    Bug(transitions.touch, "return recent(cache, op.key), DONE", "return without(cache, op.key), DONE", "LRU-5/touch"),
+    Bug(transitions.evict_oldest, "return without(cache, ", "return recent(cache, ", "LRU-6/evict"),
+    Bug(transitions.put, "if cannot_fit(config, cache, op.key, op.size):", "if False:", "LRU-6/room/put"),
+    Bug(
+        transitions.evict_oldest,
+        "cache.order.oldest_outside(cache.pinned, NOBODY)",
+        "cache.order.oldest(NOBODY)",
+        "LRU-7/evict",
+    ),
+    Bug(transitions.stored, "recent(cache, key)._replace", "cache._replace", "LRU-7/order/put"),
+    Bug(transitions.put, "return cache, TOO_LARGE", "return without(cache, op.key), TOO_LARGE", "LRU-8/put"),
+    Bug(transitions.lacks_room, "> config.capacity", ">= config.capacity", "fits/put"),
+    Bug(transitions.begin_or_store, "stored(cache, key, size)", "stored(cache, key, size - 1)", "fits/put"),
+    Bug(transitions.cannot_fit, "> config.capacity", ">= config.capacity", "accepted/put"),
+    Bug(transitions.clear, "hits=0, total=0", "hits=0, total=cache.total", "cleared/clear"),
+    Bug(transitions.clear, "cache.order.oldest(NOBODY)", "NOBODY", "LRU-6/clear"),
+    Bug(transitions.pin, "cache.entries.get(op.key, 0)", "-cache.entries.get(op.key, 0)", "defined/pin"),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=identified)
+def test_a_planted_bug_is_refuted(bug: Bug) -> None:
+    reachable("lru")
+    with planted(bug):
+        finding = found(PROOF, bug.refuted)
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.detail
+
+
+def test_every_claim_has_a_bug() -> None:
+    claims = {invariant.name for invariant in PROOF.invariants} | {law.name for law in PROOF.laws}
+    assert claims <= {bug.refuted.rpartition("/")[0] for bug in BUGS}
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        (lru.GHOST, "LRU-1/touch"),
+        (lru.RELEASED, "LRU-6/room/put"),
+        (lru.STALE_GROWTH, "LRU-6/room/put"),
+    ],
+    ids=["ghost", "released", "stale growth"],
+)
+def test_an_era_is_refuted(variant: AnyVariant, name: str) -> None:
+    assert found(PROOF.of(variant), name).verdict is Verdict.REFUTED

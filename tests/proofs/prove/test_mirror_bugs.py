@@ -1,0 +1,61 @@
+"""Each claim about the normative mirror fails where a defence of the protocol is taken away."""
+
+from __future__ import annotations
+
+import pytest
+from tests.proofs.prove.planted import Bug, found, identified, planted, reachable
+
+from cacheproof.prove.finding import Verdict
+from cacheproof.prove.obligations.mirror import PROOF
+from cachespec.mirror import normative, protocol
+
+BUGS = (
+    Bug(protocol.commit, "order=order, ", "", "MIR-1/pending/submit"),
+    Bug(protocol.receive, "order=order, expected", "expected", "MIR-1/pending/deliver"),
+    Bug(protocol.receive, "message.generation < partition.generation", "False", "MIR-2/deliver"),
+    Bug(protocol.receive, "message.sequence > partition.expected", "False", "MIR-3/deliver"),
+    Bug(protocol.receive, "message.sequence < partition.expected or ", "", "MIR-2/deliver"),
+    Bug(protocol.receive, "message.sequence < partition.expected or ", "", "MIR-1/pending/deliver"),
+    Bug(protocol.receive, "partition.granted == 0 or ", "", "MIR-12/deliver"),
+    Bug(
+        protocol.revoked, "Partition(order=empty)", "Partition(order=empty, granted=1)", "MIR-1/pending/reset_receiver"
+    ),
+    Bug(normative.reset_sender, ", joined=0", "", "MIR-1/pending/reset_sender"),
+    Bug(normative.reset_sender, "joined=0", "joined=1", "MIR-1/reset_sender"),
+    Bug(
+        normative.reject,
+        "link._replace(rendered=rendered)",
+        "link._replace(rendered=rendered, sender=link.sender._replace(order=state.empty))",
+        "MIR-4/reject",
+    ),
+    Bug(
+        normative.drop_answer,
+        "link._replace(answers",
+        "link._replace(partition=link.partition._replace(order=state.empty), answers",
+        "MIR-4/receiver/drop_answer",
+    ),
+    Bug(protocol.join, "sender.generation + 1", "sender.generation", "MIR-8/join"),
+    Bug(protocol.join, "sender._replace(order=empty, ", "sender._replace(", "loops/join"),
+    Bug(protocol.confirm, "sequence < expected", "sequence <= expected", "loops/receive"),
+    Bug(protocol.transmit, "sent=sender.sent + 1", "sent=sender.sent - 1", "MIR-10/once/transmit"),
+    Bug(protocol.transmit, "sender.log[sender.sent]", "sender.log[0]", "MIR-10/once/transmit"),
+    Bug(protocol.go_back, "generation=sender.generation + 1, ", "", "MIR-10/generation/receive"),
+    Bug(protocol.receive, "Answer(NONE, after.expected, ", "Answer(NONE, after.expected + 1, ", "answers/deliver"),
+    Bug(protocol.transmit, "sent=sender.sent + 1", "sent=sender.sent + 2", "log/transmit"),
+    Bug(normative.render, "(*link.rendered, op.items)", "(*link.rendered, ())", "requests/render"),
+    Bug(normative.join, "state.empty)", "state.empty)\n    sender = sender._replace(joined=2)", "flags/join"),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=identified)
+def test_a_planted_bug_is_refuted(bug: Bug) -> None:
+    reachable("mirror")
+    with planted(bug):
+        finding = found(PROOF, bug.refuted)
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.detail
+
+
+def test_every_claim_has_a_bug() -> None:
+    claims = {invariant.name for invariant in PROOF.invariants} | {law.name for law in PROOF.laws}
+    assert claims <= {bug.refuted.rpartition("/")[0] for bug in BUGS}
