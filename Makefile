@@ -3,13 +3,13 @@
 #   PYTHON=...       the Python to build .venv with; otherwise the first of python3.13, python3.12, python3.11, python3
 #                    that is 3.11 or newer
 #   TORCH_SPEC=...   what pip is asked to install as torch; a CPU build is enough
-#   TRACES=...       a folder with the whole POPE files, for `make nightly`; the slices that come along need nothing
+#   CACHEPROOF_POPE=...  a folder with the whole POPE files, for `make nightly`; the slices that come along need nothing
 #
 # pip reads its own environment variables, so PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and the like choose where from.
 
 TORCH_SPEC ?= torch==2.13.0
 PYTHON ?=
-TRACES ?=
+CACHEPROOF_POPE ?=
 
 ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
@@ -67,11 +67,11 @@ nightly-conform: $(READY)
 
 nightly-replay: $(READY)
 	$(BIN)/cacheproof replay --shipped
-ifeq ($(TRACES),)
-	@echo "the whole traces are not replayed: name their folder with TRACES=..."
+ifeq ($(CACHEPROOF_POPE),)
+	@echo "the whole traces are not replayed: name their folder with CACHEPROOF_POPE=..."
 else
-	$(BIN)/cacheproof replay $(wildcard $(TRACES)/pope_*.jsonl.gz) --component mirror --capacity 100
-	$(BIN)/cacheproof replay $(wildcard $(TRACES)/pope_*.jsonl.gz) --component encoder_cache --capacity 100
+	$(BIN)/cacheproof replay $(wildcard $(CACHEPROOF_POPE)/pope_*.jsonl.gz) --component mirror --capacity 100
+	$(BIN)/cacheproof replay $(wildcard $(CACHEPROOF_POPE)/pope_*.jsonl.gz) --component encoder_cache --capacity 100
 endif
 
 setup: $(READY)  ## .venv with everything in it
