@@ -70,8 +70,8 @@ nightly-replay: $(READY)
 ifeq ($(CACHEPROOF_POPE),)
 	@echo "the whole traces are not replayed: name their folder with CACHEPROOF_POPE=..."
 else
-	$(BIN)/cacheproof replay $(wildcard $(CACHEPROOF_POPE)/pope_*.jsonl.gz) --component mirror --capacity 100
-	$(BIN)/cacheproof replay $(wildcard $(CACHEPROOF_POPE)/pope_*.jsonl.gz) --component encoder_cache --capacity 100
+	$(BIN)/cacheproof replay $(addprefix $(CACHEPROOF_POPE)/,pope_coco.jsonl.gz pope_aokvqa.jsonl.gz) --component mirror --capacity 100
+	$(BIN)/cacheproof replay $(addprefix $(CACHEPROOF_POPE)/,pope_coco.jsonl.gz pope_aokvqa.jsonl.gz) --component encoder_cache --capacity 100
 endif
 
 setup: $(READY)  ## .venv with everything in it
