@@ -103,6 +103,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def bounds(found: list[Record]) -> str:
+    """For which sizes, as each finding says it."""
+    return "; ".join(sorted({record["bound"] for record in found}))
+
+
 def explored(found: list[Record]) -> str:
     """How much was explored, and which eras were refuted."""
     states = sum(record["states"] for record in found)
@@ -114,13 +119,13 @@ def explored(found: list[Record]) -> str:
 
 
 def proved(found: list[Record]) -> str:
-    """How many obligations hold for all sizes."""
-    return f"{count(len(found), 'obligation')} proved for all sizes"
+    """How many obligations are proved, and for what, in the words of the proofs."""
+    return f"{count(len(found), 'obligation')} proved: {bounds(found)}"
 
 
 def confirmed(found: list[Record]) -> str:
     """How many obligations were followed on every path up to their bound."""
-    return f"{count(len(found), 'contract')} confirmed to the stated bounds"
+    return f"{count(len(found), 'contract')} confirmed: {bounds(found)}"
 
 
 def fuzzed(found: list[Record]) -> str:

@@ -31,8 +31,11 @@ def explored(name: str, **changes: Any) -> None:
     store.save("check", name, {**record, "status": "as_expected", **changes})
 
 
+BOUNDS = {"smt": "any eviction rule", "crosshair": "at most 2 entries"}
+
+
 def obligation(name: str, method: str, verdict: str) -> dict[str, Any]:
-    return {"component": "lru", "name": name, "method": method, "verdict": verdict}
+    return {"component": "lru", "name": name, "method": method, "verdict": verdict, "bound": BOUNDS[method]}
 
 
 def test_without_runs_nothing_is_claimed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +79,8 @@ def test_proved_and_confirmed_are_told_apart() -> None:
         obligation("queue", "crosshair", "confirmed"),
     ]
     store.save("prove", "lru", {"component": "lru", "obligations": found})
-    assert cell("lru", "proved") == "1 obligation proved for all sizes; 1 fell short; 1 inconclusive"
-    assert cell("lru", "confirmed to a bound") == "1 contract confirmed to the stated bounds"
+    assert cell("lru", "proved") == "1 obligation proved: any eviction rule; 1 fell short; 1 inconclusive"
+    assert cell("lru", "confirmed to a bound") == "1 contract confirmed: at most 2 entries"
 
 
 def fuzzed(name: str, target: str, steps: int, **changes: Any) -> None:
