@@ -1,0 +1,42 @@
+"""The pictures of the pages are what the commands beside them draw."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cacheproof.registry import component_named
+from cacheproof.scope import scope_named
+
+ROOT = Path(__file__).parents[2]
+
+
+def cacheproof(home: Path, *words: str) -> str:
+    environment = {**os.environ, "CACHEPROOF_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-m", "cacheproof", *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_reordered_requests_of_the_readme(tmp_path: Path) -> None:
+    cacheproof(tmp_path, "check", "mirror", "--variant", "M2", "--scope", "reorder", "--jobs", "1")
+    drawn = tmp_path / "reorder.svg"
+    words = ("--property", "MIR-2", "--format", "svg", "--output", str(drawn))
+    cacheproof(tmp_path, "show", "mirror.M2.reorder.reference", *words)
+    assert drawn.read_text() == (ROOT / "docs" / "pictures" / "reorder.svg").read_text()
+
+
+def test_the_excerpt_of_the_readme_has_the_counts_of_the_scope_files() -> None:
+    """Rows of the excerpt: component, variant, scope, states, transitions, depth."""
+    page = (ROOT / "README.md").read_text()
+    excerpt = page.split("```text\n", 1)[1].split("```", 1)[0]
+    rows = [line.split() for line in excerpt.splitlines()[1:] if line.startswith(("encoder_cache", "lru", "mirror"))]
+    assert len(rows) > 5
+    for component, variant, scope, states, transitions, depth, *_ in rows:
+        golden = scope_named(component_named(component), scope).expectation(variant)
+        shown = tuple(int(count.replace(",", "")) for count in (states, transitions, depth))
+        assert shown == (golden.states, golden.transitions, golden.depth), (component, variant, scope)
