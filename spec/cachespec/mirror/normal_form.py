@@ -9,7 +9,7 @@ and the same normal form afterwards.
 from __future__ import annotations
 
 from cachespec.mirror.configuration import Config
-from cachespec.mirror.normative import Link, State
+from cachespec.mirror.normative_state import Link, State
 from cachespec.mirror.protocol import ACCEPTED, GAP, NONE, STALE, Answer, Message, Partition, Sender
 
 NOTHING = -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Annotated, NamedTuple
 
 from cachespec.kernel import (
     ABSENT,
@@ -14,16 +13,14 @@ from cachespec.kernel import (
     REFUSED,
     STALE,
     Code,
-    Containers,
-    IndexedBy,
     Operation,
     Outcome,
-    Queue,
-    RankScope,
     Variant,
 )
 from cachespec.mirror import protocol, recency
-from cachespec.mirror.configuration import UNLIMITED, Config, Key, requests
+from cachespec.mirror.configuration import Config, Key, requests
+from cachespec.mirror.normative_state import Link, State, begun, counted, initial, over, touched, with_link, without
+from cachespec.mirror.normative_view import view
 from cachespec.mirror.operations import (
     Abort,
     Deliver,
@@ -44,54 +41,10 @@ from cachespec.mirror.operations import (
     SubmitRejected,
     Transmit,
 )
-from cachespec.mirror.protocol import NONE, Answer, Message, Partition, Sender, Sequence
-from cachespec.mirror.view import InFlight, LinkView, View
-
-ALLOWANCE = 2
-"""Where the history of allowances stops counting: forgetting some makes MIR-10 stricter, never weaker."""
-
-
-class Link(NamedTuple):
-    """One sender, its partition, and what is between them. `allowance` and `marked` are history."""
-
-    sender: Sender
-    partition: Partition
-    messages: tuple[Message, ...] = ()
-    answers: tuple[Answer, ...] = ()
-    rendered: tuple[tuple[Key, ...], ...] = ()
-    allowance: int = 1
-    """How many generations may still begin: one for the first join, and one for each fault on the request path."""
-    marked: Sequence = NONE
-    """What was next when a fault last hit the request path, or -1 once a request sent after it was answered."""
-
-
-class State(NamedTuple):
-    """Everything. `faults_left` bounds a run; `overspent` is history: a generation began that no fault accounts for."""
-
-    links: Annotated[tuple[Annotated[Link, RankScope()], ...], IndexedBy("sender")]
-    empty: Queue[Key]
-    faults_left: int = UNLIMITED
-    overspent: int = 0
-
+from cachespec.mirror.protocol import Answer
+from cachespec.mirror.view import View
 
 Result = tuple[State, Outcome]
-
-
-def initial(config: Config, containers: Containers) -> State:
-    """Every sender still has to join."""
-    empty = containers.queue()
-    link = Link(Sender(empty), Partition(empty))
-    return State(links=(link,) * config.senders, empty=empty, faults_left=config.faults)
-
-
-def with_link(state: State, name: int, link: Link) -> State:
-    """One link replaced."""
-    return state._replace(links=(*state.links[:name], link, *state.links[name + 1 :]))
-
-
-def without(items: tuple[Message, ...], which: int) -> tuple[Message, ...]:
-    """One element less."""
-    return (*items[:which], *items[which + 1 :])
 
 
 # Frontend -----------------------------------------------------------------------------------------------------------
@@ -229,31 +182,6 @@ def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Resul
 # Faults -------------------------------------------------------------------------------------------------------------
 
 
-def counted(state: State) -> State:
-    """History: one fault less to come."""
-    left = state.faults_left if state.faults_left == UNLIMITED else state.faults_left - 1
-    return state._replace(faults_left=left)
-
-
-def touched(link: Link) -> Link:
-    """History: a fault on the request path; one more generation may begin, and MIR-1 is due again after it."""
-    return link._replace(allowance=min(link.allowance + 1, ALLOWANCE), marked=link.sender.next)
-
-
-def over(link: Link) -> Link:
-    """History: a request sent after the last fault was answered; what that fault did is repaired."""
-    return link._replace(allowance=0, marked=NONE)
-
-
-def begun(state: State, name: int, before: Link, after: Link) -> State:
-    """History: where a generation begins, it uses up one allowance (MIR-10)."""
-    if before.sender.generation == after.sender.generation:
-        return with_link(state, name, after)
-    overspent = 1 if after.allowance == 0 else state.overspent
-    spent = after._replace(allowance=max(after.allowance - 1, 0))
-    return with_link(state, name, spent)._replace(overspent=overspent)
-
-
 def reject(config: Config, state: State, op: Reject) -> Result:
     """MIR-4: a request that is never sent has left no trace in P0's cache (C-MIR-3, C-MIR-4)."""
     link = state.links[op.sender]
@@ -385,52 +313,6 @@ def fault_alphabet(config: Config, name: int, link: Link) -> Iterable[Operation]
         yield from (DropAnswer(name, which) for which in range(len(link.answers)))
     if config.reset:
         yield ResetSender(name)
-
-
-# View ---------------------------------------------------------------------------------------------------------------
-
-
-def view(config: Config, state: State) -> View:
-    """What the properties read."""
-    return View(
-        links=tuple(link_view(config, link) for link in state.links),
-        overspent=state.overspent == 1,
-        hung=False,
-    )
-
-
-def link_view(config: Config, link: Link) -> LinkView:
-    """One sender and its partition."""
-    sender, partition = link.sender, link.partition
-    same_epoch = partition.granted == 1 and sender.joined == 1
-    idle = link.messages == () and link.answers == () and sender.log == ()
-    return LinkView(
-        sent_order=tuple(sender.order.items()),
-        held_order=tuple(partition.order.items()),
-        capacity=config.capacity,
-        granted=partition.granted == 1,
-        settled=same_epoch and partition.expected == sender.next,
-        rendered=(False,) * len(link.rendered),
-        messages=tuple(in_flight(link, message) for message in link.messages),
-        answers=len(link.answers),
-        unanswered=len(sender.log),
-        updates=sender.next,
-        quiet=idle and sender.joined == 1 and link.marked == NONE,
-    )
-
-
-def in_flight(link: Link, message: Message) -> InFlight:
-    """A message as the properties see it. P0's next update is the first one of its log that P1 has not applied."""
-    partition = link.partition
-    current = partition.granted == 1 and message.generation >= partition.generation
-    updates = {entry.sequence: entry.items for entry in link.sender.log}
-    return InFlight(
-        items=message.items,
-        payloads=message.payloads,
-        walked=message.items,
-        current=current,
-        following=current and message.sequence == partition.expected and updates.get(message.sequence) == message.items,
-    )
 
 
 NORMATIVE_MIRROR: Variant[Config, State, View] = Variant(

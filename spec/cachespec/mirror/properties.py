@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
-from cachespec.mirror.operations import Deliver, Join, Reject, Render, Retry, Send, Submit, Transmit
+from cachespec.mirror.operations import Deliver, Join, Receive, Reject, Render, Retry, Send, Submit, Transmit
 from cachespec.mirror.view import InFlight, LinkView, View
 
 REFUSALS = (Code.STALE, Code.REFUSED)
 FRONTEND = (Render, Send, Submit, Retry)
+NOBODY = -1
 
 
 def orders_agree(link: LinkView) -> bool:
@@ -89,6 +90,15 @@ def nobody_dies(config: Config, before: View, op: Operation, outcome: Outcome, a
     return after.hung <= before.hung
 
 
+def requests_are_kept(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Only an answer ends a request, or the fault by which its client learns that it is lost."""
+    if op.kind is Kind.FAULT or isinstance(op, Receive):
+        return True
+    sender = op.sender if isinstance(op, Send | Submit) and outcome.code is Code.DONE else NOBODY
+    links = enumerate(zip(before.links, after.links, strict=True))
+    return all(a.unanswered >= b.unanswered + (name == sender) for name, (b, a) in links)
+
+
 def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     message = head(before, op)
     if message is None or message.current:
@@ -103,6 +113,12 @@ def frontend_never_fails(config: Config, before: View, op: Operation, outcome: O
 
 def repeats_need_a_fault(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return after.overspent <= before.overspent
+
+
+def goes_out_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Transmit) or outcome.code is not Code.DONE:
+        return True
+    return after.links[op.sender].backlog < before.links[op.sender].backlog
 
 
 def strangers_are_refused(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -172,6 +188,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: type(op) is Deliver and o.code is not Code.HIT,
     ),
     Step(
+        "MIR-7/kept",
+        "a request that was sent is unanswered until P0 receives an answer, whatever is begun anew in between",
+        requests_are_kept,
+        lambda c, b, op, o, a: isinstance(op, Join) and b.links[op.sender].unanswered > 0,
+    ),
+    Step(
         "MIR-8",
         "a message of an epoch that is over reads and changes nothing",
         old_epochs_are_void,
@@ -187,6 +209,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-10",
         "a payload is sent once per residency; every further send is accounted for by one fault, once for each item",
         repeats_need_a_fault,
+        lambda c, b, op, o, a: type(op) is Transmit and 1 in o.values,
+    ),
+    Step(
+        "MIR-10/once",
+        "what goes out has not still to go out: in one generation each message goes out once",
+        goes_out_once,
         lambda c, b, op, o, a: type(op) is Transmit and 1 in o.values,
     ),
     Step(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Check, Code, Demand, Operation, Request, Script, Served, Service
 from cachespec.mirror.configuration import Config
-from cachespec.mirror.normative import Link, State
+from cachespec.mirror.normative_state import Link, State
 from cachespec.mirror.operations import Deliver, Join, Receive, Submit
 
 FRONTEND = 0

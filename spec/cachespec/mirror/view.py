@@ -49,6 +49,8 @@ class LinkView(NamedTuple):
     """Updates of P0 in this epoch."""
     quiet: bool
     """Nothing in flight, nothing unanswered, and a request sent after the last fault has been answered."""
+    backlog: int = 0
+    """Messages that P0 keeps and has still to send in this generation; the eras keep none."""
 
 
 class View(NamedTuple):

@@ -1,0 +1,60 @@
+"""What the properties read of the normative mirror."""
+
+from __future__ import annotations
+
+from cachespec.mirror.configuration import Config
+from cachespec.mirror.normative_state import Link, State
+from cachespec.mirror.protocol import NONE, Message
+from cachespec.mirror.view import InFlight, LinkView, View
+
+
+def view(config: Config, state: State) -> View:
+    """What the properties read."""
+    return View(
+        links=tuple(link_view(config, link) for link in state.links),
+        overspent=state.overspent == 1,
+        hung=False,
+    )
+
+
+def link_view(config: Config, link: Link) -> LinkView:
+    """One sender and its partition."""
+    sender, partition = link.sender, link.partition
+    same_epoch = partition.granted == 1 and sender.joined == 1
+    idle = link.messages == () and link.answers == () and sender.log == ()
+    return LinkView(
+        sent_order=tuple(sender.order.items()),
+        held_order=tuple(partition.order.items()),
+        capacity=config.capacity,
+        granted=partition.granted == 1,
+        settled=same_epoch and partition.expected == sender.next,
+        rendered=(False,) * len(link.rendered),
+        messages=tuple(in_flight(link, message) for message in link.messages),
+        answers=len(link.answers),
+        unanswered=len(sender.log) + is_forgotten(link),
+        updates=sender.next,
+        quiet=idle and sender.joined == 1 and link.marked == NONE,
+        backlog=len(sender.log) - sender.sent,
+    )
+
+
+def is_forgotten(link: Link) -> bool:
+    """Whether P1 lacks an update of this epoch that P0 does not keep: its request can never be answered."""
+    sender, partition = link.sender, link.partition
+    if partition.granted == 0 or sender.joined == 0 or partition.expected == sender.next:
+        return False
+    return sender.log == () or sender.log[0].sequence > partition.expected
+
+
+def in_flight(link: Link, message: Message) -> InFlight:
+    """A message as the properties see it. P0's next update is the first one of its log that P1 has not applied."""
+    partition = link.partition
+    current = partition.granted == 1 and message.generation >= partition.generation
+    updates = {entry.sequence: entry.items for entry in link.sender.log}
+    return InFlight(
+        items=message.items,
+        payloads=message.payloads,
+        walked=message.items,
+        current=current,
+        following=current and message.sequence == partition.expected and updates.get(message.sequence) == message.items,
+    )
