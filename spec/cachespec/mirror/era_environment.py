@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome, Transition
+from cachespec.mirror.channel import faults, overtaken, without
 from cachespec.mirror.configuration import UNLIMITED, Config, requests
-from cachespec.mirror.era_state import NOBODY, Answer, Cache, Link, Message, State, entries, holds, with_link, without
+from cachespec.mirror.era_state import NOBODY, Answer, Cache, Link, Message, State, entries, evicted, holds, with_link
 from cachespec.mirror.era_walks import FrontendWalk, ReceiverWalk, keys_of
 from cachespec.mirror.operations import (
     Abort,
@@ -67,7 +68,7 @@ def send(config: Config, state: State, op: Send) -> Result:
 
 def sent(link: Link, which: int) -> Link:
     """A rendered request is on its way."""
-    left = (*link.rendered[:which], *link.rendered[which + 1 :])
+    left = without(link.rendered, which)
     messages = (*link.messages, link.rendered[which])
     return link._replace(rendered=left, messages=messages, waiting=link.waiting + 1)
 
@@ -128,7 +129,7 @@ def drained(link: Link) -> Link:
     """P0 drops what P1 has reported as missing; P1 is not told."""
     cache, invalid = link.cache, link.invalid
     for key, _ in tuple(invalid.items()):
-        cache, invalid = without(cache, key) if holds(cache, key) else cache, invalid.remove(key)
+        cache, invalid = evicted(cache, key) if holds(cache, key) else cache, invalid.remove(key)
     return link._replace(cache=cache, invalid=invalid)
 
 
@@ -195,7 +196,7 @@ def reject(config: Config, state: State, op: Reject) -> Result:
     link = state.links[op.sender]
     if op.which >= len(link.rendered):
         return state, ABSENT
-    left = (*link.rendered[: op.which], *link.rendered[op.which + 1 :])
+    left = without(link.rendered, op.which)
     return counted(with_link(state, op.sender, touched(link)._replace(rendered=left, lost=1))), DONE
 
 
@@ -222,8 +223,7 @@ def reorder(config: Config, state: State, op: Reorder) -> Result:
     link = state.links[op.sender]
     if op.which + 1 >= len(link.messages):
         return state, ABSENT
-    first, second = link.messages[op.which : op.which + 2]
-    messages = (*link.messages[: op.which], second, first, *link.messages[op.which + 2 :])
+    messages = overtaken(link.messages, op.which)
     return counted(with_link(state, op.sender, touched(link)._replace(messages=messages))), DONE
 
 
@@ -232,8 +232,7 @@ def reorder_answers(config: Config, state: State, op: ReorderAnswers) -> Result:
     link = state.links[op.sender]
     if op.which + 1 >= len(link.answers):
         return state, ABSENT
-    first, second = link.answers[op.which : op.which + 2]
-    answers = (*link.answers[: op.which], second, first, *link.answers[op.which + 2 :])
+    answers = overtaken(link.answers, op.which)
     return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
 
 
@@ -243,7 +242,7 @@ def drop(config: Config, state: State, op: Drop) -> Result:
     if op.which >= len(link.messages):
         return state, ABSENT
     lost = 1 if link.messages[op.which].epoch == link.epoch else link.lost
-    messages = (*link.messages[: op.which], *link.messages[op.which + 1 :])
+    messages = without(link.messages, op.which)
     after = touched(link)._replace(messages=messages, lost=lost, waiting=link.waiting - 1)
     return counted(with_link(state, op.sender, after)), DONE
 
@@ -253,7 +252,7 @@ def drop_answer(config: Config, state: State, op: DropAnswer) -> Result:
     link = state.links[op.sender]
     if op.which >= len(link.answers):
         return state, ABSENT
-    answers = (*link.answers[: op.which], *link.answers[op.which + 1 :])
+    answers = without(link.answers, op.which)
     after = touched(link)._replace(answers=answers, waiting=link.waiting - 1)
     return counted(with_link(state, op.sender, after)), DONE
 
@@ -309,7 +308,15 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
         if link.answers != ():
             yield Receive(name)
         if state.faults_left != 0:
-            yield from fault_alphabet(config, name, link)
+            yield from faults(
+                config,
+                name,
+                rendered=len(link.rendered),
+                unanswered=len(link.messages),
+                messages=len(link.messages),
+                answers=len(link.answers),
+                hung=link.hung,
+            )
     if config.reset and state.faults_left != 0 and state.dead == 0:
         yield ResetReceiver()
     if config.restart and state.faults_left != 0:
@@ -326,24 +333,6 @@ def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool, more
         yield from (Send(name, which) for which in range(len(link.rendered)))
     if room and link.retries != ():
         yield Retry(name)
-
-
-def fault_alphabet(config: Config, name: int, link: Link) -> Iterable[Operation]:
-    """The faults that the scope switches on."""
-    if config.reject:
-        yield from (Reject(name, which) for which in range(len(link.rendered)))
-        if config.rendered == 0 and link.hung == 0:
-            yield from (SubmitRejected(name, items) for items in requests(config))
-    if config.abort:
-        yield from (Abort(name, which) for which in range(len(link.messages)))
-    if config.reorder:
-        yield from (Reorder(name, which) for which in range(len(link.messages) - 1))
-        yield from (ReorderAnswers(name, which) for which in range(len(link.answers) - 1))
-    if config.drop:
-        yield from (Drop(name, which) for which in range(len(link.messages)))
-        yield from (DropAnswer(name, which) for which in range(len(link.answers)))
-    if config.reset and link.hung == 0:
-        yield ResetSender(name)
 
 
 # View ---------------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def recent(cache: Cache, key: int) -> Cache:
     return cache._replace(order=cache.order.push(key, cache.order.weight(key, 0)))
 
 
-def without(cache: Cache, key: int) -> Cache:
+def evicted(cache: Cache, key: int) -> Cache:
     """The entry is gone."""
     return Cache(cache.order.remove(key), cache.contents.remove(key))
 

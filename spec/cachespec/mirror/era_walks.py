@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cachespec.kernel import DIVERGED, DONE, FAILED, HIT, TOO_LARGE, Code, Outcome
 from cachespec.mirror.configuration import Config, identity, modality
-from cachespec.mirror.era_state import NOBODY, Cache, Message, holds, recent, without
+from cachespec.mirror.era_state import NOBODY, Cache, Message, evicted, holds, recent
 
 
 class Frontend(NamedTuple):
@@ -47,7 +47,7 @@ def put_entry(config: Config, cache: Cache, content: int) -> Cache:
     key = identity(config, content)
     cache = Cache(cache.order.push(key, config.sizes[content]), cache.contents.set(key, content))
     while cache.order.length > config.capacity:
-        cache = without(cache, cache.order.oldest(NOBODY))
+        cache = evicted(cache, cache.order.oldest(NOBODY))
     return cache
 
 
@@ -60,7 +60,7 @@ def put(config: Config, cache: Cache, content: int) -> tuple[Cache, Outcome]:
         victim = cache.order.oldest(NOBODY)
         if not holds(cache, victim):
             return cache, DIVERGED
-        cache = without(cache, victim)
+        cache = evicted(cache, victim)
     return Cache(cache.order.push(key, size), cache.contents.set(key, content)), DONE
 
 
@@ -89,7 +89,7 @@ def clear_popping(cache: Cache, empty: Cache) -> tuple[Cache, Outcome]:
         victim = cache.order.oldest(NOBODY)
         if not holds(cache, victim):
             return cache, DIVERGED
-        cache = without(cache, victim)
+        cache = evicted(cache, victim)
     return cache, DONE
 
 
@@ -201,7 +201,7 @@ def receiver_m3(config: Config, cache: Cache, message: Message) -> Receiver:
     for content, payload in zip(message.items, message.payloads, strict=True):
         key = identity(config, content)
         if payload == 1:
-            cache, _ = put(config, without(cache, key), content)
+            cache, _ = put(config, evicted(cache, key), content)
             used = (*used, content)
         elif holds(cache, key):
             cache, used = recent(cache, key), (*used, cache.contents.get(key, content))

@@ -18,8 +18,9 @@ from cachespec.kernel import (
     Variant,
 )
 from cachespec.mirror import protocol, recency
+from cachespec.mirror.channel import faults, overtaken, without
 from cachespec.mirror.configuration import Config, Key, requests
-from cachespec.mirror.normative_state import Link, State, begun, counted, initial, over, touched, with_link, without
+from cachespec.mirror.normative_state import Link, State, begun, counted, initial, over, touched, with_link
 from cachespec.mirror.normative_view import view
 from cachespec.mirror.operations import (
     Abort,
@@ -61,7 +62,7 @@ def send(config: Config, state: State, op: Send) -> Result:
     link = state.links[op.sender]
     if op.which >= len(link.rendered):
         return state, ABSENT
-    rendered = (*link.rendered[: op.which], *link.rendered[op.which + 1 :])
+    rendered = without(link.rendered, op.which)
     after, outcome = submitted(config, link, link.rendered[op.which])
     if outcome.code is Code.REFUSED:
         return state, REFUSED
@@ -187,7 +188,7 @@ def reject(config: Config, state: State, op: Reject) -> Result:
     link = state.links[op.sender]
     if op.which >= len(link.rendered):
         return state, ABSENT
-    rendered = (*link.rendered[: op.which], *link.rendered[op.which + 1 :])
+    rendered = without(link.rendered, op.which)
     return counted(with_link(state, op.sender, link._replace(rendered=rendered))), DONE
 
 
@@ -209,8 +210,7 @@ def reorder(config: Config, state: State, op: Reorder) -> Result:
     link = state.links[op.sender]
     if op.which + 1 >= len(link.messages):
         return state, ABSENT
-    first, second = link.messages[op.which : op.which + 2]
-    messages = (*link.messages[: op.which], second, first, *link.messages[op.which + 2 :])
+    messages = overtaken(link.messages, op.which)
     return counted(with_link(state, op.sender, touched(link)._replace(messages=messages))), DONE
 
 
@@ -219,8 +219,7 @@ def reorder_answers(config: Config, state: State, op: ReorderAnswers) -> Result:
     link = state.links[op.sender]
     if op.which + 1 >= len(link.answers):
         return state, ABSENT
-    first, second = link.answers[op.which : op.which + 2]
-    answers = (*link.answers[: op.which], second, first, *link.answers[op.which + 2 :])
+    answers = overtaken(link.answers, op.which)
     return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
 
 
@@ -238,7 +237,7 @@ def drop_answer(config: Config, state: State, op: DropAnswer) -> Result:
     link = state.links[op.sender]
     if op.which >= len(link.answers):
         return state, ABSENT
-    answers = (*link.answers[: op.which], *link.answers[op.which + 1 :])
+    answers = without(link.answers, op.which)
     return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
 
 
@@ -264,7 +263,14 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
         if link.answers != ():
             yield Receive(name)
         if state.faults_left != 0:
-            yield from fault_alphabet(config, name, link)
+            yield from faults(
+                config,
+                name,
+                rendered=len(link.rendered),
+                unanswered=len(link.sender.log),
+                messages=len(link.messages),
+                answers=len(link.answers),
+            )
     if state.faults_left != 0:
         if config.reset:
             yield ResetReceiver()
@@ -295,24 +301,6 @@ def may_expire(config: Config, link: Link) -> bool:
     if config.impatient:
         return all(message.items != () for message in link.messages)
     return link.messages == () and link.answers == ()
-
-
-def fault_alphabet(config: Config, name: int, link: Link) -> Iterable[Operation]:
-    """The faults that the scope switches on."""
-    if config.reject:
-        yield from (Reject(name, which) for which in range(len(link.rendered)))
-        if config.rendered == 0:
-            yield from (SubmitRejected(name, items) for items in requests(config))
-    if config.abort:
-        yield from (Abort(name, which) for which in range(len(link.sender.log)))
-    if config.reorder:
-        yield from (Reorder(name, which) for which in range(len(link.messages) - 1))
-        yield from (ReorderAnswers(name, which) for which in range(len(link.answers) - 1))
-    if config.drop:
-        yield from (Drop(name, which) for which in range(len(link.messages)))
-        yield from (DropAnswer(name, which) for which in range(len(link.answers)))
-    if config.reset:
-        yield ResetSender(name)
 
 
 NORMATIVE_MIRROR: Variant[Config, State, View] = Variant(

@@ -47,11 +47,6 @@ def with_link(state: State, name: int, link: Link) -> State:
     return state._replace(links=(*state.links[:name], link, *state.links[name + 1 :]))
 
 
-def without(items: tuple[Message, ...], which: int) -> tuple[Message, ...]:
-    """One element less."""
-    return (*items[:which], *items[which + 1 :])
-
-
 # History ------------------------------------------------------------------------------------------------------------
 
 

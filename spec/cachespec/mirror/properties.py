@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cachespec.kernel import Code, Kind, Operation, Outcome, Progress, Safety, Step
+from cachespec.kernel import Code, FrozenQueue, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
 from cachespec.mirror.operations import Deliver, Join, Receive, Reject, Render, Retry, Send, Submit, Transmit
+from cachespec.mirror.recency import walk
 from cachespec.mirror.view import InFlight, LinkView, View
 
 REFUSALS = (Code.STALE, Code.REFUSED)
@@ -111,8 +112,25 @@ def frontend_never_fails(config: Config, before: View, op: Operation, outcome: O
     return type(op) not in FRONTEND or outcome.code not in (Code.FAILED, Code.DIVERGED)
 
 
+def hit_is_sent_all_the_same(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """An item that P0 held when the request came was evicted by the request's other items before its turn."""
+    if not isinstance(op, Submit):
+        return False
+    held = {key for key, _ in before.links[op.sender].sent_order}
+    return any(key in held and sent == 1 for key, sent in zip(op.items, outcome.values, strict=False))
+
+
 def repeats_need_a_fault(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return after.overspent <= before.overspent
+
+
+def payloads_are_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What P1 applies carries exactly the payloads that its own walk asks for."""
+    message = head(before, op)
+    if message is None or not isinstance(op, Deliver) or not is_applied(before, op, outcome):
+        return True
+    held = FrozenQueue(before.links[op.sender].held_order)
+    return walk(config, held, message.items)[1] == message.payloads
 
 
 def goes_out_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -155,13 +173,13 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-2",
         "an item without payload is found at P1, or its miss is reported",
         none_hits_or_is_reported,
-        lambda c, b, op, o, a: o.code is Code.HIT and 0 in (head(b, op) or b.links[0].messages[0]).payloads,
+        lambda c, b, op, o, a: is_applied(b, op, o) and (message := head(b, op)) is not None and 0 in message.payloads,
     ),
     Step(
         "MIR-3",
         "the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order",
         applied_in_order,
-        lambda c, b, op, o, a: is_applied(b, op, o) and b.links[0].updates > 0,
+        lambda c, b, op, o, a: isinstance(op, Deliver) and is_applied(b, op, o) and b.links[op.sender].held_order != (),
     ),
     Step(
         "MIR-4",
@@ -173,7 +191,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-5",
         "P0 and P1 update their caches for a request in the same order of items",
         walks_agree,
-        lambda c, b, op, o, a: is_applied(b, op, o) and bool(o.values),
+        lambda c, b, op, o, a: is_applied(b, op, o) and len(set(o.values)) > 1,
     ),
     Step(
         "MIR-6",
@@ -203,13 +221,19 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-9",
         "a request is served even where its own items evict one another",
         frontend_never_fails,
-        lambda c, b, op, o, a: type(op) in (Send, Submit) and o.code is Code.DONE,
+        hit_is_sent_all_the_same,
     ),
     Step(
         "MIR-10",
         "a payload is sent once per residency; every further send is accounted for by one fault, once for each item",
         repeats_need_a_fault,
         lambda c, b, op, o, a: type(op) is Transmit and 1 in o.values,
+    ),
+    Step(
+        "MIR-10/needed",
+        "a payload is in a message that P1 applies only where P1 does not have the item at its turn",
+        payloads_are_needed,
+        lambda c, b, op, o, a: is_applied(b, op, o) and 1 in (head(b, op) or b.links[0].messages[0]).payloads,
     ),
     Step(
         "MIR-10/once",
