@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from cacheproof.prove.finding import Finding
 
 
+EXTRA = ("z3", "cvc5", "crosshair", "icontract")
+"""The modules that the extra brings."""
+
+
 class Method(Enum):
     """How an obligation is discharged."""
 
@@ -35,9 +39,12 @@ def command(
     """Prove the specification for all sizes, and confirm contracts up to their bounds."""
     try:
         from cacheproof.prove import session  # noqa: PLC0415  # z3, cvc5 and CrossHair come with an extra
+
+        chosen = session.chosen(names or [], method.value if method else None)
     except ModuleNotFoundError as error:
-        raise MissingExtraError("prove", f"`prove` ({error.name})") from None
-    chosen = session.chosen(names or [], method.value if method else None)
+        if error.name not in EXTRA:
+            raise
+        raise MissingExtraError("prove", "`cacheproof prove`") from None
     findings: list[Finding] = []
     with interruptible() as stop, progress() as show:
         for finding in session.run(chosen, ask_second=second_opinion):

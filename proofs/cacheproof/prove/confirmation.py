@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import signal
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,7 +26,8 @@ Answer = tuple[str, str]
 
 
 def analyse(name: str, path: str, function: str, channel: Connection) -> None:
-    """What a child process does: analyse one function, send the answer."""
+    """What a child process does: analyse one function, send the answer. An interruption is for the parent to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         verdict, detail = _analysed(module_of(name, path), function)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer

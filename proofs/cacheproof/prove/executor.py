@@ -23,9 +23,11 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 Term = Any
 """A z3 expression."""
 
-DEPTH_LIMIT = 200
+DEPTH_LIMIT = 40
 PATH_LIMIT = 2000
-FEASIBILITY_MILLISECONDS = 1000
+FEASIBILITY_MILLISECONDS = 500
+
+z3.set_param("ctrl_c", False)  # otherwise z3 takes an interruption for itself, and the run goes on
 
 
 class NotFollowedError(Exception):

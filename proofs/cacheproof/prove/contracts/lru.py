@@ -61,7 +61,7 @@ def pop_keeps_every_property(entries: Entries, pinned: tuple[bool, ...], room: i
 
 
 LEDGER = {
-    "put_keeps_every_property": "caches of at most 2 entries, any sizes",
-    "touch_keeps_every_property": "caches of at most 2 entries, any sizes",
-    "pop_keeps_every_property": "caches of at most 2 entries, any sizes",
+    "put_keeps_every_property": "caches of at most 2 entries, any sizes and pins",
+    "touch_keeps_every_property": "caches of at most 2 entries, any sizes and pins",
+    "pop_keeps_every_property": "caches of at most 2 entries, any sizes and pins",
 }
