@@ -1,0 +1,437 @@
+"""Each defence of the normative mirror, removed: the consequence, and how many operations show it.
+
+Mutants are explored without the normal form of states, which rests on the protocol being as it is. The rules without
+which every property still holds are in `test_mirror_redundant.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from tests.spec.planting import Change, planted
+
+from cacheproof.explore.reference import explore
+from cacheproof.explore.result import Ending, Exploration, Plan
+from cacheproof.scope import scope_named
+from cachespec.mirror import COMPONENT, normative, normative_view, protocol, recency
+from cachespec.mirror.configuration import Config
+from cachespec.mirror.normative import NORMATIVE_MIRROR
+
+FAULTS = Config(1, (1, 1), reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1)
+LARGE = Config(1, (1, 1), items=2)
+LOSS = Config(1, (1, 1), drop=1, restart=1)
+OVERSIZE = Config(2, (1, 3), items=2)
+PAIRS = Config(2, (1, 1, 1), items=2)
+RENDERING = Config(1, (1, 1), rendered=2, reject=1)
+REORDER_IMPATIENT = Config(1, (1, 1), reorder=1, impatient=1)
+RESET = Config(1, (1, 1), reset=1)
+
+
+class Defence(NamedTuple):
+    """A rule of the protocol, its removal, and the shortest consequence."""
+
+    rule: str
+    removed: tuple[Change, ...]
+    where: Config
+    breaks: str
+    length: int
+    """Operations of the shortest trace; of a lasso, stem and cycle."""
+
+
+DECIDED_AT_RENDERING = (
+    Change(
+        normative.render,
+        "rendered=(*link.rendered, op.items)",
+        "sender=link.sender._replace(order=recency.walk(config, link.sender.order, op.items)[0]), rendered="
+        "(*link.rendered, (*op.items, *(-2 - n for n in recency.walk(config, link.sender.order, op.items)[1])))",
+    ),
+    Change(
+        normative.submitted,
+        "protocol.commit(partial(recency.walk, config), link.sender, items)",
+        "link.sender._replace(next=link.sender.next + 1, log=(*link.sender.log, protocol.Message(-1, link.sender.next, "
+        "items[: len(items) // 2], tuple(-2 - n for n in items[len(items) // 2 :]))))",
+    ),
+    Change(normative_view.link_view, "(False,)", "(True,)"),
+    Change(normative_view.link_view, "settled=same_epoch", "settled=link.rendered == () and same_epoch"),
+    Change(normative_view.link_view, "idle = ", "idle = link.rendered == () and "),
+)
+"""What is rendered carries its decision, behind its items and negative, so that it is taken for no content."""
+
+UNTOUCHED_AT_P1 = (
+    Change(
+        protocol.receive,
+        "order, _ = walk(partition.order, message.items)",
+        "order = partition.order\n    for item in message.items:\n        order, _ = walk(order, (item,))",
+    ),
+    Change(
+        normative.deliver,
+        "_, needed = recency.walk(config, link.partition.order, message.items)",
+        "order, needed = link.partition.order, ()\n    for item in message.items:\n"
+        "        order, need = recency.walk(config, order, (item,))\n        needed = (*needed, *need)",
+    ),
+)
+
+ONE_REPAIR = " and confirmed.log != () and answer.expected == confirmed.log[0].sequence"
+
+DEFENCES = [
+    # When P0 decides
+    Defence("P0 is updated when a request is sent: it may be refused", DECIDED_AT_RENDERING, RENDERING, "MIR-4", 2),
+    Defence(
+        "P0 is updated when a request is sent: requests leave in any order",
+        DECIDED_AT_RENDERING,
+        RENDERING._replace(reject=0),
+        "MIR-1",
+        4,
+    ),
+    # One walk
+    Defence(
+        "P1 walks a request in the order in which P0 did",
+        (
+            Change(
+                protocol.receive, "walk(partition.order, message.items)", "walk(partition.order, message.items[::-1])"
+            ),
+        ),
+        PAIRS,
+        "MIR-1",
+        3,
+    ),
+    Defence("P1 touches what P0 touched", UNTOUCHED_AT_P1, PAIRS, "MIR-2", 5),
+    Defence(
+        "each item is looked up at its own turn",
+        (
+            Change(
+                protocol.commit,
+                "order, needed = walk(sender.order, items)",
+                "order, _ = walk(sender.order, items)\n"
+                "    needed = tuple([int(not sender.order.has(key)) for key in items])",
+            ),
+        ),
+        LARGE,
+        "MIR-2",
+        5,
+    ),
+    Defence(
+        "what is larger than the cache is kept on neither side",
+        (Change(recency.insert, "return order\n", "return order.push(key, size)\n"),),
+        OVERSIZE,
+        "MIR-11",
+        3,
+    ),
+    Defence(
+        "what is larger than the cache is kept by P1 no more than by P0",
+        (
+            Change(
+                protocol.receive,
+                "order=order, ",
+                "order=order if order.length > 0 else order.push(message.items[0], 1), ",
+            ),
+        ),
+        OVERSIZE,
+        "MIR-1",
+        3,
+    ),
+    # What P1 accepts
+    Defence(
+        "P1 applies the next message and none that comes too early",
+        (Change(protocol.receive, "message.sequence > partition.expected", "False"),),
+        FAULTS,
+        "MIR-3",
+        5,
+    ),
+    Defence(
+        "P1 knows by its number what it has applied already",
+        (Change(protocol.receive, "message.sequence < partition.expected or ", ""),),
+        FAULTS,
+        "MIR-3",
+        9,
+    ),
+    Defence(
+        "P1 refuses what is of an older generation",
+        (Change(protocol.receive, " or message.generation < partition.generation", ""),),
+        FAULTS,
+        "MIR-8",
+        5,
+    ),
+    Defence(
+        "P1 applies nothing of an older epoch, whether it knows it by its generation or by its number",
+        (
+            Change(protocol.receive, " or message.generation < partition.generation", ""),
+            Change(protocol.join, "log=(), sent=0)", "log=(), sent=0, next=0)"),
+        ),
+        FAULTS,
+        "MIR-3",
+        5,
+    ),
+    Defence(
+        "P1 refuses a sender that has no partition",
+        (Change(protocol.receive, "partition.granted == 0 or ", ""),),
+        FAULTS,
+        "MIR-12",
+        4,
+    ),
+    Defence(
+        "P1 takes a probe for a question and not for a request",
+        (
+            Change(protocol.receive, " or message.items == ()", ""),
+            Change(protocol.probe, "sender.next", "sender.log[0].sequence"),
+        ),
+        FAULTS,
+        "MIR-3",
+        5,
+    ),
+    # What P0 keeps, and what it sends again
+    Defence(
+        "P0 keeps a message until it is confirmed",
+        (
+            Change(protocol.transmit, "sender.log[sender.sent]", "sender.log[0]"),
+            Change(protocol.transmit, "sender._replace(sent=sender.sent + 1)", "sender._replace(log=sender.log[1:])"),
+        ),
+        Config(1, (1, 1), drop=1, outstanding=1),
+        "MIR-7/served",
+        3,
+    ),
+    Defence(
+        "P1 confirms what it has applied and nothing more",
+        (Change(protocol.confirm, "sequence < expected", "sequence <= expected"),),
+        FAULTS,
+        "MIR-7/kept",
+        6,
+    ),
+    Defence(
+        "a message goes out again with its payloads",
+        (
+            Change(
+                protocol.go_back,
+                "sent=0",
+                "sent=0, log=tuple([entry._replace(payloads=(0,) * len(entry.items)) for entry in sender.log])",
+            ),
+        ),
+        FAULTS,
+        "MIR-2",
+        8,
+    ),
+    Defence(
+        "what P1 lacks goes out again",
+        (Change(protocol.answered, "return go_back(confirmed)", "return confirmed"),),
+        LOSS,
+        "MIR-7/served",
+        6,
+    ),
+    Defence(
+        "what goes out again goes out in order",
+        (Change(protocol.transmit, "sender.log[sender.sent]", "sender.log[-1]"),),
+        FAULTS,
+        "MIR-10",
+        9,
+    ),
+    Defence(
+        "a new request waits behind the backlog",
+        (
+            Change(
+                normative.submitted,
+                "(after, DONE) if backlog else",
+                "(after._replace(messages=(*after.messages, "
+                "after.sender.log[-1]._replace(generation=after.sender.generation))), DONE) if backlog else",
+            ),
+        ),
+        FAULTS,
+        "MIR-10",
+        9,
+    ),
+    Defence(
+        "in one generation a message goes out once",
+        (Change(protocol.transmit, "sent=sender.sent + 1", "sent=sender.sent"),),
+        FAULTS,
+        "MIR-10/once",
+        3,
+    ),
+    # What P0 asks, and which answers it heeds
+    Defence(
+        "P0 asks before it sends again",
+        (
+            Change(normative.expire, "messages = (*link.messages, protocol.probe(link.sender))", ""),
+            Change(
+                normative.expire,
+                "with_link(state, op.sender, link._replace(messages=messages))",
+                "begun(state, op.sender, link, link._replace(sender=protocol.go_back(link.sender)))",
+            ),
+        ),
+        FAULTS,
+        "MIR-10",
+        5,
+    ),
+    Defence(
+        "a probe bears the next number, so that P1 sees what it lacks",
+        (Change(protocol.probe, "sender.next", "sender.log[0].sequence"),),
+        LOSS,
+        "MIR-7/served",
+        6,
+    ),
+    Defence(
+        "P0 goes back once for a generation",
+        (Change(protocol.go_back, "generation=sender.generation + 1, ", ""),),
+        FAULTS,
+        "MIR-10",
+        10,
+    ),
+    Defence(
+        "P0 heeds no complaint about an older generation",
+        (Change(protocol.answered, " or answer.generation != sender.generation", ""),),
+        FAULTS,
+        "MIR-10",
+        7,
+    ),
+    Defence(
+        "P0 heeds no complaint about what is confirmed already",
+        (Change(protocol.answered, ONE_REPAIR, ""),),
+        REORDER_IMPATIENT,
+        "MIR-10",
+        13,
+    ),
+    # Epochs
+    Defence(
+        "P0 joins again when it is refused",
+        (Change(protocol.answered, "confirmed._replace(joined=0)", "confirmed"),),
+        LOSS,
+        "MIR-7/served",
+        6,
+    ),
+    Defence(
+        "P0 joins again after it was cleared",
+        (Change(normative.reset_sender, ", joined=0", ""),),
+        FAULTS,
+        "MIR-1",
+        4,
+    ),
+    Defence(
+        "P1 revokes the partition that it clears",
+        (
+            Change(
+                normative.reset_receiver,
+                "protocol.revoked(state.empty)",
+                "link.partition._replace(order=state.empty)",
+            ),
+        ),
+        FAULTS,
+        "MIR-1",
+        4,
+    ),
+    Defence(
+        "P1 knows that a partition is revoked",
+        (Change(protocol.revoked, "Partition(order=empty)", "Partition(order=empty, granted=1)"),),
+        RESET,
+        "MIR-7/served",
+        2,
+    ),
+    Defence(
+        "a join empties P0",
+        (Change(protocol.join, "sender._replace(order=empty, ", "sender._replace("),),
+        FAULTS,
+        "MIR-2",
+        8,
+    ),
+    Defence(
+        "a join empties P1",
+        (
+            Change(
+                normative.join,
+                "state.empty)",
+                "state.empty)\n    partition = partition._replace(order=link.partition.order)",
+            ),
+        ),
+        FAULTS,
+        "MIR-1",
+        6,
+    ),
+    Defence(
+        "a join keeps what is unanswered",
+        (Change(protocol.join, "unanswered = sender.log", "unanswered = ()"),),
+        FAULTS,
+        "MIR-7/kept",
+        4,
+    ),
+    Defence(
+        "a join decides anew which payloads the unanswered requests need",
+        (
+            Change(
+                protocol.join,
+                "fresh = commit(walk, fresh, message.items)",
+                "fresh = commit(walk, fresh, message.items)\n"
+                "        decided = fresh.log[-1]._replace(payloads=message.payloads)\n"
+                "        fresh = fresh._replace(log=(*fresh.log[:-1], decided))",
+            ),
+        ),
+        FAULTS,
+        "MIR-2",
+        10,
+    ),
+    Defence(
+        "a join begins a generation",
+        (Change(protocol.join, "sender.generation + 1", "sender.generation"),),
+        FAULTS,
+        "MIR-10",
+        13,
+    ),
+    Defence(
+        "sequence numbers go on from one epoch to the next",
+        (Change(protocol.join, "log=(), sent=0)", "log=(), sent=0, next=0)"),),
+        FAULTS,
+        "MIR-7/kept",
+        8,
+    ),
+]
+
+
+def explored(removed: tuple[Change, ...], where: Config, plan: Plan) -> Exploration:
+    with planted(*removed):
+        return explore(COMPONENT, NORMATIVE_MIRROR, where, plan)
+
+
+def plan_for(breaks: str) -> Plan:
+    """Lassos are looked for where a request is never served; names are not exchanged there."""
+    liveness = breaks == "MIR-7/served"
+    return Plan(symmetry=not liveness, liveness=liveness, limit_states=20_000, until=frozenset({breaks}))
+
+
+@pytest.mark.parametrize("defence", DEFENCES, ids=lambda defence: defence.rule)
+def test_a_removed_defence_is_missed(defence: Defence) -> None:
+    found = explored(defence.removed, defence.where, plan_for(defence.breaks))
+    lengths = {violation.property: len(violation.trace.steps) for violation in found.violations}
+    assert lengths.get(defence.breaks) == defence.length, lengths
+
+
+@cache
+def whole(where: Config) -> Exploration:
+    return explore(COMPONENT, COMPONENT.normative, where, Plan(symmetry=False, liveness=True))
+
+
+@pytest.mark.parametrize("where", sorted({defence.where for defence in DEFENCES} - {FAULTS}), ids=str)
+def test_with_all_its_defences_the_protocol_holds_there(where: Config) -> None:
+    """FAULTS is the scope `served`, which `cacheproof check` explores."""
+    found = whole(where)
+    assert (found.ending, found.violations) == (Ending.EXHAUSTED, ())
+
+
+def test_the_widest_of_these_scopes_is_one_that_is_checked() -> None:
+    assert scope_named(COMPONENT, "served").config == FAULTS
+
+
+# The eviction loop --------------------------------------------------------------------------------------------------
+
+
+def test_without_the_look_at_its_size_an_oversize_item_is_never_stored() -> None:
+    """The loop of `insert` would come to an empty cache, lack room still, and go round on the spot (C-MIR-10)."""
+    empty: Any = NORMATIVE_MIRROR.start(OVERSIZE).empty
+    assert recency.lacks_room(OVERSIZE, empty, OVERSIZE.sizes[1])
+    assert recency.evict_oldest(empty) == empty
+
+
+def test_a_change_is_planted_and_taken_back() -> None:
+    before = protocol.probe(protocol.Sender(NORMATIVE_MIRROR.start(LARGE).empty, next=4))
+    with planted(Change(protocol.probe, "sender.next", "0")):
+        assert protocol.probe(protocol.Sender(NORMATIVE_MIRROR.start(LARGE).empty, next=4)).sequence == 0
+    assert protocol.probe(protocol.Sender(NORMATIVE_MIRROR.start(LARGE).empty, next=4)) == before
+    with pytest.raises(AssertionError, match="0 times"), planted(Change(protocol.probe, "no such text", "")):
+        pass
