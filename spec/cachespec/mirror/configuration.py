@@ -31,6 +31,8 @@ class Config(NamedTuple):
     identities: tuple[int, ...] = ()
     """The key under which the eras cache each content (a client may name two contents alike); empty: its own."""
     senders: int = 1
+    partitions: int = 0
+    """How many partitions P1 has room for; 0: one for each sender."""
     rendered: int = 0
     """Requests of one sender that are rendered and not yet sent; 0: rendering and sending are one step."""
     outstanding: int = 2
@@ -60,12 +62,17 @@ def invalid(config: Config) -> str | None:
             return f"{name} has {len(given)} entries for {len(config.sizes)} contents"
         if given and min(given) < 0:
             return f"{name} must not be negative"
-    if config.rendered < 0:
-        return "rendered must not be negative"
+    if config.rendered < 0 or config.partitions < 0:
+        return "rendered and partitions must not be negative"
     widths = {"items": config.items, "senders": config.senders}
     widths |= {"outstanding": config.outstanding, "channel": config.channel}
     narrow = [name for name, width in widths.items() if width < 1]
     return f"{', '.join(narrow)} must be at least 1" if narrow else None
+
+
+def partitions(config: Config) -> int:
+    """How many partitions P1 can grant at the same time."""
+    return config.partitions if config.partitions > 0 else config.senders
 
 
 def requests(config: Config) -> Iterable[tuple[int, ...]]:

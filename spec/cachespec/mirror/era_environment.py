@@ -345,7 +345,13 @@ def view(config: Config, state: State) -> View:
         link_view(config, link, held, granted=state.owner in (NOBODY, name)) for name, link in enumerate(state.links)
     )
     hung = state.dead == 1 or any(link.hung == 1 for link in state.links)
-    return View(links=links, overspent=False, hung=hung)
+    return View(
+        links=links,
+        overspent=False,
+        held_bytes=sum(size for _, size in held),
+        receiver_capacity=config.capacity,
+        hung=hung,
+    )
 
 
 def link_view(config: Config, link: Link, held: tuple[tuple[int, int], ...], *, granted: bool) -> LinkView:

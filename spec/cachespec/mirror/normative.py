@@ -19,7 +19,7 @@ from cachespec.kernel import (
 )
 from cachespec.mirror import protocol, recency
 from cachespec.mirror.channel import faults, overtaken, without
-from cachespec.mirror.configuration import Config, Key, requests
+from cachespec.mirror.configuration import Config, Key, partitions, requests
 from cachespec.mirror.normative_state import Link, State, begun, counted, initial, over, touched, with_link
 from cachespec.mirror.normative_view import view
 from cachespec.mirror.operations import (
@@ -123,10 +123,17 @@ def expire(config: Config, state: State, op: Expire) -> Result:
 
 
 def join(config: Config, state: State, op: Join) -> Result:
-    """MIR-8: an epoch begins; its number has never been used."""
+    """MIR-8: an epoch begins; its number has never been used. MIR-11: P1 grants no more than it has room for."""
     link = state.links[op.sender]
+    if link.partition.granted == 0 and granted(state) >= partitions(config):
+        return state, REFUSED
     sender, partition = protocol.join(partial(recency.walk, config), link.sender, state.empty)
     return begun(state, op.sender, link, link._replace(sender=sender, partition=partition)), DONE
+
+
+def granted(state: State) -> int:
+    """How many partitions P1 has granted."""
+    return sum(link.partition.granted for link in state.links)
 
 
 # Receiver -----------------------------------------------------------------------------------------------------------

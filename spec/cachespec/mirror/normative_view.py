@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachespec.mirror.configuration import Config
+from cachespec.mirror.configuration import Config, partitions
 from cachespec.mirror.normative_state import Link, State
 from cachespec.mirror.protocol import NONE, Message
 from cachespec.mirror.view import InFlight, LinkView, View
@@ -13,6 +13,8 @@ def view(config: Config, state: State) -> View:
     return View(
         links=tuple(link_view(config, link) for link in state.links),
         overspent=state.overspent == 1,
+        held_bytes=sum(link.partition.order.total for link in state.links),
+        receiver_capacity=config.capacity * partitions(config),
         hung=False,
     )
 

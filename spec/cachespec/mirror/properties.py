@@ -41,7 +41,8 @@ def quiet_means_equal(config: Config, view: View) -> bool:
 
 
 def bytes_within_capacity(config: Config, view: View) -> bool:
-    return all(sum(size for _, size in link.held_order) <= link.capacity for link in view.links)
+    parts = all(sum(size for _, size in link.held_order) <= link.capacity for link in view.links)
+    return parts and view.held_bytes <= view.receiver_capacity
 
 
 # Steps --------------------------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "MIR-11",
-        "the bytes of P1's cache never exceed its capacity",
+        "the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's",
         bytes_within_capacity,
         lambda c, v: any(sum(size for _, size in link.held_order) == link.capacity for link in v.links),
     ),

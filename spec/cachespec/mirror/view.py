@@ -58,6 +58,10 @@ class View(NamedTuple):
 
     links: tuple[LinkView, ...]
     overspent: bool
+    held_bytes: int
+    """Bytes of P1's cache, of all partitions together."""
+    receiver_capacity: int
+    """Bytes that P1 has for them."""
     hung: bool
     """A process of the engine is dead or spins."""
 
