@@ -1,0 +1,258 @@
+"""That each property of the mirror can fail: a planted bug for each; and that each says something where it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from cacheproof.explore.reference import explore
+from cacheproof.explore.result import Ending, Exploration, Plan
+from cacheproof.explore.verdict import unwitnessed
+from cacheproof.registry import AnyVariant
+from cacheproof.scope import scope_named
+from cachespec.kernel import DONE, FAILED, Code, Operation, Outcome
+from cachespec.mirror import COMPONENT, protocol, recency
+from cachespec.mirror.configuration import Config
+from cachespec.mirror.era_state import State as EraState
+from cachespec.mirror.eras import M3
+from cachespec.mirror.normative import (
+    NORMATIVE_MIRROR,
+    deliver,
+    join,
+    reset_receiver,
+    submit,
+    submit_rejected,
+    transmit,
+)
+from cachespec.mirror.normative_state import Link, State, begun, with_link
+from cachespec.mirror.operations import (
+    Abort,
+    Deliver,
+    Expire,
+    Join,
+    ResetReceiver,
+    Submit,
+    SubmitRejected,
+    Transmit,
+)
+
+Result = tuple[State, Outcome]
+Bug = Mapping[type[Operation], Any]
+
+
+def with_message(link: Link, **changes: Any) -> Link:
+    """The oldest message of the channel, changed."""
+    return link._replace(messages=(link.messages[0]._replace(**changes), *link.messages[1:]))
+
+
+def keep_grant(config: Config, state: State, op: ResetReceiver) -> Result:
+    """MIR-1: P1 is cleared, and takes the next message all the same."""
+    after, _ = reset_receiver(config, state, op)
+    for name, link in enumerate(state.links):
+        kept = link.partition._replace(order=state.empty)
+        after = with_link(after, name, after.links[name]._replace(partition=kept))
+    return after, DONE
+
+
+def abort_on_its_way(config: Config, state: State, op: Abort) -> Result:
+    """MIR-1/again: the request is taken out of the channel, and its update stays at P0."""
+    link = state.links[op.sender]
+    sender = link.sender._replace(log=(), sent=0)
+    return with_link(state, op.sender, link._replace(sender=sender, messages=())), DONE
+
+
+def one_byte_more(transition: Any) -> Any:
+    """MIR-11: both sides believe in a larger cache."""
+
+    def larger(config: Config, state: State, op: Operation) -> Result:
+        after: Result = transition(config._replace(capacity=config.capacity + 1), state, op)
+        return after
+
+    return larger
+
+
+def send_no_payload(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-2: payloads are lost on the way."""
+    link = state.links[op.sender]
+    if link.messages == ():
+        return state, DONE
+    bare = with_message(link, payloads=(0,) * len(link.messages[0].payloads))
+    return deliver(config, with_link(state, op.sender, bare), op)
+
+
+def skip_what_is_missing(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-3: P1 goes on from whatever comes next."""
+    link = state.links[op.sender]
+    behind = link.messages[0].sequence > link.partition.expected and link.messages[0].items != ()
+    if not behind or link.partition.granted == 0:
+        return deliver(config, state, op)
+    skipped = link.partition._replace(expected=link.messages[0].sequence)
+    after, outcome = deliver(config, with_link(state, op.sender, link._replace(partition=skipped)), op)
+    return (state, DONE) if outcome.code is Code.FAILED else (after, outcome)
+
+
+def update_and_reject(config: Config, state: State, op: SubmitRejected) -> Result:
+    """MIR-4: C-MIR-3."""
+    link = state.links[op.sender]
+    order, _ = recency.walk(config, link.sender.order, op.items)
+    rejected, outcome = submit_rejected(config, state, op)
+    return with_link(rejected, op.sender, link._replace(sender=link.sender._replace(order=order))), outcome
+
+
+def use_backwards(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-5: P1 uses the items from the last to the first."""
+    after, outcome = deliver(config, state, op)
+    return after, outcome._replace(values=outcome.values[::-1])
+
+
+def use_another(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-6: P1 uses a content of the same name."""
+    after, outcome = deliver(config, state, op)
+    return after, outcome._replace(values=(0,) * len(outcome.values))
+
+
+def die_of_it(config: Config, state: EraState, op: Deliver) -> tuple[EraState, Outcome]:
+    """MIR-7: the thread that takes a message ends with it."""
+    after, outcome = M3.step(config, state, op)
+    return after._replace(dead=1), outcome
+
+
+def join_and_forget(config: Config, state: State, op: Join) -> Result:
+    """MIR-7/kept: nobody will send again what was unanswered."""
+    link = state.links[op.sender]
+    return join(config, with_link(state, op.sender, link._replace(sender=link.sender._replace(log=(), sent=0))), op)
+
+
+def acknowledge_the_old(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-8: what is stale is acknowledged; without a partition it is still refused."""
+    after, outcome = deliver(config, state, op)
+    granted = state.links[op.sender].partition.granted == 1
+    return after, DONE if granted and outcome.code is Code.STALE else outcome
+
+
+def fail_on_eviction(config: Config, state: State, op: Submit) -> Result:
+    """MIR-9: C-MIR-9: what was found at first has to be there at its turn."""
+    order = state.links[op.sender].sender.order
+    _, needed = recency.walk(config, order, op.items)
+    if any(order.has(key) and need == 1 for key, need in zip(op.items, needed, strict=True)):
+        return state, FAILED
+    return submit(config, state, op)
+
+
+def send_again_at_once(config: Config, state: State, op: Expire) -> Result:
+    """MIR-10: no answer is taken for a loss."""
+    link = state.links[op.sender]
+    return begun(state, op.sender, link, link._replace(sender=protocol.go_back(link.sender))), DONE
+
+
+def send_everything(config: Config, state: State, op: Submit) -> Result:
+    """MIR-10/needed: every payload, every time."""
+    link = state.links[op.sender]
+    if link.sender.joined == 0:
+        return submit(config, state, op)
+    sender = protocol.commit(lambda order, items: recency.walk(config, order, items), link.sender, op.items)
+    full = sender.log[-1]._replace(payloads=(1,) * len(op.items))
+    link = link._replace(sender=sender._replace(log=(*sender.log[:-1], full)))
+    return transmit(config, with_link(state, op.sender, link), Transmit(op.sender))
+
+
+def send_twice(config: Config, state: State, op: Transmit) -> Result:
+    """MIR-10/once: what went out still counts as what has to."""
+    after, outcome = transmit(config, state, op)
+    link = after.links[op.sender]
+    kept = link._replace(sender=link.sender._replace(sent=state.links[op.sender].sender.sent))
+    return with_link(after, op.sender, kept), outcome
+
+
+def admit_strangers(config: Config, state: State, op: Deliver) -> Result:
+    """MIR-12: without a partition, a message is acknowledged."""
+    after, outcome = deliver(config, state, op)
+    stranger = state.links[op.sender].partition.granted == 0 and outcome.code is Code.STALE
+    return after, DONE if stranger else outcome
+
+
+def bug(transitions: Bug) -> AnyVariant:
+    """The normative mirror with a bug."""
+    return NORMATIVE_MIRROR.era("planted", "a planted bug", transitions, dict.fromkeys(transitions, "planted"))
+
+
+RESET = Config(1, (1, 1), reset=1, outstanding=1)
+LOSS = Config(1, (1, 1), drop=1)
+LARGE = Config(1, (1, 1), items=2)
+NAMED_ALIKE = Config(2, (1, 1), identities=(0, 0))
+
+
+class Planted(NamedTuple):
+    """A bug, the property that it breaks, and where; `also` are those that break with it, in as few operations."""
+
+    breaks: str
+    variant: AnyVariant
+    where: Config
+    also: frozenset[str] = frozenset()
+
+
+PLANTED = [
+    Planted("MIR-1", bug({ResetReceiver: keep_grant}), RESET),
+    Planted("MIR-1/again", bug({Abort: abort_on_its_way}), Config(1, (1, 1), abort=1, outstanding=1)),
+    Planted(
+        "MIR-11",
+        bug({Submit: one_byte_more(submit), Deliver: one_byte_more(deliver), Join: one_byte_more(join)}),
+        Config(1, (1, 1)),
+    ),
+    Planted("MIR-2", bug({Deliver: send_no_payload}), Config(1, (1, 1))),
+    Planted("MIR-3", bug({Deliver: skip_what_is_missing}), LOSS),
+    Planted("MIR-4", bug({SubmitRejected: update_and_reject}), Config(1, (1, 1), reject=1)),
+    Planted("MIR-5", bug({Deliver: use_backwards}), Config(2, (1, 1), items=2)),
+    Planted("MIR-6", bug({Deliver: use_another}), NAMED_ALIKE),
+    Planted("MIR-7", M3.era("planted", "a planted bug", {Deliver: die_of_it}, {Deliver: "planted"}), Config(1, (1, 1))),
+    Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET),
+    Planted("MIR-7/served", NORMATIVE_MIRROR.lacking({Expire: "planted"}), LOSS),
+    Planted("MIR-8", bug({Deliver: acknowledge_the_old}), RESET),
+    Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),
+    Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
+    Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1))),
+    Planted("MIR-10/once", bug({Transmit: send_twice}), LOSS),
+    Planted("MIR-12", bug({Deliver: admit_strangers}), RESET, frozenset({"MIR-8"})),
+]
+
+
+def run(variant: AnyVariant, where: Config, *until: str) -> Exploration:
+    """To the end, lassos included; or, for one step or state that breaks a property, to the level of the first one."""
+    liveness = until in ((), ("MIR-7/served",))
+    plan = Plan(symmetry=False, liveness=liveness, limit_states=20_000, until=frozenset(until))
+    return explore(COMPONENT, variant, where, plan)
+
+
+@pytest.mark.parametrize("where", sorted({planted.where for planted in PLANTED}), ids=str)
+def test_the_normative_variant_holds_where_the_bugs_are_planted(where: Config) -> None:
+    found = run(COMPONENT.normative, where)
+    assert (found.ending, found.violations) == (Ending.EXHAUSTED, ())
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.breaks)
+def test_a_planted_bug_breaks_its_property(planted: Planted) -> None:
+    broken = {violation.property for violation in run(planted.variant, planted.where, planted.breaks).violations}
+    assert broken == {planted.breaks} | planted.also
+
+
+def test_every_property_has_a_planted_bug() -> None:
+    assert {rule.name for rule in COMPONENT.properties()} == {planted.breaks for planted in PLANTED}
+
+
+WITNESSES = ("calm", "reset", "larger-request", "rendering")
+
+
+def test_every_witness_is_reached_in_a_default_scope() -> None:
+    scopes = [scope_named(COMPONENT, name) for name in WITNESSES]
+    assert {scope.set for scope in scopes} == {"default"}
+    runs = [explore(COMPONENT, COMPONENT.normative, scope.config, scope.plan) for scope in scopes]
+    assert unwitnessed(COMPONENT, runs) == ()
+
+
+def test_a_witness_that_is_not_reached_is_missed() -> None:
+    scope = scope_named(COMPONENT, "calm")
+    found = explore(COMPONENT, COMPONENT.normative, scope.config, replace(scope.plan, depth=1))
+    assert {"MIR-2", "MIR-10", "MIR-12"} <= set(unwitnessed(COMPONENT, [found]))
