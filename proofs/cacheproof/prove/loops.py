@@ -9,13 +9,16 @@ range of unknown length is treated alike, with any of its numbers in the place o
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
@@ -111,16 +114,33 @@ def followed(
         yield
 
 
+def modules_of(package: ModuleType) -> tuple[ModuleType, ...]:
+    """A package with all its modules: a function may move from one to another without a word to its proof."""
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    return (package, *(importlib.import_module(f"{package.__name__}.{name}") for name in names))
+
+
 def _functions(modules: Iterable[ModuleType], loops: Iterable[Callable[..., Any]]) -> list[FunctionType]:
-    """The functions of the modules, and those whose loops are cut."""
-    own = [value for module in modules for value in vars(module).values() if _is_of(value, module)]
-    functions = list(dict.fromkeys([*own, *loops]))
-    if any(not isinstance(function, FunctionType) or function.__closure__ for function in functions):
+    """The functions of the modules that splice tuples, and those whose loops are cut."""
+    cut = list(loops)
+    if any(not isinstance(function, FunctionType) or function.__closure__ for function in cut):
         raise NotFollowedError("only the loops of plain functions can be cut")
-    return [function for function in functions if isinstance(function, FunctionType)]
+    own = [value for module in modules for value in vars(module).values() if _is_of(value, module)]
+    splicing = [value for value in own if not value.__closure__ and _splices(value.__code__)]
+    return list(dict.fromkeys([*splicing, *(one for one in cut if isinstance(one, FunctionType))]))
 
 
-def _is_of(value: object, module: ModuleType) -> bool:
+@cache
+def _splices(code: CodeType) -> bool:
+    """Whether the text of this code has `(*several, one)`."""
+    text = textwrap.dedent(inspect.getsource(code))
+    if not text.startswith(("def ", "@")):
+        return False
+    tuples = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Tuple))
+    return any(isinstance(part, ast.Starred) for node in tuples for part in node.elts)
+
+
+def _is_of(value: object, module: ModuleType) -> TypeGuard[FunctionType]:
     return isinstance(value, FunctionType) and value.__module__ == module.__name__
 
 

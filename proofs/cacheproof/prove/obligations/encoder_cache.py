@@ -12,12 +12,12 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.prove import states
 from cacheproof.prove.containers import every, everyone_counts, sum_is_at_most
 from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, implies
-from cacheproof.prove.loops import Locals, Loop
+from cacheproof.prove.loops import Locals, Loop, modules_of
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
 from cacheproof.prove.states import unchanged, unchanged_but
 from cachespec import encoder_cache
-from cachespec.encoder_cache import configuration, passes, transitions
+from cachespec.encoder_cache import passes, transitions
 from cachespec.encoder_cache.configuration import Config, content_of, size_of
 from cachespec.encoder_cache.operations import Allocate, CanAllocate, CheckAndUpdate, FreeInput
 from cachespec.kernel import DONE, Code, Operation
@@ -344,7 +344,7 @@ PROOF = Proof(
     ),
     environment=environment,
     loops=LOOPS,
-    modules=(configuration, transitions),
+    modules=modules_of(encoder_cache),
     tallies={"held": content_of_pair},
     fresh=fresh,
 )

@@ -27,7 +27,7 @@ from cacheproof.prove.executor import (
     path,
 )
 from cacheproof.prove.histories import Log, Opaque, Pool, Replay, empty_of
-from cacheproof.prove.loops import Locals, Loop
+from cacheproof.prove.loops import Locals, Loop, modules_of
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
 from cacheproof.prove.states import part_names
@@ -494,7 +494,7 @@ PROOF = Proof(
     ),
     bound="any eviction rule, any number of messages",
     loops=LOOPS,
-    modules=(normative, normative_state, protocol),
+    modules=modules_of(mirror),
     replaced=(
         (recency, "walk", lambda config, order, items: REPLAY.walk(order, items)),
         (normative, "missing_items", missing_items),
