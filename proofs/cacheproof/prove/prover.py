@@ -73,14 +73,14 @@ class _Obligations:
 
     def _findings(self, claims: dict[str, str], body: Callable[[], None], reached: set[str]) -> Iterator[Finding]:
         started = perf_counter()
-        paths, refusal = self._explored(body)
+        paths, failure = self._explored(body)
         exploring = (perf_counter() - started) / max(len(claims), 1)
         for name, statement in self._rows(claims, paths).items():
             if self.only not in (None, f"{name}/{self.place}"):
                 continue
             started = perf_counter()
             witness = name in reached or (name not in claims and bool(reached))
-            judged = Judgement(Verdict.UNKNOWN, refusal) if refusal else self._judge(name, paths, witness=witness)
+            judged = failure or self._judge(name, paths, witness=witness)
             yield Finding(
                 component=self.proof.component,
                 name=f"{name}/{self.place}",
@@ -95,12 +95,14 @@ class _Obligations:
             )
 
     @staticmethod
-    def _explored(body: Callable[[], None]) -> tuple[list[Path], str]:
+    def _explored(body: Callable[[], None]) -> tuple[list[Path], Judgement | None]:
         """All paths, or why there are none to speak of."""
         try:
-            return list(explore(body)), ""
+            return list(explore(body)), None
         except NotFollowedError as error:
-            return [], f"cannot be followed: {error}"
+            return [], Judgement(Verdict.UNKNOWN, f"cannot be followed: {error}")
+        except Exception as error:  # noqa: BLE001  # a transition is total: whatever it raises is a finding
+            return [], Judgement(Verdict.CRASHED, f"{type(error).__name__}: {error}")
 
     def _rows(self, claims: dict[str, str], paths: list[Path]) -> dict[str, str]:
         loops = {loop.property: "the loop keeps its invariant and shrinks its measure" for loop in self.proof.loops}

@@ -33,21 +33,27 @@ class Bug(NamedTuple):
 
 @contextmanager
 def planted(bug: Bug) -> Iterator[None]:
-    """The function has the bug, wherever it is called from; its source says so too, so that it can be rewritten."""
-    function = bug.function
+    """The function has the bug."""
+    source = textwrap.dedent(inspect.getsource(bug.function))
+    assert source.count(bug.right) == 1, f"{bug.function.__name__} has {source.count(bug.right)} times: {bug.right}"
+    with swapped(bug.function, source.replace(bug.right, bug.wrong)):
+        yield
+
+
+@contextmanager
+def swapped(function: Callable[..., Any], text: str) -> Iterator[None]:
+    """The function does what the text says, wherever it is called from; its source is that text, to be rewritten."""
     assert isinstance(function, FunctionType)
-    source = textwrap.dedent(inspect.getsource(function))
-    assert source.count(bug.right) == 1, f"{function.__name__} has {source.count(bug.right)} times: {bug.right}"
-    text = "from __future__ import annotations\n" + source.replace(bug.right, bug.wrong)
-    name = f"<planted {next(_NUMBERS)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    name, future = f"<planted {next(_NUMBERS)}>", "from __future__ import annotations\n"
+    linecache.cache[name] = (len(text), None, (future + text).splitlines(keepends=True), name)
     namespace: dict[str, Any] = {}
-    exec(compile(text, name, "exec"), namespace)
+    exec(compile(future + text, name, "exec"), namespace)
     original, function.__code__ = function.__code__, namespace[function.__name__].__code__
     try:
         yield
     finally:
         function.__code__ = original
+        del linecache.cache[name]
 
 
 @cache

@@ -115,3 +115,15 @@ def test_a_counterexample_shows_state_and_operation() -> None:
     key = lines["operation"].removeprefix("Touch(key=").removesuffix(")")
     assert f"order=[{key} (1)" in lines["after"] or f" {key} (1)]" in lines["after"]
     assert f"{key}:" not in lines["before"].partition("order=")[0]
+
+
+def touch_beyond_the_end(config: Any, cache: Any, op: lru.Touch) -> Any:
+    """Is not total."""
+    return cache, (DONE, ABSENT)[2]
+
+
+def test_a_transition_that_raises_is_a_failure() -> None:
+    era = PROOF.variant.era("toy", "raises", {lru.Touch: touch_beyond_the_end}, {lru.Touch: "a test"})
+    finding = found(PROOF.of(era), "LRU-1/touch")
+    assert finding.verdict is Verdict.CRASHED
+    assert "IndexError" in finding.detail

@@ -145,6 +145,33 @@ def everything_is_gone(move: Move) -> SymbolicBoolean:
     return both(nobody, move.after.hits == 0, move.after.total == 0)
 
 
+def is_counted(move: Move) -> SymbolicBoolean:
+    """A hit counts twice, as a hit and as a look-up; a miss of `get` as a look-up, a miss of `[]` not at all."""
+    before, after, hit = move.before, move.after, move.outcome.code is Code.HIT
+    looked_up = hit or type(move.operation) is lru.Get
+    return both(after.hits == before.hits + int(hit), after.total == before.total + int(looked_up))
+
+
+def report_is_the_difference(move: Move) -> SymbolicBoolean:
+    """What was counted since the last report; and the next one begins here."""
+    before, after = move.before, move.after
+    hits, total = move.outcome.values
+    counted = both(hits == before.hits - before.reported_hits, total == before.total - before.reported_total)
+    return both(counted, after.reported_hits == after.hits, after.reported_total == after.total)
+
+
+def it_was_there(move: Move) -> SymbolicBoolean:
+    """The premise of a call about a key that is present."""
+    return both(move.before.entries.has(move.operation.key))
+
+
+def only_it_is_gone(move: Move) -> SymbolicBoolean:
+    """The key is not there any more, and every other one is."""
+    before, after, named = move.before.entries, move.after.entries, move.operation.key.term
+    stays = every(before.key, lambda key: after.members[key] == z3.And(before.members[key], key != named))
+    return both(move.outcome.code is Code.DONE, SymbolicBoolean(stays))
+
+
 def it_is_there(move: Move) -> SymbolicBoolean:
     """The key that was put has the size that was given."""
     operation, after = move.operation, move.after
@@ -163,6 +190,8 @@ def can_be_made_to_fit(move: Move) -> SymbolicBoolean:
 
 
 LAWS = (
+    Law("LRU-4/counted", "a hit is a look-up; only a hit is a hit", (lru.Get, lru.Lookup), is_counted),
+    Law("LRU-4/report", "a report is what was counted since the last one", (lru.Stat,), report_is_the_difference),
     Law("LRU-5", "touching and asking never change what is in the cache", (lru.Touch, lru.Contains), membership_stays),
     Law(
         "LRU-6",
@@ -198,6 +227,14 @@ LAWS = (
         (lru.Put,),
         lambda move: move.outcome.code is Code.DONE,
         can_be_made_to_fit,
+    ),
+    Law("popped", "what is popped is gone, and nothing else", (lru.Pop,), only_it_is_gone, it_was_there),
+    Law(
+        "pinned",
+        "what is present can be pinned",
+        (lru.Pin,),
+        lambda move: both(move.outcome.code is Code.DONE, move.after.pinned.has(move.operation.key)),
+        it_was_there,
     ),
     Law("cleared", "nothing is left, and the counters start again", (lru.Clear,), everything_is_gone),
 )
