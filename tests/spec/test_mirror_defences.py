@@ -326,6 +326,13 @@ DEFENCES = [
         2,
     ),
     Defence(
+        "P1 grants no more partitions than it has room for",
+        (Change(normative.join, "granted(state) >= partitions(config)", "False"),),
+        Config(1, (1, 1), senders=2, partitions=1),
+        "MIR-11",
+        6,
+    ),
+    Defence(
         "a join empties P0",
         (Change(protocol.join, "sender._replace(order=empty, ", "sender._replace("),),
         FAULTS,
