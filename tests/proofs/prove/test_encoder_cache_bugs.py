@@ -59,6 +59,13 @@ BUGS = (
     Bug(transitions.can_allocate, "make_room(cache, size + op.pending)", "make_room(cache, size)", "room/can_allocate"),
     Bug(transitions.can_allocate, "> cache.freeable", ">= cache.freeable", "room/can_allocate"),
     Bug(transitions.allocate, "size > cache.free", "size >= cache.free", "fits/allocate"),
+    Bug(transitions.check_and_update, "return cache, HIT", "return cache, MISS", "found/check_and_update"),
+    Bug(
+        transitions.can_allocate,
+        "make_room(cache, size + op.pending), op), DONE",
+        "strike_oldest(make_room(cache, size + op.pending)), op), DONE",
+        "ENC-7/once/can_allocate",
+    ),
     Bug(
         transitions.allocate, "return cache, REFUSED", "return cache._replace(freeable=0), REFUSED", "refused/allocate"
     ),

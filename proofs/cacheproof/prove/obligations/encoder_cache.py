@@ -147,6 +147,29 @@ def evicted_in_order(move: Move) -> SymbolicBoolean:
     return SymbolicBoolean(every(before.idle.key, lambda victim: z3.ForAll([other], justified(victim))))
 
 
+def evicted_is_listed(before: Cache, after: Cache) -> SymbolicBoolean:
+    """ENC-7/once, for what is evicted: it waits for the report."""
+
+    def listed(key: Term) -> Term:
+        gone = z3.And(before.sizes.members[key], z3.Not(after.sizes.members[key]))
+        return z3.Implies(gone, after.freed.members[key])
+
+    return SymbolicBoolean(every(before.sizes.key, listed))
+
+
+def resident_as_claimed(move: Move) -> SymbolicBoolean:
+    """The premise of a hit: the content is there, with the size that this input claims."""
+    request, position = move.operation.request, move.operation.input
+    content = content_of(move.config, request, position)
+    there = move.before.sizes.get(content, 0) == size_of(move.config, request, position)
+    return both(move.before.sizes.has(content), there)
+
+
+def is_hit_and_held(move: Move) -> SymbolicBoolean:
+    """The input refers to the entry from now on."""
+    return both(move.outcome.code is Code.HIT, move.after.held.has((move.operation.request, move.operation.input)))
+
+
 def has_room(move: Move) -> SymbolicBoolean:
     """What is asked for, beside what was promised, fits the freeable slots and the budget."""
     size = size_of(move.config, move.operation.request, move.operation.input)
@@ -188,6 +211,19 @@ LAWS = (
         (FreeInput,),
         lambda move: both(move.outcome.code is Code.ABSENT, unchanged(move.before, move.after)),
         not_held,
+    ),
+    Law(
+        "ENC-7/once",
+        "what is evicted waits for the report",
+        (CanAllocate,),
+        lambda move: evicted_is_listed(move.before, move.after),
+    ),
+    Law(
+        "found",
+        "what is resident with the claimed size is a hit, and held",
+        (CheckAndUpdate,),
+        is_hit_and_held,
+        resident_as_claimed,
     ),
     Law("ENC-12", "what became idle first is evicted first", (CanAllocate,), evicted_in_order),
     Law(
@@ -286,6 +322,7 @@ def evicting(entry: Locals, now: Locals) -> Iterable[Any]:
     before, after = entry["cache"], now["cache"]
     yield evicted_in_order(Move(None, before, None, DONE, after))
     yield stamps_are_kept(before.idle, after.idle)
+    yield evicted_is_listed(before, after)
 
 
 def stamps_are_kept(before: Any, after: Any) -> SymbolicBoolean:
