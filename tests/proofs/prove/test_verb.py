@@ -54,7 +54,9 @@ def test_a_refuted_claim_ends_with_1_and_a_counterexample() -> None:
     assert verdicts["LRU-4/get"] == "refuted"
     shown = [part for part in report.rendered if isinstance(part, str)]
     assert any(part.startswith("lru LRU-4/get: refuted\n    config: Config(") for part in shown)
-    assert shown[-1].startswith(f"{len(verdicts) - 1} of {len(verdicts)} obligations as required")
+    good = sum(verdict == "proved" for verdict in verdicts.values())
+    assert good < len(verdicts)
+    assert shown[-1].startswith(f"{good} of {len(verdicts)} obligations as required")
 
 
 def test_what_has_no_second_opinion_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
