@@ -12,10 +12,11 @@ from cacheproof.explore.canonical import canonical
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Plan
 from cachespec.encoder_cache import COMPONENT, NORMATIVE_ENCODER_CACHE, Cache, Config
-from cachespec.encoder_cache.configuration import content_of, size_of
+from cachespec.encoder_cache.configuration import content_of, positions, size_of
 from cachespec.encoder_cache.operations import (
     Abandon,
     Allocate,
+    CachedInputs,
     CanAllocate,
     CheckAndUpdate,
     FreeInput,
@@ -33,10 +34,11 @@ from cachespec.encoder_cache.transitions import (
     free_input,
     make_room,
     place,
+    release,
     report,
     reset,
 )
-from cachespec.kernel import DONE, HIT, PRESENT, REFUSED, Code, Operation, Outcome
+from cachespec.kernel import DONE, HIT, MISS, PRESENT, REFUSED, Code, Operation, Outcome
 
 
 def charge_without_room(config: Config, cache: Cache, op: Allocate) -> Result:
@@ -187,6 +189,65 @@ def reset_half(config: Config, cache: Cache, op: Reset) -> Result:
     return reset(config, cache, op)[0]._replace(freed=cache.freed), DONE
 
 
+def reset_list_only(config: Config, cache: Cache, op: Reset) -> Result:
+    """The list of evicted ones goes, and the entries stay."""
+    return cache._replace(freed=reset(config, cache, op)[0].freed), DONE
+
+
+def miss_what_is_idle(config: Config, cache: Cache, op: CheckAndUpdate) -> Result:
+    """What nobody holds is kept, and never found again."""
+    idle = cache.idle.has(content_of(config, op.request, op.input))
+    return (cache, MISS) if idle else check_and_update(config, cache, op)
+
+
+def say_hit_only(config: Config, cache: Cache, op: CheckAndUpdate) -> Result:
+    """A hit that holds nothing, as before inputs were shared."""
+    return cache, check_and_update(config, cache, op)[1]
+
+
+def say_miss_and_hold(config: Config, cache: Cache, op: CheckAndUpdate) -> Result:
+    """The caller is told to ask for room, and holds the entry."""
+    after, outcome = check_and_update(config, cache, op)
+    return after, MISS if outcome == HIT else outcome
+
+
+def let_go_at_once(config: Config, cache: Cache, op: Allocate) -> Result:
+    """The entry is created, and its caller does not hold it."""
+    after, outcome = allocate(config, cache, op)
+    content = content_of(config, op.request, op.input)
+    return (release(after, op.request, op.input, content) if outcome == DONE else after), outcome
+
+
+def need_a_grant(config: Config, cache: Cache, op: Allocate) -> Result:
+    """Refuses what fits because nobody asked before."""
+    granted = cache.promised.has((op.request, op.input)) or cache.sizes.has(content_of(config, op.request, op.input))
+    return allocate(config, cache, op) if granted else (cache, REFUSED)
+
+
+def keep_what_is_freed(config: Config, cache: Cache, op: FreeInput) -> Result:
+    """Says that the input is released, and it is not."""
+    return cache, free_input(config, cache, op)[1]
+
+
+def evict_when_freed(config: Config, cache: Cache, op: FreeInput) -> Result:
+    """Keeps nothing that nobody holds."""
+    after, outcome = free_input(config, cache, op)
+    while after.idle.length > 0:
+        after = evict_oldest(after)
+    return after, outcome
+
+
+def list_what_is_resident(config: Config, cache: Cache, op: CachedInputs) -> Result:
+    """Whoever holds it."""
+    resident = (p for p in positions(config, op.request) if cache.sizes.has(content_of(config, op.request, p)))
+    return cache, Outcome(Code.DONE, tuple(resident))
+
+
+def list_nothing(config: Config, cache: Cache, op: CachedInputs) -> Result:
+    """Whatever is held."""
+    return cache, DONE
+
+
 class Planted(NamedTuple):
     """A bug, the property that it breaks, and where."""
 
@@ -221,7 +282,17 @@ PLANTED = [
     Planted("ENC-11", {Abandon: leave_pinned}, SCHEDULER),
     Planted("ENC-12", {CanAllocate: evict_newest}, ANY_CALL),
     Planted("ENC-12/needed", {CanAllocate: evict_everything}, ANY_CALL),
+    Planted("ENC-12/needed", {FreeInput: evict_when_freed}, ANY_CALL),
     Planted("ENC-13/granted", {CanAllocate: evict_nothing}, SCHEDULER),
+    Planted("ENC-2/reset", {Reset: reset_list_only}, ANY_CALL),
+    Planted("ENC-5/answered", {CheckAndUpdate: say_hit_only}, ANY_CALL),
+    Planted("ENC-5/answered", {CheckAndUpdate: say_miss_and_hold}, ANY_CALL),
+    Planted("ENC-5/answered", {Allocate: let_go_at_once}, ANY_CALL),
+    Planted("ENC-5/answered", {FreeInput: keep_what_is_freed}, ANY_CALL),
+    Planted("ENC-5/listed", {CachedInputs: list_what_is_resident}, ANY_CALL),
+    Planted("ENC-5/listed", {CachedInputs: list_nothing}, ANY_CALL),
+    Planted("ENC-13/reasons", {CheckAndUpdate: miss_what_is_idle}, ANY_CALL),
+    Planted("ENC-13/reasons", {Allocate: need_a_grant}, ANY_CALL),
 ]
 
 

@@ -11,8 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cachespec.encoder_cache.configuration import Config, content_of, size_of
-from cachespec.encoder_cache.operations import Abandon, Allocate, CanAllocate, FreeInput, FreeRequest, Report, Reset
+from cachespec.encoder_cache.configuration import Config, content_of, positions, size_of
+from cachespec.encoder_cache.operations import (
+    Abandon,
+    Allocate,
+    CachedInputs,
+    CanAllocate,
+    CheckAndUpdate,
+    FreeInput,
+    FreeRequest,
+    Report,
+    Reset,
+)
 from cachespec.encoder_cache.state import Key, View, holders_of
 from cachespec.kernel import Code, Operation, Outcome, Safety, Step
 
@@ -156,6 +166,53 @@ def finished_holds_nothing(config: Config, before: View, op: Operation, outcome:
     return not any(request == op.request for _, request in after.holders)
 
 
+def holds_follow_answers(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What an abandoned admission lets go of is ENC-11's."""
+    return isinstance(op, Abandon) or set(after.held) == held_as_told(before, op, outcome)
+
+
+def held_as_told(before: View, op: Operation, outcome: Outcome) -> set[tuple[int, int]]:
+    """What callers hold after this answer, if what they are told is so."""
+    held = set(before.held)
+    if isinstance(op, CheckAndUpdate | Allocate):
+        return held | {(op.request, op.input)} if outcome.code in (Code.HIT, Code.DONE) else held
+    if isinstance(op, FreeInput):
+        return held - {(op.request, op.input)}
+    if isinstance(op, FreeRequest):
+        return {pair for pair in held if pair[0] != op.request}
+    return set() if type(op) is Reset and outcome.code is Code.DONE else held
+
+
+def what_is_held_is_listed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, CachedInputs):
+        return True
+    mine = (position for position in positions(config, op.request) if (op.request, position) in before.held)
+    return outcome.values == tuple(mine)
+
+
+def answers_have_reasons(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A call that fails gives no reason: that is for other properties to judge."""
+    if not isinstance(op, CheckAndUpdate | Allocate | FreeInput):
+        return True
+    sizes, claim, mine = dict(before.entries), size_of(config, op.request, op.input), (op.request, op.input)
+    stored = sizes.get((content_of(config, *mine),), sizes.get(mine))
+    another = stored != claim if isinstance(op, CheckAndUpdate) else claim > before.free
+    reasons = {
+        Code.HIT: stored is not None,
+        Code.PRESENT: stored is not None,
+        Code.MISS: stored is None,
+        Code.REFUSED: another,
+        Code.ABSENT: mine not in before.held,
+    }
+    return reasons.get(outcome.code, True)
+
+
+def reset_empties(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) is not Reset or outcome.code is not Code.DONE:
+        return True
+    return (after.entries, after.idle, after.freed, after.free) == ((), (), (), config.capacity)
+
+
 def failure_keeps_references(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Abandon):
         return True
@@ -176,10 +233,11 @@ def eviction_is_in_order(config: Config, before: View, op: Operation, outcome: O
 
 def eviction_is_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Only a granted question for room evicts, and one entry fewer would not have been enough."""
-    evicted = without(order(before), resident(after))
-    if not evicted or type(op) is Reset:
+    gone = without(resident(before), resident(after))
+    if not gone or type(op) is Reset:
         return True
-    if not isinstance(op, CanAllocate) or outcome.code is not Code.DONE:
+    evicted = without(order(before), resident(after))
+    if not isinstance(op, CanAllocate) or outcome.code is not Code.DONE or not evicted:
         return False
     sizes = dict(before.entries)
     return after.free - sizes.get(evicted[-1], 0) < size_of(config, op.request, op.input) + op.pending
@@ -236,6 +294,24 @@ STEPS: tuple[Step[Config, View], ...] = (
         "the size of a resident entry does not change",
         size_is_constant,
         lambda c, b, op, o, a: bool(set(b.entries) & set(a.entries)),
+    ),
+    Step(
+        "ENC-2/reset",
+        "after a reset nothing is resident, every slot is free, and nothing is left to report",
+        reset_empties,
+        lambda c, b, op, o, a: type(op) is Reset and o.code is Code.DONE and bool(b.held) and bool(b.idle),
+    ),
+    Step(
+        "ENC-5/answered",
+        "an input is held after a hit or an allocation, until its release: exactly what callers are told",
+        holds_follow_answers,
+        lambda c, b, op, o, a: type(op) is CheckAndUpdate and o.code is Code.HIT and len(a.held) > len(b.held),
+    ),
+    Step(
+        "ENC-5/listed",
+        "the inputs that count as a request's are those that it holds",
+        what_is_held_is_listed,
+        lambda c, b, op, o, a: type(op) is CachedInputs and 0 < len(o.values) < len(b.held),
     ),
     Step(
         "ENC-5/finished",
@@ -296,5 +372,11 @@ STEPS: tuple[Step[Config, View], ...] = (
         "room is refused only where what is held, what is pending or the compute budget leaves too little",
         only_holders_stand_in_the_way,
         lambda c, b, op, o, a: isinstance(op, CanAllocate) and bool(b.held) and len(a.entries) < len(b.entries),
+    ),
+    Step(
+        "ENC-13/reasons",
+        "nothing is missed that is resident, nor turned down without the reason that is given",
+        answers_have_reasons,
+        lambda c, b, op, o, a: type(op) is CheckAndUpdate and o.code is Code.HIT and bool(b.idle),
     ),
 )
