@@ -10,11 +10,27 @@ import pytest
 
 from cacheproof.errors import InputError
 from cacheproof.wire import config_from_message
-from cachespec.kernel import Code, FrozenQueue
+from cachespec.kernel import ABSENT, DONE, REFUSED, Code, FrozenQueue, Operation
 from cachespec.lru import NORMATIVE_LRU, Contains, Put, Touch
 from cachespec.lru import Config as LruConfig
 from cachespec.mirror import COMPONENT, recency
 from cachespec.mirror.configuration import Config, interchangeable, requests
+from cachespec.mirror.operations import (
+    Abort,
+    Deliver,
+    Drop,
+    DropAnswer,
+    Expire,
+    Join,
+    Receive,
+    Reject,
+    Render,
+    Reorder,
+    ReorderAnswers,
+    Send,
+    Submit,
+    Transmit,
+)
 from cachespec.mirror.protocol import (
     ACCEPTED,
     GAP,
@@ -221,6 +237,56 @@ def test_the_walk_is_that_of_the_cache_by_recency(config: Config) -> None:
         order, needed = recency.walk(config, held, items)
         assert (keys_of(order), needed) == by_the_cache(config, keys, items)
         assert order.total <= config.capacity
+
+
+def test_without_the_look_at_its_size_an_oversize_item_is_never_stored() -> None:
+    """The loop of `insert` would come to an empty cache, lack room still, and go round on the spot (C-MIR-10)."""
+    oversize = Config(2, (1, 3))
+    assert recency.lacks_room(oversize, EMPTY, oversize.sizes[1])
+    assert recency.evict_oldest(EMPTY) == EMPTY
+
+
+# What names nothing ---------------------------------------------------------------------------------------------------
+
+NOTHING: list[Operation] = [
+    Send(0, 0),
+    Reject(0, 0),
+    Abort(0, 0),
+    Deliver(0),
+    Receive(0),
+    Transmit(0),
+    Expire(0),
+    Drop(0, 0),
+    DropAnswer(0, 0),
+    Reorder(0, 0),
+    ReorderAnswers(0, 0),
+]
+WIDE = Config(1, (1, 1), rendered=2, reorder=1, drop=1, reject=1, abort=1)
+
+
+@pytest.mark.parametrize("operation", NOTHING, ids=str)
+def test_what_is_not_there_is_absent(operation: Operation) -> None:
+    variant = COMPONENT.normative
+    state, _ = variant.call(WIDE, variant.start(WIDE), Join(0))
+    assert variant.call(WIDE, state, operation) == (state, ABSENT)
+
+
+def test_a_request_is_not_sent_before_its_sender_has_joined() -> None:
+    variant = COMPONENT.normative
+    state, _ = variant.call(WIDE, variant.start(WIDE), Render(0, (1,)))
+    assert variant.call(WIDE, state, Send(0, 0)) == (state, REFUSED)
+    assert variant.call(WIDE, state, Submit(0, (1,))) == (state, REFUSED)
+
+
+def test_what_is_sent_is_rendered_no_more() -> None:
+    variant = COMPONENT.normative
+    state, _ = variant.call(WIDE, variant.start(WIDE), Join(0))
+    for items in ((0,), (1,)):
+        state, _ = variant.call(WIDE, state, Render(0, items))
+    state, outcome = variant.call(WIDE, state, Send(0, 1))
+    assert outcome == DONE._replace(values=(1,))
+    assert state.links[0].rendered == ((0,),)
+    assert [message.items for message in state.links[0].messages] == [(1,)]
 
 
 # Configurations -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ which every property still holds are in `test_mirror_redundant.py`.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from tests.spec.planting import Change, planted
@@ -360,6 +360,13 @@ DEFENCES = [
         4,
     ),
     Defence(
+        "a join forgets the old numbers of what it numbers anew",
+        (Change(protocol.join, "log=(), ", ""),),
+        FAULTS,
+        "MIR-7/kept",
+        4,
+    ),
+    Defence(
         "a join decides anew which payloads the unanswered requests need",
         (
             Change(
@@ -423,16 +430,6 @@ def test_with_all_its_defences_the_protocol_holds_there(where: Config) -> None:
 
 def test_the_widest_of_these_scopes_is_one_that_is_checked() -> None:
     assert scope_named(COMPONENT, "served").config == FAULTS
-
-
-# The eviction loop --------------------------------------------------------------------------------------------------
-
-
-def test_without_the_look_at_its_size_an_oversize_item_is_never_stored() -> None:
-    """The loop of `insert` would come to an empty cache, lack room still, and go round on the spot (C-MIR-10)."""
-    empty: Any = NORMATIVE_MIRROR.start(OVERSIZE).empty
-    assert recency.lacks_room(OVERSIZE, empty, OVERSIZE.sizes[1])
-    assert recency.evict_oldest(empty) == empty
 
 
 def test_a_change_is_planted_and_taken_back() -> None:

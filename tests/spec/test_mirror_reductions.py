@@ -52,7 +52,7 @@ def test_the_normative_mirror_is_explored_soundly(scope: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("scope", ["all-faults", "two-senders", "mixed-sizes", "impatient"])
 def test_the_normative_mirror_is_explored_soundly_under_every_fault(scope: str) -> None:
-    assert first_disagreement(NORMATIVE, scope_named(COMPONENT, scope).config, 20_000) is None
+    assert first_disagreement(NORMATIVE, scope_named(COMPONENT, scope).config, 6_000) is None
 
 
 # That this can fail -------------------------------------------------------------------------------------------------

@@ -93,12 +93,36 @@ def nobody_dies(config: Config, before: View, op: Operation, outcome: Outcome, a
 
 
 def requests_are_kept(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """Only an answer ends a request, or the fault by which its client learns that it is lost."""
+    """Only an answer ends a request, or the fault by which its client learns that it is lost; a join doubles none."""
     if op.kind is Kind.FAULT or isinstance(op, Receive):
         return True
     sender = op.sender if isinstance(op, Send | Submit) and outcome.code is Code.DONE else NOBODY
-    links = enumerate(zip(before.links, after.links, strict=True))
+    links = tuple(enumerate(zip(before.links, after.links, strict=True)))
+    if isinstance(op, Join):
+        return all(a.unanswered == b.unanswered for _, (b, a) in links)
     return all(a.unanswered >= b.unanswered + (name == sender) for name, (b, a) in links)
+
+
+def as_asked(name: int, before: LinkView, op: Operation, outcome: Outcome) -> tuple[object, object]:
+    """The drafts and the requests that P0 keeps after this step, answers aside."""
+    drafts, kept = before.drafts, before.kept
+    if not isinstance(op, Render | Submit | Send | Reject) or op.sender != name or outcome.code is not Code.DONE:
+        return drafts, kept
+    if isinstance(op, Render):
+        return (*drafts, op.items), kept
+    if isinstance(op, Submit):
+        return drafts, (*kept, op.items)
+    left = (*drafts[: op.which], *drafts[op.which + 1 :])
+    return left, (*kept, drafts[op.which]) if isinstance(op, Send) else kept
+
+
+def requests_are_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """With MIR-3, which takes what P0 keeps for its updates, and MIR-6: P1 uses what the client has asked for."""
+    for name, (b, a) in enumerate(zip(before.links, after.links, strict=True)):
+        confirmed = len(b.kept) - len(a.kept) if isinstance(op, Receive) and op.sender == name else 0
+        if confirmed < 0 or (a.drafts, a.kept) != as_asked(name, b._replace(kept=b.kept[confirmed:]), op, outcome):
+            return False
+    return True
 
 
 def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -199,6 +223,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "the contents that P1 uses are those that were rendered",
         uses_what_was_rendered,
         lambda c, b, op, o, a: is_applied(b, op, o) and bool(o.values),
+    ),
+    Step(
+        "MIR-6/kept",
+        "P0 keeps each request as the client asked for it, and in that order, until an answer confirms it",
+        requests_are_as_asked,
+        lambda c, b, op, o, a: isinstance(op, Join) and any(len(items) > 1 for items in b.links[op.sender].kept),
     ),
     Step(
         "MIR-7",
