@@ -23,6 +23,7 @@ from cachespec.mirror.normative import (
     deliver,
     join,
     reset_receiver,
+    send,
     submit,
     submit_rejected,
     transmit,
@@ -34,6 +35,7 @@ from cachespec.mirror.operations import (
     Expire,
     Join,
     ResetReceiver,
+    Send,
     Submit,
     SubmitRejected,
     Transmit,
@@ -114,6 +116,24 @@ def use_another(config: Config, state: State, op: Deliver) -> Result:
     return after, outcome._replace(values=(0,) * len(outcome.values))
 
 
+def send_without_the_last(config: Config, state: State, op: Submit) -> Result:
+    """MIR-6/kept: P0 decides upon, and sends, less than the client has asked for."""
+    return submit(config, state, replace(op, items=op.items[:1]))
+
+
+def send_the_oldest(config: Config, state: State, op: Send) -> Result:
+    """MIR-6/kept: whichever request is ready, the one that was rendered first leaves."""
+    return send(config, state, replace(op, which=0))
+
+
+def join_backwards(config: Config, state: State, op: Join) -> Result:
+    """MIR-6/kept: what is unanswered is decided anew, the last request first."""
+    link = state.links[op.sender]
+    return join(
+        config, with_link(state, op.sender, link._replace(sender=link.sender._replace(log=link.sender.log[::-1]))), op
+    )
+
+
 def die_of_it(config: Config, state: EraState, op: Deliver) -> tuple[EraState, Outcome]:
     """MIR-7: the thread that takes a message ends with it."""
     after, outcome = M3.step(config, state, op)
@@ -186,7 +206,7 @@ NAMED_ALIKE = Config(2, (1, 1), identities=(0, 0))
 
 
 class Planted(NamedTuple):
-    """A bug, the property that it breaks, and where; `also` are those that break with it, in as few operations."""
+    """A bug, the property that it breaks, and where; `also` are those that break with it, in as few or fewer steps."""
 
     breaks: str
     variant: AnyVariant
@@ -196,7 +216,12 @@ class Planted(NamedTuple):
 
 PLANTED = [
     Planted("MIR-1", bug({ResetReceiver: keep_grant}), RESET),
-    Planted("MIR-1/again", bug({Abort: abort_on_its_way}), Config(1, (1, 1), abort=1, outstanding=1)),
+    Planted(
+        "MIR-1/again",
+        bug({Abort: abort_on_its_way}),
+        Config(1, (1, 1), abort=1, outstanding=1),
+        frozenset({"MIR-6/kept"}),
+    ),
     Planted(
         "MIR-11",
         bug({Submit: one_byte_more(submit), Deliver: one_byte_more(deliver), Join: one_byte_more(join)}),
@@ -207,8 +232,11 @@ PLANTED = [
     Planted("MIR-4", bug({SubmitRejected: update_and_reject}), Config(1, (1, 1), reject=1)),
     Planted("MIR-5", bug({Deliver: use_backwards}), Config(2, (1, 1), items=2)),
     Planted("MIR-6", bug({Deliver: use_another}), NAMED_ALIKE),
+    Planted("MIR-6/kept", bug({Submit: send_without_the_last}), LARGE),
+    Planted("MIR-6/kept", bug({Send: send_the_oldest}), Config(1, (1, 1), rendered=2)),
+    Planted("MIR-6/kept", bug({Join: join_backwards}), Config(1, (1, 1), reset=1)),
     Planted("MIR-7", M3.era("planted", "a planted bug", {Deliver: die_of_it}, {Deliver: "planted"}), Config(1, (1, 1))),
-    Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET),
+    Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET, frozenset({"MIR-6/kept"})),
     Planted("MIR-7/served", NORMATIVE_MIRROR.lacking({Expire: "planted"}), LOSS),
     Planted("MIR-8", bug({Deliver: acknowledge_the_old}), RESET),
     Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),

@@ -36,6 +36,8 @@ def link_view(config: Config, link: Link) -> LinkView:
         unanswered=len(sender.log) + is_forgotten(link),
         updates=sender.next,
         quiet=idle and sender.joined == 1 and link.marked == NONE,
+        drafts=link.rendered,
+        kept=tuple(message.items for message in sender.log),
         backlog=len(sender.log) - sender.sent,
     )
 

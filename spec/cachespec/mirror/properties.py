@@ -228,7 +228,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-6/kept",
         "P0 keeps each request as the client asked for it, and in that order, until an answer confirms it",
         requests_are_as_asked,
-        lambda c, b, op, o, a: isinstance(op, Join) and any(len(items) > 1 for items in b.links[op.sender].kept),
+        lambda c, b, op, o, a: isinstance(op, Send) and op.which > 0 and len(set(b.links[op.sender].drafts)) > 1,
     ),
     Step(
         "MIR-7",

@@ -49,6 +49,10 @@ class LinkView(NamedTuple):
     """Updates of P0 in this epoch."""
     quiet: bool
     """Nothing in flight, nothing unanswered, and a request sent after the last fault has been answered."""
+    drafts: tuple[tuple[int, ...], ...] = ()
+    """The contents of each rendered request."""
+    kept: tuple[tuple[int, ...], ...] = ()
+    """The contents of each request that P0 keeps until an answer confirms it, oldest first; the eras keep none."""
     backlog: int = 0
     """Messages that P0 keeps and has still to send in this generation; the eras keep none."""
 
