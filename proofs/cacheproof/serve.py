@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
@@ -81,7 +82,11 @@ class Oracle:
     def _apply(self, message: Message) -> Message:
         component, variant = self._chosen()
         operation = operation_from_message(component.operations, message)
+        _check_signs(operation)
         _check_names(operation, self._names)
+        wrong = component.unknown(self._config, operation)
+        if wrong is not None:
+            raise RefusedError(Fault.WRONG_FIELD, f"{operation.wire_name()}: {wrong}")
         after, outcome = variant.call(self._config, self._state, operation)
         shown = self._observables(after)
         self._state = after
@@ -144,6 +149,17 @@ def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
         raise RefusedError(Fault.WRONG_FIELD, f"init needs '{key}', a string, not {shortened(repr(value))}")
     return value
+
+
+def _check_signs(operation: Operation) -> None:
+    """Nothing in an operation is negative: what a negative size or position would do is no question to the model."""
+    kind: type = type(operation)
+    for field in fields(kind):
+        value = getattr(operation, field.name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if number < 0:
+                wrong = f"{operation.wire_name()}: {field.name} must not be negative, as {number} is"
+                raise RefusedError(Fault.WRONG_FIELD, wrong)
 
 
 def _check_names(operation: Operation, names: Mapping[str, frozenset[int]]) -> None:

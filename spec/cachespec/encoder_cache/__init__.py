@@ -11,7 +11,7 @@ makes. Source: semantics of the released `EncoderCacheManager`.
 from __future__ import annotations
 
 from cachespec.encoder_cache.configuration import Config, interchangeable, invalid
-from cachespec.encoder_cache.environment import calls
+from cachespec.encoder_cache.environment import calls, unknown
 from cachespec.encoder_cache.era_per_request import PER_REQUEST
 from cachespec.encoder_cache.era_shared import SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.encoder_cache.operations import (
@@ -50,6 +50,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     variants=variants(NORMATIVE_ENCODER_CACHE, PER_REQUEST, SHARED, SHARED_WITH_RESET, SHARED_BY_COUNT),
     observe=observe,
     interchangeable=interchangeable,
+    unknown=unknown,
     safety=SAFETY,
     steps=STEPS,
     service=SERVICE,

@@ -99,3 +99,13 @@ def may_abandon(config: Config, view: View, request: int) -> bool:
     begun = any(pair[0] == request for pair in (*view.attempted, *view.promised))
     running = any(pair[0] == request and pair not in view.attempted for pair in view.held)
     return config.failures == 1 and begun and not (config.disciplined and running)
+
+
+def unknown(config: Config, operation: Operation) -> str | None:
+    """An input that its request does not have, or a cause that there is not."""
+    if isinstance(operation, CheckAndUpdate | CanAllocate | Allocate | FreeInput):
+        if operation.input not in positions(config, operation.request):
+            return f"request {operation.request} has no input {operation.input}"
+    elif isinstance(operation, Abandon) and operation.cause not in (ENCODER, BLOCKS):
+        return f"there is no cause {operation.cause}: there are {ENCODER} and {BLOCKS}"
+    return None

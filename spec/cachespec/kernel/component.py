@@ -36,6 +36,11 @@ def _nothing(config: Any) -> Mapping[type[Operation], str]:
     return {}
 
 
+def _nothing_unknown(config: Any, operation: Operation) -> str | None:
+    """What an operation names, beyond its names, where it names nothing."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Variant(Generic[Config, State, View]):
     """One behaviour of a component: the normative one, or that of a real system at some time (an era).
@@ -117,6 +122,8 @@ class Component(Generic[Config, State, View]):
     `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
     `switched_off` names the operations that a configuration rules out, each with the reason.
+    `unknown` says what an operation names that the configuration does not have, beyond its names, or None: nothing that
+    comes from outside reaches a transition before it was asked.
     `service` says how a request of a recorded workload becomes operations; without it the component is not replayed.
     """
 
@@ -132,6 +139,7 @@ class Component(Generic[Config, State, View]):
     steps: tuple[Step[Config, View], ...] = ()
     progress: tuple[Progress[Config, View], ...] = ()
     switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
+    unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
     service: Service[Config] | None = None
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:

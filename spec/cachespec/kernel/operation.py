@@ -1,7 +1,7 @@
 """Operations: the field's own calls, one frozen dataclass each.
 
 An operation is at once the explorer's edge, the fuzzer's alphabet, the unit of a trace and the message on the wire, so
-it is declared once and everything else is derived. Fields are integers, or tuples of integers.
+it is declared once and everything else is derived. Fields are integers, or tuples of integers; none is negative.
 """
 
 from __future__ import annotations

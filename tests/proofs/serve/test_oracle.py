@@ -110,6 +110,7 @@ def test_no_name_collides_with_the_protocol(component: AnyComponent) -> None:
         (b'{"do": "apply", "op": "touch", "key": "0"}', Fault.WRONG_FIELD),
         (b'{"do": "apply", "op": "touch", "key": null}', Fault.NOT_A_MESSAGE),
         (b'{"do": "apply", "op": "touch", "key": -1}', Fault.WRONG_FIELD),
+        (b'{"do": "apply", "op": "put", "key": 0, "size": -1}', Fault.WRONG_FIELD),
         (b'{"do": "apply", "op": "touch", "key": 0, "\xc3\xa9": 1}', Fault.WRONG_FIELD),
         (b'{"do": "apply", "op": ["touch"], "key": 0}', Fault.WRONG_FIELD),
         (b'{"do": "apply", "op": "\\ud800", "key": 0}', Fault.WRONG_FIELD),
@@ -117,6 +118,30 @@ def test_no_name_collides_with_the_protocol(component: AnyComponent) -> None:
 )
 def test_refused_and_unchanged(line: bytes, fault: Fault) -> None:
     assert fault_of(line) is fault
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "can_allocate request=0 input=2 budget=1 pending=0",
+        "check_and_update request=1 input=1",
+        "allocate request=0 input=-1",
+        "can_allocate request=0 input=0 budget=-1 pending=0",
+        "can_allocate request=0 input=0 budget=1 pending=-1",
+        "abandon request=0 cause=7",
+        "free_request request=2",
+    ],
+)
+def test_what_no_request_has(call: str) -> None:
+    """Python would count a negative position from the end: the oracle would answer for another input."""
+    oracle = Oracle()
+    start = {"do": "init", "component": "encoder_cache", "capacity": 3, "sizes": [1, 2], "requests": [[0, 1], [1]]}
+    before = oracle.answer(json.dumps(start).encode())
+    name, *given = call.split()
+    operation = {field: int(value) for field, value in (part.split("=") for part in given)}
+    answer = oracle.answer(json.dumps({"do": "apply", "op": name, **operation}).encode())
+    assert answer.get("error") == Fault.WRONG_FIELD.value, answer
+    assert oracle.answer(b'{"do": "observe"}') == before
 
 
 def test_out_of_turn() -> None:
