@@ -151,6 +151,39 @@ def keep_pin(config: Config, cache: Cache, op: Pop) -> Result:
     return without(cache, op.key)._replace(pinned=cache.pinned), DONE
 
 
+def pop_the_oldest(config: Config, cache: Cache, op: Pop) -> Result:
+    """Takes out another key."""
+    return (
+        (without(cache, cache.order.oldest(-1)), DONE) if cache.entries.has(op.key) else (cache, Outcome(Code.ABSENT))
+    )
+
+
+def pop_nothing(config: Config, cache: Cache, op: Pop) -> Result:
+    """Says that the key is gone."""
+    return cache, DONE if cache.entries.has(op.key) else Outcome(Code.ABSENT)
+
+
+def clear_counters_only(config: Config, cache: Cache, op: Clear) -> Result:
+    """The counters start again, and the entries stay."""
+    return cache._replace(hits=0, total=0, reported_hits=0, reported_total=0), DONE
+
+
+def find_pinned_only(config: Config, cache: Cache, op: Contains) -> Result:
+    """Looks in the wrong map."""
+    return cache, HIT if cache.pinned.has(op.key) else Outcome(Code.MISS)
+
+
+def unpin_when_put(config: Config, cache: Cache, op: Put) -> Result:
+    """What is stored again is not pinned any more."""
+    after, outcome = put(config, cache, op)
+    return after._replace(pinned=after.pinned.remove(op.key)), outcome
+
+
+def pin_nothing(config: Config, cache: Cache, op: Pin) -> Result:
+    """Says that the key is pinned."""
+    return cache, DONE if cache.entries.has(op.key) else Outcome(Code.ABSENT)
+
+
 def count_hits_only(config: Config, cache: Cache, op: Get) -> Result:
     """A hit is no look-up."""
     after, outcome = get(config, cache, op)
@@ -233,6 +266,12 @@ PLANTED = [
     Planted("LRU-1", {Pop: leave_order}),
     Planted("LRU-2", {Pop: keep_bytes}),
     Planted("LRU-3", {Pop: keep_pin}),
+    Planted("LRU-1/answered", {Contains: find_pinned_only}),
+    Planted("LRU-1/leaving", {Pop: pop_the_oldest}),
+    Planted("LRU-1/leaving", {Pop: pop_nothing}),
+    Planted("LRU-1/leaving", {Clear: clear_counters_only}),
+    Planted("LRU-3/kept", {Put: unpin_when_put}),
+    Planted("LRU-3/kept", {Pin: pin_nothing}),
     Planted("LRU-4", {Get: count_hits_only}),
     Planted("LRU-4/count", {Lookup: count_misses}),
     Planted("LRU-4/report", {Stat: report_everything}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Progress, Safety, Step
 from cachespec.lru.configuration import NOBODY, Config
-from cachespec.lru.operations import Clear, Contains, Evict, Get, Lookup, Put, Stat, Touch
+from cachespec.lru.operations import Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
 from cachespec.lru.state import View
 
 # Of a state ---------------------------------------------------------------------------------------------------------
@@ -68,6 +68,27 @@ def membership_stays(config: Config, before: View, op: Operation, outcome: Outco
     if type(op) is Touch:
         return sorted(before.order) == sorted(after.order) and before == after._replace(order=before.order)
     return type(op) is not Contains or before == after
+
+
+def answers_are_so(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Contains | Get | Lookup | Pin | Pop):
+        return True
+    present = op.key in {key for key, _ in before.entries}
+    return present == (outcome.code in (Code.HIT, Code.DONE))
+
+
+def only_what_is_asked_leaves(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What a put stores and evicts is LRU-7's and LRU-8's."""
+    if (type(op) is Clear or before.clearing) and not after.in_progress:
+        return after.entries == ()
+    if type(op) in (Put, Evict, Clear):
+        return True
+    return after.entries == tuple(entry for entry in before.entries if not (isinstance(op, Pop) and entry[0] == op.key))
+
+
+def pins_stay(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    pinned = {*before.pinned, op.key} if isinstance(op, Pin) else set(before.pinned)
+    return set(after.pinned) == pinned & {key for key, _ in after.entries}
 
 
 def newest(op: Operation, outcome: Outcome, after: View) -> tuple[int, ...]:
@@ -146,6 +167,26 @@ def what_fits_is_stored(config: Config, before: View, op: Operation, outcome: Ou
 
 
 STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "LRU-1/answered",
+        "an answer says whether the key is there",
+        answers_are_so,
+        lambda c, b, op, o, a: type(op) is Pop and o.code is not Code.DONE and bool(b.entries),
+    ),
+    Step(
+        "LRU-1/leaving",
+        "what is taken out leaves alone; after clearing nothing is there",
+        only_what_is_asked_leaves,
+        lambda c, b, op, o, a: type(op) is Pop and o.code is Code.DONE and bool(a.entries),
+    ),
+    Step(
+        "LRU-3/kept",
+        "what is pinned stays pinned for as long as it is there",
+        pins_stay,
+        lambda c, b, op, o, a: (
+            type(op) is Put and bool(b.pinned) and bool(a.pinned) and len(a.entries) < len(b.entries)
+        ),
+    ),
     Step(
         "LRU-4/count",
         "every look-up counts once, a hit apart; nothing else counts",
