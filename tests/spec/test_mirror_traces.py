@@ -220,6 +220,18 @@ def test_a_request_larger_than_the_cache_is_retried_for_ever() -> None:
     replayed("M3", config, [*served(A, B, C), (ask(A, B, C), FAILED), *fails, *misses, *turn, *turn])
 
 
+def test_the_order_is_not_repaired_with_the_content() -> None:
+    """C-MIR-20 in M3: a hit of A and the payload of C are lost; C is repaired, and A misses after the next eviction."""
+    lost: Steps = [(ask(A), sent(0)), (Drop(0, 0), DONE), (ask(C), sent(1)), (Drop(0, 0), DONE)]
+    misses: Steps = [(ask(C), sent(0)), (Deliver(0), missed(C)), (Receive(0), DONE)]
+    repaired: Steps = [(Retry(0), sent(1)), (Deliver(0), used(C)), (Receive(0), DONE)]
+    config = Config(3, (1, 1, 1, 1), drop=1)
+    steps = [*served(A), *served(B), *lost, *misses, *repaired]
+    orders = replayed("M3", config, steps)
+    assert (orders["p0_order_0"], orders["p1_order_0"]) == ((B, A, C), (A, B, C))
+    replayed("M3", config, [*steps, *served(D), (ask(A), sent(0)), (Deliver(0), missed(A))])
+
+
 def test_what_failed_at_p0_is_believed_there() -> None:
     """C-MIR-9 in M3: an innocent request for A misses, because one that failed left A and B at P0."""
     config = UNIT._replace(items=3)

@@ -2,8 +2,10 @@
 
 The walk that both sides do is uninterpreted: any function of (order, items) that returns an order and what is needed.
 The channel may hold any messages and answers of which the invariants below hold, in any order and any number: reorder,
-loss, doubling and delay are covered without being modelled. One link is looked at: a transition touches the link of
-its own sender only, or all of them alike.
+loss, doubling and delay are covered without being modelled.
+
+One link is looked at. That a transition touches the link of its own sender only, or all of them alike, is read from
+the code and not proved; the scopes with two senders explore it.
 """
 
 from __future__ import annotations
