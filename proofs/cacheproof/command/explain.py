@@ -23,8 +23,9 @@ def command(
     found = meanings(name, components().values())
     if not found:
         known = names(components().values())
-        close = get_close_matches(name.upper(), known, n=3, cutoff=0.5) or known
-        raise InputError(f"nothing is called '{name}': there is {', '.join(close)}")
+        close = get_close_matches(name.upper(), known, n=3, cutoff=0.5)
+        there = ", ".join(close) if close else "properties, eras and entries of the catalogue: see `cacheproof list`"
+        raise InputError(f"nothing is called '{name}': there are {there}")
     data = [{"is": IS[type(meaning)], "meaning": meaning} for meaning in found]
     return Report({"name": name, "meanings": data}, ["\n".join(line for meaning in found for line in lines(meaning))])
 
