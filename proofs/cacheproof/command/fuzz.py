@@ -17,7 +17,7 @@ from cacheproof.fuzz.lockstep import Campaign
 from cacheproof.fuzz.plan import DRIVERS, LARGEST_SEED, PROFILES, Plan, left_out_from, new_seed, perform, subject_from
 from cacheproof.fuzz.tally import Limit
 from cacheproof.show.finding_json import finding_to_message
-from cacheproof.show.formats import FORMATS, write_files
+from cacheproof.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.store import save
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
@@ -61,6 +61,8 @@ def command(
         left_out=left_out_from(subject.component, without or []),
         seconds_to_answer=answer,
     )
+    if write is not None:
+        folder_to_write(write)
     announce(f"seed {plan.seed} (the same run again: --seed {plan.seed})")
     with progress() as show:
         campaign = perform(plan, show)

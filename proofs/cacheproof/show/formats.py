@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -41,11 +42,21 @@ def shown_as(finding: Finding, name: str) -> Any:
     return FORMATS[name](finding)
 
 
+def folder_to_write(folder: Path) -> None:
+    """Make the folder that findings will be written to: before a long run, and not after it, is it found missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{folder}: cannot be written: no permission")
+
+
 def write_files(finding: Finding, folder: Path) -> list[Path]:
     """The finding in every format that is a file, named after its test; the paths."""
     paths = []
+    folder_to_write(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, ending in FILES.items():
             path = folder / (test_name(finding) + ending)
             path.write_text(FORMATS[name](finding), encoding="utf-8")

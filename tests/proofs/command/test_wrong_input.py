@@ -27,6 +27,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("check --set no-such", "there is no set 'no-such'"),
         ("list no-such", "unknown component"),
         ("explain NO-1", "nothing is called 'NO-1'"),
+        ("explain three-keys", "'three-keys': there are properties, eras and entries of the catalogue"),
+        ("fuzz lru --target spec:M2 --steps 20 --write /dev/null/here", "/dev/null/here: cannot be written"),
         ("show no-such", "no-such"),
         ("fuzz no-such --target spec:normative", "unknown component"),
         ("fuzz lru --target no-such", "unknown target 'no-such'"),
