@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, progress
+from cacheproof.command.console import Fitting, Report, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore.catalogue import Derived, Entry, derive, entries, tasks_of
 from cacheproof.explore.record import perform_and_keep
@@ -30,7 +30,7 @@ def command(
     worst = next((status for status in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if status in statuses), None)
     return Report(
         {"entries": [_row(one) for one in derived]},
-        [_table(derived), _last_line(derived)],
+        [Fitting(_table(derived), _narrow_table(derived), 130), _last_line(derived)],
         worst or ExitStatus.AS_EXPECTED,
         interrupted=interrupted,
     )
@@ -74,6 +74,23 @@ def _table(derived: Sequence[Derived]) -> Table:
         length = "" if one.trace_length is None else str(one.trace_length)
         beside = "not run" if one.normative is None else one.normative.value
         table.add_row(*place, length, one.status.value, beside, entry.violation.about)
+    return table
+
+
+def _narrow_table(derived: Sequence[Derived]) -> Table:
+    """For a terminal of 80 columns: where it happens in one column, and no text."""
+    table = Table()
+    table.add_column("entry", no_wrap=True)
+    table.add_column("where", ratio=1)
+    table.add_column("trace", justify="right")
+    table.add_column("status", no_wrap=True)
+    table.add_column("normative")
+    for one in derived:
+        entry = one.entry
+        where = f"{entry.scope.component} {entry.variant} {entry.scope.name}, {entry.violation.property}"
+        length = "" if one.trace_length is None else str(one.trace_length)
+        beside = "not run" if one.normative is None else one.normative.value
+        table.add_row(entry.catalogue, where, length, one.status.value, beside)
     return table
 
 

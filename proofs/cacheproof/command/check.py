@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, progress
+from cacheproof.command.console import Fitting, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
 from cacheproof.explore.record import perform_and_keep, summary_of
@@ -84,7 +84,12 @@ def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -
     elif ExitStatus.INCONCLUSIVE in statuses:
         status = ExitStatus.INCONCLUSIVE
     data: dict[str, Any] = {"runs": [summary_of(run) for run in runs], "amiss": amiss}
-    return Report(data, [_table(runs), *amiss, _last_line(runs)], status, interrupted=interrupted)
+    return Report(
+        data,
+        [Fitting(_table(runs), _narrow_table(runs), 120), *amiss, _last_line(runs)],
+        status,
+        interrupted=interrupted,
+    )
 
 
 def _complaints(run: Run) -> list[str]:
@@ -114,6 +119,19 @@ def _table(runs: Sequence[Run]) -> Table:
         counts = (f"{found.states:,}", f"{found.transitions:,}", str(found.depth))
         task = (run.task.component, run.task.variant, run.task.scope)
         table.add_row(*task, *counts, _verdicts(run), ANSWERS[run.judgement.status])
+    return table
+
+
+def _narrow_table(runs: Sequence[Run]) -> Table:
+    """For a terminal of 80 columns: the verdicts are what nobody can do without."""
+    table = Table(title=None)
+    table.add_column("run")
+    table.add_column("states", justify="right", no_wrap=True)
+    table.add_column("verdicts", ratio=1)
+    table.add_column("as expected")
+    for run in runs:
+        name = f"{run.task.component} {run.task.variant} {run.task.scope}"
+        table.add_row(name, f"{run.exploration.states:,}", _verdicts(run), ANSWERS[run.judgement.status])
     return table
 
 

@@ -79,6 +79,19 @@ def write_part(part: Any) -> None:
     sys.stdout.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """One rich renderable where there are `columns` columns, and another where there are fewer."""
+
+    wide: Any
+    narrow: Any
+    columns: int
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """What rich is to print."""
+        yield self.wide if options.max_width >= self.columns else self.narrow
+
+
 def announce(line: str) -> None:
     """One line on standard error, at once: a seed, a limit, what is about to happen."""
     sys.stderr.write(line + "\n")

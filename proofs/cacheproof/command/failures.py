@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from errno import ENOSPC, EPIPE
 
 from cacheproof.command.console import announce, ignore_standard_output, write_object
 from cacheproof.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
@@ -29,7 +30,11 @@ def guarded(call: Callable[[], ExitStatus], *, as_json: bool) -> ExitStatus:
         return call()
     except KeyboardInterrupt:
         return _ended("interrupted: nothing is known yet", ExitStatus.INCONCLUSIVE, as_json=as_json)
-    except BrokenPipeError:
+    except OSError as error:
+        if error.filename is not None or error.errno not in (EPIPE, ENOSPC):
+            return _answer(error, as_json=as_json)
+        if error.errno == ENOSPC:
+            announce(f"cacheproof: the output cannot be written: {error.strerror}")
         ignore_standard_output()
         return ExitStatus.INCONCLUSIVE
     except Exception as error:  # noqa: BLE001  # the last stop before the user: each sort of error has its answer

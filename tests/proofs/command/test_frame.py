@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from rich.console import Console
 from rich.table import Table
 
 from cacheproof import command
 from cacheproof.command import console
-from cacheproof.command.console import Progress, Report, write_object, write_part
+from cacheproof.command.console import Fitting, Progress, Report, write_object, write_part
 from cacheproof.command.frame import summary, verbs
 from cacheproof.errors import ExitStatus
 
@@ -220,3 +222,25 @@ def test_what_json_cannot_hold_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == {"path": "a", "status": 1}
     with pytest.raises(TypeError, match="not something that a report holds"):
         write_object({"report": lambda: Report({})})
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(79, "narrow"), (80, "wide")])
+def test_a_table_that_fits(columns: int, shown: str) -> None:
+    console = Console(file=io.StringIO(), width=columns)
+    console.print(Fitting("wide", "narrow", 80))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == f"{shown}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "cacheproof", "list", "lru", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr.count("\n")) == (3, 1), ended.stderr
+    assert "the output cannot be written" in ended.stderr
