@@ -4,7 +4,8 @@ Not said here, because it needs the scheduler and the workers: that a scheduled 
 (ENC-8, and the second half of ENC-6), which requests are alive (the second half of ENC-5), and who waits for room in
 what order (the fairness of ENC-13). Here, ENC-6 is that nothing held is evicted, ENC-5 that what the manager counts is
 what its callers hold, and ENC-13 that only what is held can stand in the way of an input that fits: so when its
-holders have finished, it does not wait any longer.
+holders have finished, it does not wait any longer. The order within a report is said by the transition and by no
+property: workers drop a set.
 """
 
 from __future__ import annotations
