@@ -75,7 +75,9 @@ def test_list_has_every_component_and_what_is_in_it(call: Json) -> None:
 
 
 def test_a_property_names_where_it_must_hold_and_who_breaks_it(call: Json) -> None:
-    (order,) = about_toy(call("explain", "LRU-1"))
+    order, *parts = about_toy(call("explain", "LRU-1"))
+    assert order["name"] == "LRU-1"
+    assert all(part["name"].startswith("LRU-1/") for part in parts)
     assert order["held_by"] == {"whole": ["normative"], "turns": ["normative"]}
     assert [(one["variant"], one["length"], one["catalogue"]) for one in order["broken_by"]] == [("M2", 2, "C-MIR-10")]
 
