@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cacheproof.registry import component_named
-from cacheproof.scope import scope_named
+from cacheproof.registry import component_named, components
+from cacheproof.scope import DEFAULT, scope_named, scopes_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,3 +40,17 @@ def test_the_excerpt_of_the_readme_has_the_counts_of_the_scope_files() -> None:
         golden = scope_named(component_named(component), scope).expectation(variant)
         shown = tuple(int(count.replace(",", "")) for count in (states, transitions, depth))
         assert shown == (golden.states, golden.transitions, golden.depth), (component, variant, scope)
+
+
+def test_the_totals_of_the_readme_are_those_of_the_scope_files() -> None:
+    """How many runs the default set has, and how many states they see."""
+    runs = [
+        scope.expectation(variant)
+        for component in components().values()
+        for scope in scopes_of(component)
+        if scope.set == DEFAULT
+        for variant in scope.variants
+    ]
+    states = sum(run.states or 0 for run in runs)
+    line = f"{len(runs)} of {len(runs)} runs as expected, {states:,} states explored"
+    assert line in (ROOT / "README.md").read_text()
