@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -21,7 +21,7 @@ DEFINED_STATEMENT = "every position read is there, divisors are positive, counte
 
 def prove(
     proof: Proof, *, ask_second: bool = True, only: str | None = None, reachable: Examples | None = None
-) -> Iterator[Finding]:
+) -> Generator[Finding, None, None]:
     """Every obligation of the proof, one after the other; or the one of this name.
 
     `reachable` holds the steps in which witnesses are looked for, where they are known already.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import closing
 from types import FunctionType, ModuleType
 
 import pytest
@@ -46,8 +47,11 @@ CASES: tuple[tuple[Proof, ModuleType], ...] = (
 
 def survives(proof: Proof, mutant: Mutant) -> bool:
     """Whether every obligation is still as required."""
-    with swapped(mutant.function, mutant.text):
-        findings = prove(proof, ask_second=False, reachable=reachable(proof.component))
+    known = reachable(proof.component)
+    with (
+        swapped(mutant.function, mutant.text),
+        closing(prove(proof, ask_second=False, reachable=known)) as findings,
+    ):
         return all(finding.good for finding in findings)
 
 
