@@ -104,6 +104,7 @@ class _Version:
         return self._total
 
     def items(self) -> Iterable[tuple[Any, Any]]:
+        """Map and queue list themselves in different orders; this class is never used on its own."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:

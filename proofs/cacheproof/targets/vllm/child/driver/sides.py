@@ -184,6 +184,7 @@ class CountingFrontend:
         return [int(key) for key in self._client.mm_cache.cache]
 
     def clear(self) -> None:
+        """Nothing in 0.7 clears this cache, and M0 lacks the resets: to be asked for it is a failure of the driver."""
         raise NotImplementedError
 
 
@@ -202,6 +203,7 @@ class CountingReceiver:
         return [int(key) for key in self._server.mm_cache.cache]
 
     def clear(self) -> None:
+        """Nothing in 0.7 clears this cache, and M0 lacks the resets: to be asked for it is a failure of the driver."""
         raise NotImplementedError
 
 
