@@ -35,6 +35,7 @@ from cachespec.mirror.operations import (
     Expire,
     Join,
     ResetReceiver,
+    ResetSender,
     Send,
     Submit,
     SubmitRejected,
@@ -199,6 +200,12 @@ def bug(transitions: Bug) -> AnyVariant:
     return NORMATIVE_MIRROR.era("planted", "a planted bug", transitions, dict.fromkeys(transitions, "planted"))
 
 
+def reset_the_first_only(config: Config, state: State, op: ResetReceiver) -> tuple[State, Outcome]:
+    """The partitions of the other senders stay as they are."""
+    after, outcome = reset_receiver(config, state, op)
+    return after._replace(links=(after.links[0], *state.links[1:])), outcome
+
+
 RESET = Config(1, (1, 1), reset=1, outstanding=1)
 LOSS = Config(1, (1, 1), drop=1)
 LARGE = Config(1, (1, 1), items=2)
@@ -239,6 +246,8 @@ PLANTED = [
     Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET, frozenset({"MIR-6/kept"})),
     Planted("MIR-7/served", NORMATIVE_MIRROR.lacking({Expire: "planted"}), LOSS),
     Planted("MIR-8", bug({Deliver: acknowledge_the_old}), RESET),
+    Planted("MIR-8/cleared", bug({ResetReceiver: reset_the_first_only}), RESET._replace(senders=2)),
+    Planted("MIR-8/cleared", bug({ResetSender: lambda config, state, op: (state, DONE)}), RESET),
     Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),
     Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
     Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1))),

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, FrozenQueue, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
-from cachespec.mirror.operations import Deliver, Join, Receive, Reject, Render, Retry, Send, Submit, Transmit
+from cachespec.mirror.operations import (
+    Deliver,
+    Join,
+    Receive,
+    Reject,
+    Render,
+    ResetReceiver,
+    ResetSender,
+    RestartReceiver,
+    Retry,
+    Send,
+    Submit,
+    Transmit,
+)
 from cachespec.mirror.recency import walk
 from cachespec.mirror.view import InFlight, LinkView, View
 
@@ -133,6 +146,14 @@ def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Ou
     return outcome.code in REFUSALS and unchanged
 
 
+def resets_empty(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if outcome.code is not Code.DONE:
+        return True
+    if isinstance(op, ResetSender):
+        return after.links[op.sender].sent_order == ()
+    return not isinstance(op, ResetReceiver | RestartReceiver) or all(link.held_order == () for link in after.links)
+
+
 def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return type(op) not in FRONTEND or outcome.code not in (Code.FAILED, Code.DIVERGED)
 
@@ -247,6 +268,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a message of an epoch that is over reads and changes nothing",
         old_epochs_are_void,
         lambda c, b, op, o, a: (message := head(b, op)) is not None and not message.current,
+    ),
+    Step(
+        "MIR-8/cleared",
+        "what is reset or starts again holds nothing: P1 of no sender, or P0",
+        resets_empty,
+        lambda c, b, op, o, a: isinstance(op, ResetReceiver) and b.held_bytes > 0,
     ),
     Step(
         "MIR-9",
