@@ -19,7 +19,7 @@ from cachespec.kernel.outcome import (
     Code,
     Outcome,
 )
-from cachespec.kernel.properties import Progress, Safety, Step
+from cachespec.kernel.properties import Progress, Safety, Step, lifted
 from cachespec.kernel.service import Check, Demand, Request, Script, Served, Service
 
 __all__ = [
@@ -63,5 +63,6 @@ __all__ = [
     "Step",
     "Transition",
     "Variant",
+    "lifted",
     "variants",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cachespec.kernel.operation import Operation
 from cachespec.kernel.outcome import Outcome
@@ -45,3 +45,28 @@ class Progress(Generic[Config, View]):
     name: str
     statement: str
     pending: Callable[[Config, View], bool]
+
+
+def lifted(
+    properties: Iterable[Safety[Any, Any]],
+    config: Callable[[Any], Any],
+    view: Callable[[Any], Any],
+    part: str = "",
+) -> tuple[Safety[Any, Any], ...]:
+    """The safety properties of a part, as properties of the whole: `config` and `view` give what the part sees.
+
+    A property keeps its name, for it is the same one; where a whole has the same kind of part twice, `part` is set
+    behind the name: `ENC-1@w0`.
+    """
+    return tuple(_lifted(one, config, view, f"{one.name}@{part}" if part else one.name) for one in properties)
+
+
+def _lifted(
+    one: Safety[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any], name: str
+) -> Safety[Any, Any]:
+    return Safety(
+        name=name,
+        statement=one.statement,
+        holds=lambda whole, state: one.holds(config(whole), view(state)),
+        witness=lambda whole, state: one.witness(config(whole), view(state)),
+    )
