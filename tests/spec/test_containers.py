@@ -23,10 +23,18 @@ class Move(NamedTuple):
     removes: bool
     key: int
     weight: int
+    front: bool = False
 
 
 MOVES = st.lists(
-    st.builds(Move, version=st.one_of(st.just(0), st.integers(0, 30)), removes=st.booleans(), key=KEYS, weight=WEIGHTS),
+    st.builds(
+        Move,
+        version=st.one_of(st.just(0), st.integers(0, 30)),
+        removes=st.booleans(),
+        key=KEYS,
+        weight=WEIGHTS,
+        front=st.booleans(),
+    ),
     max_size=40,
 )
 READS = st.lists(st.integers(0, 30), max_size=20)
@@ -37,7 +45,9 @@ def changed_map(version: Map[int, int], move: Move) -> Map[int, int]:
 
 
 def changed_queue(version: Queue[int], move: Move) -> Queue[int]:
-    return version.remove(move.key) if move.removes else version.push(move.key, move.weight)
+    if move.removes:
+        return version.remove(move.key)
+    return version.push_front(move.key, move.weight) if move.front else version.push(move.key, move.weight)
 
 
 def history(first: Any, change: Callable[[Any, Move], Any], moves: list[Move]) -> list[Any]:
@@ -109,6 +119,13 @@ def test_a_change_leaves_the_old_version_as_it_was() -> None:
     assert list(new.items()) == [(1, 7)]
     assert list(old.items()) == [(1, 5), (2, 6)]
     assert list(new.items()) == [(1, 7)]
+
+
+@pytest.mark.parametrize("containers", [FROZEN, REROOTING])
+def test_the_front_is_taken_first_and_the_newest_at_the_front_before_that(containers: Any) -> None:
+    queue = containers.queue().push(1, 5).push(2, 6).push_front(3, 7).push_front(2, 8)
+    assert list(queue.items()) == [(2, 8), (3, 7), (1, 5)]
+    assert (queue.oldest(-1), queue.remove(2).oldest(-1), queue.total) == (2, 3, 20)
 
 
 class Counting:

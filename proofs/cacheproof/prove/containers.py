@@ -11,8 +11,8 @@ that the contracts of `prove/contracts/containers.py` confirm on the frozen cont
 - of two maps with the same values, one inside the other, the inner has no larger total; and if the outer one's is
   larger even apart from some key, it has another key that the inner has not.
 
-The order of a queue is kept as *stamps*: a push takes the clock's time and advances it, so that the oldest is the
-member with the least stamp. `owner` maps a stamp back to its key, which makes stamps unique.
+The order of a queue is kept as *stamps*: a push takes the clock's time and advances it, a push to the front takes the
+time of a second clock that runs backwards, so that the oldest is the member with the least stamp. `owner` maps a stamp back to its key, which makes stamps unique.
 """
 
 from __future__ import annotations
@@ -208,6 +208,8 @@ class SymbolicQueue:
     stamps: Term
     owner: Term
     clock: Term
+    dawn: Term
+    """The clock that runs backwards: every stamp lies between the two."""
     length_term: Term
     total_term: Term
 
@@ -227,6 +229,12 @@ class SymbolicQueue:
         return SymbolicInteger(z3.If(self.members[term], self.weights[term], integer_term(default)))
 
     def push(self, key: Any, weight: Any) -> SymbolicQueue:
+        return replace(self._stamped(key, weight, self.clock), clock=self.clock + 1)
+
+    def push_front(self, key: Any, weight: Any) -> SymbolicQueue:
+        return replace(self._stamped(key, weight, self.dawn), dawn=self.dawn - 1)
+
+    def _stamped(self, key: Any, weight: Any, stamp: Term) -> SymbolicQueue:
         term, new = self.key.encode(key), integer_term(weight)
         self._laws(term)
         path().demand("a weight is not negative", new >= 0)
@@ -234,9 +242,8 @@ class SymbolicQueue:
             self,
             members=z3.Store(self.members, term, z3.BoolVal(True)),
             weights=z3.Store(self.weights, term, new),
-            stamps=z3.Store(self.stamps, term, self.clock),
-            owner=z3.Store(self.owner, self.clock, term),
-            clock=self.clock + 1,
+            stamps=z3.Store(self.stamps, term, stamp),
+            owner=z3.Store(self.owner, stamp, term),
             length_term=self.length_term + one_if(z3.Not(self.members[term])),
             total_term=self.total_term - self._number(term) + new,
         )
@@ -293,6 +300,7 @@ class SymbolicQueue:
             z3.Implies(
                 self.members[key],
                 z3.And(
+                    self.dawn < self.stamps[key],
                     self.stamps[key] < self.clock,
                     self.owner[self.stamps[key]] == key,
                     self.weights[key] >= 0,

@@ -89,7 +89,7 @@ def tallied(one: SymbolicMap, kind: Callable[[Term], Term], known: Iterable[Any]
 
 
 def fresh_queue(key: Shape, name: str) -> SymbolicQueue:
-    """Any queue: stamps are unique and lie before the clock, weights are not negative."""
+    """Any queue: stamps are unique and lie between the clocks, weights are not negative."""
     one = SymbolicQueue(
         key=key,
         members=path().fresh(f"{name}.members", z3.ArraySort(key.sort, z3.BoolSort())),
@@ -97,14 +97,17 @@ def fresh_queue(key: Shape, name: str) -> SymbolicQueue:
         stamps=path().fresh(f"{name}.stamps", z3.ArraySort(key.sort, z3.IntSort())),
         owner=path().fresh(f"{name}.owner", z3.ArraySort(z3.IntSort(), key.sort)),
         clock=path().fresh(f"{name}.clock", z3.IntSort()),
+        dawn=path().fresh(f"{name}.dawn", z3.IntSort()),
         length_term=path().fresh(f"{name}.length", z3.IntSort()),
         total_term=path().fresh(f"{name}.total", z3.IntSort()),
     )
 
     def good(k: Term) -> Term:
         unique = one.owner[one.stamps[k]] == k
-        return z3.Implies(one.members[k], z3.And(one.stamps[k] < one.clock, unique, one.weights[k] >= 0))
+        between = z3.And(one.dawn < one.stamps[k], one.stamps[k] < one.clock)
+        return z3.Implies(one.members[k], z3.And(between, unique, one.weights[k] >= 0))
 
+    path().assume(one.dawn < one.clock)
     path().assume(every(key, good))
     path().hints.append(one.members == small_array(key, z3.BoolVal(False), "member"))
     path().hints += [array == small_array(key, z3.IntVal(0), "number") for array in (one.weights, one.stamps)]
@@ -172,6 +175,7 @@ def queue_of(key: Shape, entries: Iterable[tuple[Any, int]]) -> SymbolicQueue:
         stamps=z3.K(key.sort, z3.IntVal(0)),
         owner=path().fresh("owner", z3.ArraySort(z3.IntSort(), key.sort)),
         clock=z3.IntVal(0),
+        dawn=z3.IntVal(-1),
         length_term=z3.IntVal(0),
         total_term=z3.IntVal(0),
     )

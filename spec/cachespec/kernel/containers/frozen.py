@@ -75,6 +75,9 @@ class FrozenQueue(tuple[tuple[Key, int], ...]):
     def push(self, key: Key, weight: int) -> FrozenQueue[Key]:
         return FrozenQueue((*(pair for pair in self if pair[0] != key), (key, weight)))
 
+    def push_front(self, key: Key, weight: int) -> FrozenQueue[Key]:
+        return FrozenQueue(((key, weight), *(pair for pair in self if pair[0] != key)))
+
     def remove(self, key: Key) -> FrozenQueue[Key]:
         return FrozenQueue(pair for pair in self if pair[0] != key)
 

@@ -58,6 +58,10 @@ class Queue(Protocol[Key]):
         """With the key as the newest; where it was there already, it moves and takes the new weight."""
         ...
 
+    def push_front(self, key: Key, weight: int) -> Queue[Key]:
+        """With the key as the oldest; where it was there already, it moves and takes the new weight."""
+        ...
+
     def remove(self, key: Key) -> Queue[Key]:
         """Without the key; the same queue where it is absent."""
         ...

@@ -241,9 +241,15 @@ class RerootingQueue(_Version, Generic[Key]):
 
     def push(self, key: Key, weight: int) -> RerootingQueue[Key]:
         line = self._owned()
+        return self._placed(line, key, weight, line.newest_but(key))
+
+    def push_front(self, key: Key, weight: int) -> RerootingQueue[Key]:
+        return self._placed(self._owned(), key, weight, _END)
+
+    def _placed(self, line: _Line[Key], key: Key, weight: int, behind: Key) -> RerootingQueue[Key]:
         before = line.weights.get(key, _ABSENT)
         length = self._length + (before is _ABSENT)
-        return self._after(line, (key, weight, line.newest_but(key)), length, self._total + weight - _number(before))
+        return self._after(line, (key, weight, behind), length, self._total + weight - _number(before))
 
     def remove(self, key: Key) -> RerootingQueue[Key]:
         line = self._owned()
