@@ -1,0 +1,81 @@
+"""Which requests are written, from what, and how long they may get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+from cachespec.kernel import Name
+
+RequestName = Annotated[int, Name("request")]
+
+Token = int
+Content = int
+"""What an item shows, by its hash."""
+Adapter = int
+"""A LoRA adapter by what it is: its weights."""
+Salt = int
+
+NONE = -1
+"""No adapter."""
+UNSALTED = 0
+PLACEHOLDER = 0
+"""The token that stands where an item's embeddings will be. A prompt of token ids may hold it without an item."""
+
+
+class Config(NamedTuple):
+    """What the prompts of a scope are made of."""
+
+    block_size: int
+    """Tokens of a block."""
+    prompt_tokens: int
+    """So many tokens a prompt has at the most."""
+    tokens: int
+    """So many tokens a request has at the most, its output included."""
+    requests: int = 2
+    opening: tuple[int, ...] = ()
+    """The tokens with which every prompt begins."""
+    text: tuple[int, ...] = (1,)
+    """The tokens that can be written, and generated."""
+    lengths: tuple[int, ...] = ()
+    """Placeholders of each content; its position is the content."""
+    items: int = 2
+    """So many items a request has at the most."""
+    adapters: tuple[tuple[int, int, int], ...] = ()
+    """Number, name and path of each adapter; its position is what it is. Two may share a name, or a path."""
+    salts: int = 0
+    """Cache salts are 1 to this number; a salt and a content of one number are one string."""
+    item_hashes: int = 0
+    """If positive: of an item's hash, so many values are kept by the variants that shorten it."""
+    digests: int = 0
+    """If positive: so many values the hash function of a weak variant has."""
+    seed: int = 0
+    """The parent of first blocks, where a variant does not take the public one."""
+    forger: int = 0
+    """1: the last request is an adversary's: it follows the first with what has its digest under the public seed."""
+
+
+def invalid(config: Config) -> str | None:
+    """What is wrong with the configuration, or None."""
+    for name in ("block_size", "requests", "prompt_tokens", "tokens"):
+        if getattr(config, name) <= 0:
+            return f"{name} must be positive, not {getattr(config, name)}"
+    for name in ("items", "salts", "item_hashes", "digests", "seed"):
+        if getattr(config, name) < 0:
+            return f"{name} must not be negative, as {getattr(config, name)} is"
+    if len(config.opening) > config.prompt_tokens or config.prompt_tokens > config.tokens:
+        return "opening, prompt_tokens and tokens must not be shorter one than the other before it"
+    if min((*config.text, *config.opening), default=0) < 0:
+        return "tokens are not negative"
+    if min(config.lengths, default=1) <= 0:
+        return "every item has at least one placeholder"
+    if min((part for adapter in config.adapters for part in adapter), default=0) < 0:
+        return "number, name and path of an adapter are not negative"
+    if config.forger not in (0, 1) or (config.forger and not (config.digests and config.requests > 1)):
+        return "forger is 0 or 1, and needs digests and two requests"
+    return None
+
+
+def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """Requests, unless one of them is an adversary's. Contents, adapters and salts are values, not names."""
+    return {} if config.forger else {"request": (tuple(range(config.requests)),)}
