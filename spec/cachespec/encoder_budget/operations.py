@@ -1,0 +1,52 @@
+"""What operators and clients do: the settings of an engine, and an item of a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cachespec.encoder_budget.configuration import Item
+from cachespec.kernel import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Configure(Operation):
+    """An engine starts with these settings: both budgets are computed. One that was there before is gone.
+
+    Refused where the engine would not start.
+    """
+
+    lane: ClassVar[tuple[str, str]] = ("operator", "engine")
+
+    batch_tokens: int
+    """`max_num_batched_tokens`: tokens of one step, of all requests together."""
+    sequences: int
+    """`max_num_seqs`: requests that run at once."""
+    limits: tuple[int, ...]
+    """`limit_mm_per_prompt`: items of each modality in one prompt; 0 turns the modality off."""
+    embeddings: int
+    """`enable_mm_embeds`: 1: clients may send embeddings ready made, of modalities that are turned off too."""
+    chunked_prefill: int
+    """`enable_chunked_prefill`. 0: a prompt is computed in one step."""
+    whole_items: int
+    """`disable_chunked_mm_input`. 1: no step ends inside an item."""
+    threshold: int
+    """`long_prefill_token_threshold`: tokens of one request in one step, while others wait; 0 for no such limit."""
+    alignment: int
+    """A step ends at a multiple of so many tokens, unless it ends the prompt; 1 for no such rule."""
+    compute: int
+    """What the operator asks for as compute budget, in embeddings; 0: nothing is said."""
+    space: int
+    """What the operator asks for as size of the encoder cache, in embeddings; 0: nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admit(Operation):
+    """A request with this item arrives. Done: it is queued. Otherwise its client is told at once.
+
+    `refused`: the modality is off; `too_large`: the item could never be scheduled.
+    """
+
+    lane: ClassVar[tuple[str, str]] = ("client", "engine")
+
+    item: Item

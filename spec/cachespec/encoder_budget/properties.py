@@ -1,0 +1,140 @@
+"""What must hold of the budgets: BUD."""
+
+from __future__ import annotations
+
+from cachespec.encoder_budget.configuration import Config
+from cachespec.encoder_budget.operations import Admit, Configure
+from cachespec.encoder_budget.state import Settings, View, settings_of
+from cachespec.encoder_budget.transitions import (
+    asked_compute,
+    asked_space,
+    is_enabled,
+    largest_item,
+    longest_item,
+    splits_items,
+)
+from cachespec.kernel import Code, Operation, Outcome, Safety, Step
+
+
+def takes_the_largest(config: Config, view: View) -> bool:
+    largest = largest_item(config.embeds, view.settings) if view.configured else 0
+    return min(view.compute, view.space) >= largest
+
+
+def any_enabled(config: Config, settings: Settings) -> bool:
+    """Whether there is an item that clients may send."""
+    return any(is_enabled(settings, modality) for modality in range(len(config.embeds)))
+
+
+def nothing_for_nothing(config: Config, view: View) -> bool:
+    there = bool(view.configured) and any_enabled(config, view.settings)
+    return (view.compute > 0) == there and (view.space > 0) == there
+
+
+def profiling_fits(config: Config, view: View) -> bool:
+    usable = min(view.compute, view.space)
+    encoded = [size for size, limit in zip(config.embeds, view.settings.limits, strict=False) if limit > 0]
+    counts = [count for count in view.per_batch if count > 0]
+    return len(counts) == len(encoded) and all(
+        count * size <= usable for count, size in zip(view.per_batch, config.embeds, strict=True)
+    )
+
+
+def fits_both_budgets(config: Config, view: View) -> bool:
+    return all(config.items[item][1] <= min(view.compute, view.space) for item in view.admitted)
+
+
+def fits_a_chunk(config: Config, view: View) -> bool:
+    if splits_items(view.settings):
+        return True
+    return all(config.items[item][2] <= longest_item(view.settings) for item in view.admitted)
+
+
+def is_no_more_than_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Configure) or outcome.code is not Code.DONE:
+        return True
+    settings = settings_of(op)
+    largest = largest_item(config.embeds, settings)
+    return after.compute <= max(asked_compute(settings), largest) and after.space <= max(asked_space(settings), largest)
+
+
+def turned_down_for_a_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Admit) or outcome.code is Code.DONE:
+        return True
+    modality, embeds, tokens = config.items[op.item]
+    if outcome.code is Code.REFUSED:
+        return before.configured == 0 or not is_enabled(before.settings, modality)
+    too_long = not splits_items(before.settings) and tokens > longest_item(before.settings)
+    return embeds > min(before.compute, before.space) or too_long
+
+
+def differs_in_batch_only(before: Settings, now: Settings) -> bool:
+    """The same settings with more tokens in a step."""
+    return before._replace(batch_tokens=now.batch_tokens) == now and before.batch_tokens < now.batch_tokens
+
+
+def grows_with_the_batch(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Configure) or not before.configured:
+        return True
+    if not differs_in_batch_only(before.settings, settings_of(op)):
+        return True
+    grown = after.compute >= before.compute and after.space >= before.space
+    return outcome.code is Code.DONE and grown
+
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "BUD-1",
+        "each budget takes the largest item of every modality that is enabled",
+        takes_the_largest,
+        lambda c, v: min(v.compute, v.space) == largest_item(c.embeds, v.settings) if v.configured else False,
+    ),
+    Safety(
+        "BUD-1/profile",
+        "the encoder is profiled with an item at least of each modality that it encodes, and with no more than it may "
+        "take at once",
+        profiling_fits,
+        lambda c, v: max(v.per_batch, default=0) > 1,
+    ),
+    Safety(
+        "BUD-2",
+        "both budgets are 0 exactly where no modality is enabled",
+        nothing_for_nothing,
+        lambda c, v: bool(v.configured) and not any_enabled(c, v.settings),
+    ),
+    Safety(
+        "BUD-3",
+        "no item is queued that is larger than either budget",
+        fits_both_budgets,
+        lambda c, v: any(c.items[item][1] == min(v.compute, v.space) for item in v.admitted),
+    ),
+    Safety(
+        "BUD-4",
+        "where items may not be split, none is queued that is longer than every chunk that is sure to be formed",
+        fits_a_chunk,
+        lambda c, v: (
+            not splits_items(v.settings) and any(c.items[i][2] == longest_item(v.settings) for i in v.admitted)
+        ),
+    ),
+)
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "BUD-1/least",
+        "no budget is larger than what was asked for, or the largest item if that is more",
+        is_no_more_than_asked,
+        lambda c, b, op, o, a: a.compute > 0 and a.compute == largest_item(c.embeds, a.settings),
+    ),
+    Step(
+        "BUD-3/reason",
+        "an item is turned down only if its modality is off, or it could never be scheduled",
+        turned_down_for_a_reason,
+        lambda c, b, op, o, a: o.code is Code.TOO_LARGE,
+    ),
+    Step(
+        "BUD-5",
+        "more tokens in a step never make a budget smaller, nor keep an engine from starting",
+        grows_with_the_batch,
+        lambda c, b, op, o, a: isinstance(op, Configure) and a.compute > b.compute > 0,
+    ),
+)
