@@ -1,0 +1,184 @@
+"""What must hold of the KV blocks of every state. What must hold of every step is in `steps`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cachespec.kernel import Safety
+from cachespec.kv_blocks.configuration import Config, blocks_for, content_of, hash_of, limit_of
+from cachespec.kv_blocks.state import Holding, View
+from cachespec.kv_blocks.steps import STEPS
+
+__all__ = ["SAFETY", "STEPS"]
+
+
+class Place(NamedTuple):
+    """One place of one table, and what the request makes of it."""
+
+    request: int
+    position: int
+    block: int
+    content: int
+    holding: Holding
+
+
+def places(config: Config, view: View) -> Iterator[Place]:
+    """Every place of every table."""
+    holdings = dict(view.holdings)
+    for request, blocks in view.tables:
+        for position, block in enumerate(blocks):
+            yield Place(request, position, block, content_of(config, request, position), holdings[request])
+
+
+def is_relied_on(config: Config, place: Place) -> bool:
+    """The request did not compute this block: it came as a hit."""
+    return (place.position + 1) * config.block_size <= place.holding.origin
+
+
+def is_written_by(config: Config, place: Place) -> bool:
+    """The request has still to write into this block."""
+    return place.position >= place.holding.computed // config.block_size
+
+
+def will_be_full(config: Config, place: Place) -> bool:
+    """Steps in flight will fill this block."""
+    full = (place.position + 1) * config.block_size <= place.holding.scheduled
+    return full and is_written_by(config, place) and place.position * config.block_size >= place.holding.origin
+
+
+def promised(config: Config, view: View) -> set[tuple[int, int]]:
+    """Blocks with the content that they have, or will have before any step that is scheduled from now on."""
+    coming = {(place.block, place.content) for place in places(config, view) if will_be_full(config, place)}
+    return coming | set(view.bytes)
+
+
+def references_are_places(config: Config, view: View) -> bool:
+    return dict(view.references) == Counter(block for _, blocks in view.tables for block in blocks)
+
+
+def blocks_are_conserved(config: Config, view: View) -> bool:
+    held = [block for block, _ in view.references]
+    aside = [view.null] if view.null >= 0 else []
+    return sorted([*view.free, *held, *aside]) == list(range(config.blocks))
+
+
+def map_has_both_sides(config: Config, view: View) -> bool:
+    listed = [(hash_, block) for hash_, blocks in view.copies for block in blocks]
+    return sorted(listed) == sorted((hash_of(config, content), block) for block, content in view.carried)
+
+
+def one_writer(config: Config, view: View) -> bool:
+    writers = Counter(place.block for place in places(config, view) if is_written_by(config, place))
+    return max(writers.values(), default=0) <= 1
+
+
+def registered_is_immutable(config: Config, view: View) -> bool:
+    """A block that has the KV of the content it carries, or that another request relies on, has no writer any more.
+
+    Who writes it for the first time is not meant: a hit may be promised before it is written.
+    """
+    written = set(view.carried) & set(view.bytes)
+    return not any(
+        (place.block, content) in written and is_written_by(config, place)
+        for place in places(config, view)
+        for content in [dict(view.carried).get(place.block)]
+    )
+
+
+def registered_is_a_prefix(config: Config, view: View) -> bool:
+    carried = dict(view.carried)
+    for _, blocks in view.tables:
+        found = [block in carried for block in blocks]
+        if found != sorted(found, reverse=True):
+            return False
+    return True
+
+
+def registered_is_the_chain(config: Config, view: View) -> bool:
+    carried = dict(view.carried)
+    return all(carried.get(place.block, place.content) == place.content for place in places(config, view))
+
+
+def hits_are_written(config: Config, view: View) -> bool:
+    known = promised(config, view)
+    return all((place.block, place.content) in known for place in places(config, view) if is_relied_on(config, place))
+
+
+def tables_fit(config: Config, view: View) -> bool:
+    return all(len(blocks) <= blocks_for(config, limit_of(config)) for _, blocks in view.tables)
+
+
+def tables_cover(config: Config, view: View) -> bool:
+    lengths = {request: len(blocks) for request, blocks in view.tables}
+    return all(lengths[request] * config.block_size >= holding.scheduled for request, holding in view.holdings)
+
+
+def shares(view: View) -> bool:
+    """A block is in two tables."""
+    return any(count > 1 for _, count in view.references)
+
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "KV-1",
+        "a block has as many references as places in tables",
+        references_are_places,
+        lambda c, v: shares(v),
+    ),
+    Safety(
+        "KV-2",
+        "each block is free, or held, or the null block: exactly one of these, and once",
+        blocks_are_conserved,
+        lambda c, v: bool(v.free) and bool(v.references),
+    ),
+    Safety(
+        "KV-3",
+        "the prefix map lists a block under a hash if and only if the block carries it",
+        map_has_both_sides,
+        lambda c, v: any(len(blocks) > 1 for _, blocks in v.copies),
+    ),
+    Safety(
+        "KV-4",
+        "at most one request writes into a block",
+        one_writer,
+        lambda c, v: shares(v) and len(v.tables) > 1,
+    ),
+    Safety(
+        "KV-4/immutable",
+        "nobody writes into a block that can be found and has its KV",
+        registered_is_immutable,
+        lambda c, v: bool(set(v.carried) & set(v.bytes)) and any(h.scheduled > h.computed for _, h in v.holdings),
+    ),
+    Safety(
+        "KV-6",
+        "of a request's blocks those that can be found come first",
+        registered_is_a_prefix,
+        lambda c, v: any(0 < h.registered < h.blocks for _, h in v.holdings),
+    ),
+    Safety(
+        "KV-6/chain",
+        "a request's block is found under the content that the request has there",
+        registered_is_the_chain,
+        lambda c, v: shares(v),
+    ),
+    Safety(
+        "KV-7",
+        "a block that came as a hit has the KV of its content, or a step that is scheduled already will write it",
+        hits_are_written,
+        lambda c, v: any(h.origin > 0 for _, h in v.holdings),
+    ),
+    Safety(
+        "KV-10",
+        "no table is longer than the longest request",
+        tables_fit,
+        lambda c, v: any(len(blocks) == blocks_for(c, limit_of(c)) for _, blocks in v.tables),
+    ),
+    Safety(
+        "KV-10/covers",
+        "a table has room for all tokens that are scheduled",
+        tables_cover,
+        lambda c, v: any(h.scheduled == h.blocks * c.block_size for _, h in v.holdings),
+    ),
+)

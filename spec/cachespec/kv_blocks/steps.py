@@ -1,0 +1,344 @@
+"""What must hold of every step of the KV blocks."""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Step
+from cachespec.kv_blocks.configuration import Config, blocks_for, content_of, limit_of
+from cachespec.kv_blocks.operations import (
+    AllocateSlots,
+    AppendSlots,
+    Commit,
+    CommonPrefix,
+    EvictBlock,
+    FreeRequest,
+    GetComputedBlocks,
+    ResetPrefixCache,
+    Withdraw,
+)
+from cachespec.kv_blocks.state import NO_TABLE, View
+
+Blocks = tuple[int, ...]
+
+
+def is_allocation(op: Operation, outcome: Outcome, code: Code = Code.DONE) -> bool:
+    """Slots were asked for, with this answer."""
+    return isinstance(op, AllocateSlots | AppendSlots) and outcome.code is code
+
+
+def is_release(op: Operation, outcome: Outcome) -> bool:
+    """A request gave its table back."""
+    return isinstance(op, FreeRequest | Withdraw) and outcome.code is Code.DONE
+
+
+def hits_of(op: Operation) -> Blocks:
+    """What a request brings along."""
+    return op.hits if isinstance(op, AllocateSlots) else ()
+
+
+def freed(before: View, after: View) -> Blocks:
+    """Blocks that have become free, in the order in which they will be taken."""
+    return tuple(block for block in after.free if block not in before.free)
+
+
+def pending(config: Config, view: View) -> set[tuple[int, int]]:
+    """Blocks and the contents that steps in flight will fill them with."""
+    tables, size = dict(view.tables), config.block_size
+    return {
+        (tables[request][position], content_of(config, request, position))
+        for request, holding in view.holdings
+        for position in range(holding.computed // size, min(holding.blocks, holding.scheduled // size))
+        if position * size >= holding.origin
+    }
+
+
+def tables_only_grow(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if isinstance(op, FreeRequest | Withdraw):
+        return op.request not in dict(after.tables) and without(before, op.request) == without(after, op.request)
+    later = dict(after.tables)
+    return all(later.get(request, ())[: len(blocks)] == blocks for request, blocks in before.tables)
+
+
+def without(view: View, request: int) -> dict[int, Blocks]:
+    """The tables of the others."""
+    return {other: blocks for other, blocks in view.tables if other != request}
+
+
+def found_is_written(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, GetComputedBlocks):
+        return True
+    known = set(before.bytes) | pending(config, before)
+    return all(
+        (block, content_of(config, op.request, position)) in known for position, block in enumerate(outcome.values)
+    )
+
+
+def longest_is_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, GetComputedBlocks):
+        return True
+    count, most = len(outcome.values), (op.tokens - 1) // config.block_size
+    contents = {content for _, content in before.carried}
+    return count >= most or content_of(config, op.request, count) not in contents
+
+
+def first_copy_is_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, GetComputedBlocks):
+        return True
+    carried = dict(before.carried)
+    copies = [tuple(block for block in blocks) for _, blocks in before.copies]
+    return all(
+        next(one for one in blocks if carried.get(one) == carried.get(block)) == block
+        for block in outcome.values
+        for blocks in copies
+        if block in blocks
+    )
+
+
+def a_token_is_left(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return not isinstance(op, GetComputedBlocks) or len(outcome.values) * config.block_size < op.tokens
+
+
+def failure_changes_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return outcome.code is Code.DONE or before == after
+
+
+def no_call_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return outcome.code is not Code.FAILED
+
+
+def refused_for_lack_of_room(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, AllocateSlots | AppendSlots) or op.tokens == 0:
+        return True
+    hits, size = hits_of(op), config.block_size
+    end = op.computed + len(hits) * size + op.tokens
+    if outcome.code is Code.TOO_LARGE:
+        return end > limit_of(config)
+    if outcome.code is not Code.REFUSED:
+        return True
+    owned = dict(before.holdings).get(op.request, NO_TABLE).blocks + len(hits)
+    return blocks_for(config, end) - owned > len([block for block in before.free if block not in hits])
+
+
+def hits_are_touched_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not is_allocation(op, outcome):
+        return True
+    hits, held = hits_of(op), {block for block, _ in before.references}
+    fresh = set(outcome.values)
+    return len(fresh) == len(outcome.values) and not fresh & {*hits, *held}
+
+
+def answer_is_the_table(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, AllocateSlots | AppendSlots) or outcome.code is not Code.DONE:
+        return True
+    earlier = dict(before.tables).get(op.request, ())
+    return dict(after.tables)[op.request] == (*earlier, *hits_of(op), *outcome.values)
+
+
+def the_first_are_taken(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not is_allocation(op, outcome):
+        return True
+    waiting = tuple(block for block in before.free if block not in hits_of(op))
+    return outcome.values == waiting[: len(outcome.values)] and after.free == waiting[len(outcome.values) :]
+
+
+def ends_are_evicted_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, FreeRequest | Withdraw) or not is_release(op, outcome):
+        return True
+    table, carried = dict(before.tables)[op.request], dict(before.carried)
+    kept = tuple(block for block in freed(before, after) if block in carried)
+    expected = tuple(block for block in reversed(table) if block in kept)
+    return kept == expected and after.free[len(after.free) - len(kept) :] == kept
+
+
+def useless_blocks_come_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not is_release(op, outcome):
+        return True
+    carried = dict(after.carried)
+    useless = tuple(block for block in freed(before, after) if block not in carried)
+    return after.free[: len(useless)] == useless
+
+
+def common_is_everybodys(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, CommonPrefix) or outcome.code is not Code.DONE:
+        return True
+    return outcome.values[0] <= common_blocks(before, op)
+
+
+def common_is_all(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, CommonPrefix) or outcome.code is not Code.DONE:
+        return True
+    return outcome.values[0] >= common_blocks(before, op)
+
+
+def common_blocks(view: View, op: CommonPrefix) -> int:
+    """The leading blocks that all running requests have."""
+    tables = dict(view.tables)
+    rows = [tables.get(request, ()) for request in (op.request, *op.running)]
+    count = 0
+    for column in zip(*rows, strict=False):
+        if len(set(column)) > 1:
+            break
+        count += 1
+    return count
+
+
+def written_is_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Where nothing is taken out of the map by number."""
+    if not isinstance(op, Commit) or outcome.code is not Code.DONE or config.evictions:
+        return True
+    carried, table = dict(after.carried), dict(after.tables)[op.request]
+    return all(block in carried for block in table[: op.computed // config.block_size])
+
+
+def only_execution_registers(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return isinstance(op, Commit) or set(after.carried) <= set(before.carried)
+
+
+def reset_forgets_all(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, ResetPrefixCache):
+        return True
+    if before.tables:
+        return outcome.code is Code.REFUSED
+    return outcome.code is Code.DONE and after.carried == () and after.free == before.free
+
+
+def evicted_is_not_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return not isinstance(op, EvictBlock) or op.block not in dict(after.carried)
+
+
+def forgotten_for_a_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A block leaves the map when it is taken, or taken out by number, or all of them are."""
+    lost = set(dict(before.carried)) - set(dict(after.carried))
+    if isinstance(op, EvictBlock | ResetPrefixCache):
+        return True
+    return lost <= (set(outcome.values) if is_allocation(op, outcome) else set())
+
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "KV-3/first",
+        "of equal copies the one that was registered first is found",
+        first_copy_is_found,
+        lambda c, b, op, o, a: (
+            isinstance(op, GetComputedBlocks)
+            and any(len(blocks) > 1 and blocks[0] in o.values for _, blocks in b.copies)
+        ),
+    ),
+    Step(
+        "KV-3/kept",
+        "what can be found can be found until its block is taken, or until it is taken out of the map",
+        forgotten_for_a_reason,
+        lambda c, b, op, o, a: is_allocation(op, o) and len(a.carried) < len(b.carried),
+    ),
+    Step(
+        "KV-3/evicted",
+        "a block that is taken out of the map is not found",
+        evicted_is_not_found,
+        lambda c, b, op, o, a: isinstance(op, EvictBlock) and bool(b.references),
+    ),
+    Step(
+        "KV-5",
+        "a table only grows, until the request gives it back",
+        tables_only_grow,
+        lambda c, b, op, o, a: is_allocation(op, o) and len(a.tables) == len(b.tables) and bool(o.values),
+    ),
+    Step(
+        "KV-6/written",
+        "the full blocks of a request that are written can be found",
+        written_is_found,
+        lambda c, b, op, o, a: isinstance(op, Commit) and len(a.carried) > len(b.carried) > 0,
+    ),
+    Step(
+        "KV-7/found",
+        "what is found has the KV of the content, or a step that is scheduled already will write it",
+        found_is_written,
+        lambda c, b, op, o, a: isinstance(op, GetComputedBlocks) and o.code is Code.HIT,
+    ),
+    Step(
+        "KV-7/longest",
+        "the longest prefix is found that leaves a token to compute",
+        longest_is_found,
+        lambda c, b, op, o, a: isinstance(op, GetComputedBlocks) and len(o.values) > 1,
+    ),
+    Step(
+        "KV-7/executed",
+        "a block can be found from its execution on, and not before",
+        only_execution_registers,
+        lambda c, b, op, o, a: is_allocation(op, o) and bool(a.carried) and bool(o.values),
+    ),
+    Step(
+        "KV-7/reset",
+        "the prefix cache is reset if and only if no request holds a block, and then nothing is found",
+        reset_forgets_all,
+        lambda c, b, op, o, a: isinstance(op, ResetPrefixCache) and len(b.carried) > len(a.carried),
+    ),
+    Step(
+        "KV-8",
+        "what is not done changes nothing",
+        failure_changes_nothing,
+        lambda c, b, op, o, a: is_allocation(op, o, Code.REFUSED) and bool(hits_of(op)),
+    ),
+    Step(
+        "KV-8/answered",
+        "no call of a scheduler ends in a failed assertion",
+        no_call_fails,
+        lambda c, b, op, o, a: is_allocation(op, o, Code.TOO_LARGE),
+    ),
+    Step(
+        "KV-8/reasons",
+        "slots are refused only where the free blocks, the hits left out, are too few",
+        refused_for_lack_of_room,
+        lambda c, b, op, o, a: is_allocation(op, o, Code.REFUSED) and bool(b.free),
+    ),
+    Step(
+        "KV-9",
+        "no block is taken that was just found, or that a request holds",
+        hits_are_touched_first,
+        lambda c, b, op, o, a: is_allocation(op, o) and any(block in b.free for block in hits_of(op)),
+    ),
+    Step(
+        "KV-9/table",
+        "the table grows by the hits and the blocks of the answer, in this order",
+        answer_is_the_table,
+        lambda c, b, op, o, a: is_allocation(op, o) and bool(hits_of(op)) and bool(o.values),
+    ),
+    Step(
+        "KV-11",
+        "what a request gives back and can be found is evicted after all others, the end of the sequence first",
+        ends_are_evicted_first,
+        lambda c, b, op, o, a: is_release(op, o) and len(freed(b, a)) > 1 and len(a.free) > len(freed(b, a)),
+    ),
+    Step(
+        "KV-11/useless",
+        "what a request gives back and cannot be found is taken before all others",
+        useless_blocks_come_first,
+        lambda c, b, op, o, a: is_release(op, o) and len(a.free) > len(a.carried) > 0,
+    ),
+    Step(
+        "KV-11/first",
+        "the blocks at the front of the free queue are taken, in order",
+        the_first_are_taken,
+        lambda c, b, op, o, a: is_allocation(op, o) and len(o.values) > 0 and bool(a.free),
+    ),
+    Step(
+        "KV-12",
+        "at least one token is left to compute",
+        a_token_is_left,
+        lambda c, b, op, o, a: (
+            isinstance(op, GetComputedBlocks)
+            and len(o.values) == (op.tokens - 1) // c.block_size > 0
+            and op.tokens % c.block_size == 0
+        ),
+    ),
+    Step(
+        "KV-13",
+        "common blocks are in the tables of all running requests",
+        common_is_everybodys,
+        lambda c, b, op, o, a: isinstance(op, CommonPrefix) and o.values > (0,) and len(op.running) > 1,
+    ),
+    Step(
+        "KV-13/all",
+        "all leading blocks that the running requests share are counted",
+        common_is_all,
+        lambda c, b, op, o, a: isinstance(op, CommonPrefix) and o.values > (0,) and len(op.running) < len(b.tables),
+    ),
+)
