@@ -21,7 +21,7 @@ READY := $(STAMPS)/project
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 NIGHTLY := nightly-check nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay
-.PHONY: help setup check test lint types prove nightly $(NIGHTLY) clean always
+.PHONY: help setup check test lint types docs prove nightly $(NIGHTLY) clean always
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,10 @@ lint: $(READY)  ## ruff: rules and format
 
 types: $(READY)  ## mypy --strict over specification, implementation, checkers and tests
 	$(BIN)/mypy
+
+docs: $(READY)  ## the book: generated parts are current, links lead somewhere; the site is in build/book
+	$(BIN)/cacheproof book --check
+	$(BIN)/mkdocs build --strict --quiet
 
 prove: $(READY)  ## what is proved for all sizes or confirmed to a bound
 	$(BIN)/cacheproof prove

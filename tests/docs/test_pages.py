@@ -5,6 +5,7 @@ is run, and its status is looked at. A comment of Markdown in the line before a 
 
     <!-- exits 1 -->            the last command ends with this status
     <!-- not run: REASON -->    the block is not run, and why
+    <!-- source: NAMES -->      the block is the specification's own source, filled by `cacheproof book`
 
 `make TARGET` is not run but asked whether there is such a target.
 """
@@ -51,7 +52,8 @@ def blocks(text: str) -> Iterator[Block]:
         line = text[: found.start("language")].count("\n") + 1
         comment = (found["comment"] or "").strip().removeprefix("<!--").removesuffix("-->").strip()
         status = re.fullmatch(r"exits (\d)", comment)
-        reason = comment.removeprefix("not run:").strip() if comment.startswith("not run:") else ""
+        mark, _, rest = comment.partition(":")
+        reason = rest.strip() if mark in ("not run", "source") else ""
         yield Block(line, found["language"].strip(), found["body"], int(status[1]) if status else 0, reason)
 
 

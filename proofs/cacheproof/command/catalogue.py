@@ -2,65 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Fitting, Report, progress
+from cacheproof.catalogue.derivation import Derived, Status, derive, status_of, tasks_of
+from cacheproof.catalogue.kept import keep
+from cacheproof.catalogue.places import Place, of_entry, places, telling
+from cacheproof.catalogue.register import Entry, entries, entry_named, sorting
+from cacheproof.command.console import Fitting, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.catalogue import Derived, Entry, derive, entries, tasks_of
+from cacheproof.explore.campaign import Run, Task
 from cacheproof.explore.record import perform_and_keep
 from cacheproof.registry import components
+from cacheproof.trace import Trace
 
 
 def command(
     numbers: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="All entries without one.")] = None,
     *,
-    nightly: Annotated[bool, typer.Option("--nightly", help="Also in the scopes of the nightly set.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="In every scope that shows an entry, not in one for each variant.")
+    ] = False,
+    keep_traces: Annotated[
+        bool, typer.Option("--keep", help="Keep the shortest traces with the package, for the pages.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
 ) -> Report:
     """Derive every catalogued violation anew, and show that the normative variant does not do the same."""
-    wanted = _chosen(entries(components().values(), nightly=nightly), numbers or [])
+    known = places(components().values())
+    chosen = _chosen(known, numbers or [])
+    wanted = [place for number in chosen for place in of_entry(number, known)]
+    wanted = wanted if everywhere else telling(wanted)
     with progress() as show:
         runs, interrupted = perform_and_keep(tasks_of(wanted), jobs, show)
-    derived = list(derive(wanted, {run.task: run for run in runs}))
-    statuses = [one.exit_status for one in derived]
-    worst = next((status for status in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if status in statuses), None)
+    by_task = {run.task: run for run in runs}
+    derived = list(derive(wanted, by_task))
+    if keep_traces:
+        for path, changed in keep(_traces(derived, by_task), known).items():
+            announce(f"{path}: {changed} traces changed")
+    statuses = {number: _status(number, derived) for number in chosen}
     return Report(
-        {"entries": [_row(one) for one in derived]},
-        [Fitting(_table(derived), _narrow_table(derived), 130), _last_line(derived)],
-        worst or ExitStatus.AS_EXPECTED,
+        {"entries": [row for number in chosen for row in _rows(number, statuses[number], derived)]},
+        [Fitting(_table(statuses, derived), _narrow_table(statuses, derived), 130), _last_line(statuses, derived)],
+        _worst(statuses.values()),
         interrupted=interrupted,
     )
 
 
-def _chosen(known: Sequence[Entry], numbers: Sequence[str]) -> list[Entry]:
-    there = list(dict.fromkeys(entry.catalogue for entry in known))
+def _worst(statuses: Any) -> ExitStatus:
+    there = {status.exit_status for status in statuses}
+    worst = (status for status in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if status in there)
+    return next(worst, ExitStatus.AS_EXPECTED)
+
+
+def _chosen(known: Sequence[Place], numbers: Sequence[str]) -> list[str]:
+    """The numbers that were asked for, or all that are registered or shown."""
+    there = sorted({entry.id for entry in entries()} | {place.catalogue for place in known}, key=sorting)
     for number in numbers:
         if number not in there:
-            raise InputError(f"no scope shows '{number}': there are {', '.join(there)}")
-    return [entry for entry in known if not numbers or entry.catalogue in numbers]
+            raise InputError(f"no scope shows '{number}', and it is not registered: there are {', '.join(there)}")
+    return [number for number in there if not numbers or number in numbers]
+
+
+def _status(number: str, derived: Sequence[Derived]) -> Status:
+    return status_of(entry_named(number), [one for one in derived if one.place.catalogue == number])
+
+
+def _traces(derived: Sequence[Derived], runs: Mapping[Task, Run]) -> list[tuple[Place, Trace]]:
+    """What is to be kept: shortest traces of the expected length."""
+    return [
+        (one.place, violation.trace)
+        for one in derived
+        if one.status is Status.REPRODUCED
+        for violation in runs[one.place.task].exploration.violations
+        if violation.property == one.place.violation.property
+    ]
+
+
+def _rows(number: str, status: Status, derived: Sequence[Derived]) -> list[dict[str, Any]]:
+    """One for each place where the entry was derived; one that says why not, where it was nowhere."""
+    entry = entry_named(number)
+    title = "" if entry is None else entry.title
+    ours = [one for one in derived if one.place.catalogue == number]
+    if not ours:
+        nowhere = dict.fromkeys(("component", "variant", "scope", "property", "trace_length"))
+        return [{"id": number, "title": title, "status": status.value, **nowhere, "reason": _reason(entry)}]
+    return [{**_row(one), "title": title} for one in ours]
+
+
+def _reason(entry: Entry | None) -> str:
+    return entry.outside if entry is not None and entry.outside else "no scope shows it yet"
 
 
 def _row(derived: Derived) -> dict[str, Any]:
-    entry = derived.entry
+    place = derived.place
     return {
-        "id": entry.catalogue,
+        "id": place.catalogue,
         "status": derived.status.value,
-        "component": entry.scope.component,
-        "variant": entry.variant,
-        "scope": entry.scope.name,
-        "property": entry.violation.property,
+        "component": place.scope.component,
+        "variant": place.variant,
+        "scope": place.scope.name,
+        "property": place.violation.property,
         "trace_length": derived.trace_length,
-        "expected_length": entry.violation.length,
+        "expected_length": place.violation.length,
         "normative": derived.normative.value if derived.normative is not None else None,
-        "reason": entry.violation.about,
+        "reason": place.violation.about,
     }
 
 
-def _table(derived: Sequence[Derived]) -> Table:
+def _table(statuses: Mapping[str, Status], derived: Sequence[Derived]) -> Table:
     table = Table()
     for heading in ("entry", "component", "variant", "scope", "property"):
         table.add_column(heading, no_wrap=True)
@@ -69,15 +122,16 @@ def _table(derived: Sequence[Derived]) -> Table:
     table.add_column("normative")
     table.add_column("what happens", ratio=1)
     for one in derived:
-        entry = one.entry
-        place = (entry.catalogue, entry.scope.component, entry.variant, entry.scope.name, entry.violation.property)
-        length = "" if one.trace_length is None else str(one.trace_length)
-        beside = "not run" if one.normative is None else one.normative.value
-        table.add_row(*place, length, one.status.value, beside, entry.violation.about)
+        place = one.place
+        where = (place.catalogue, place.scope.component, place.variant, place.scope.name, place.violation.property)
+        table.add_row(*where, _length(one), one.status.value, _normative(one), place.violation.about)
+    for number, status in statuses.items():
+        if status in (Status.OUTSIDE, Status.PENDING):
+            table.add_row(number, "", "", "", "", "", status.value, "", _reason(entry_named(number)))
     return table
 
 
-def _narrow_table(derived: Sequence[Derived]) -> Table:
+def _narrow_table(statuses: Mapping[str, Status], derived: Sequence[Derived]) -> Table:
     """For a terminal of 80 columns: where it happens in one column, and no text."""
     table = Table()
     table.add_column("entry", no_wrap=True)
@@ -86,15 +140,27 @@ def _narrow_table(derived: Sequence[Derived]) -> Table:
     table.add_column("status", no_wrap=True)
     table.add_column("normative")
     for one in derived:
-        entry = one.entry
-        where = f"{entry.scope.component} {entry.variant} {entry.scope.name}, {entry.violation.property}"
-        length = "" if one.trace_length is None else str(one.trace_length)
-        beside = "not run" if one.normative is None else one.normative.value
-        table.add_row(entry.catalogue, where, length, one.status.value, beside)
+        place = one.place
+        where = f"{place.scope.component} {place.variant} {place.scope.name}, {place.violation.property}"
+        table.add_row(place.catalogue, where, _length(one), one.status.value, _normative(one))
+    for number, status in statuses.items():
+        if status in (Status.OUTSIDE, Status.PENDING):
+            table.add_row(number, "", "", status.value, "")
     return table
 
 
-def _last_line(derived: Sequence[Derived]) -> str:
-    numbers = {one.entry.catalogue for one in derived}
-    good = numbers - {one.entry.catalogue for one in derived if one.exit_status is not ExitStatus.AS_EXPECTED}
-    return f"{len(good)} of {len(numbers)} entries reproduced, in {len(derived)} places"
+def _length(one: Derived) -> str:
+    return "" if one.trace_length is None else str(one.trace_length)
+
+
+def _normative(one: Derived) -> str:
+    return "not run" if one.normative is None else one.normative.value
+
+
+def _last_line(statuses: Mapping[str, Status], derived: Sequence[Derived]) -> str:
+    """How many of each status; those that fell short by name."""
+    found = list(statuses.values())
+    counted = [f"{found.count(status)} {status.value}" for status in Status if status in found]
+    short = [n for n, status in statuses.items() if status.exit_status is not ExitStatus.AS_EXPECTED]
+    named = f"; look at {', '.join(short)}" if short else ""
+    return f"{len(statuses)} entries: {', '.join(counted)}; derived in {len(derived)} places{named}"

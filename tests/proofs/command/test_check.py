@@ -240,6 +240,7 @@ def test_every_entry_is_derived_anew_beside_the_normative_variant(counter: Count
     (entry,) = ended.json["entries"]
     assert entry == {
         "id": "C-CNT-1",
+        "title": "",
         "status": "reproduced",
         "component": "counter",
         "variant": "C0",
@@ -254,7 +255,7 @@ def test_every_entry_is_derived_anew_beside_the_normative_variant(counter: Count
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "status"), [("length = 4", "length = 9", "changed"), ("top = 5", "top = 1", "not reproduced")]
+    ("old", "new", "status"), [("length = 4", "length = 9", "changed"), ("top = 5", "top = 1", "missing")]
 )
 def test_an_entry_that_is_not_shown_falls_short(
     counter: Counter, accepted: str, old: str, new: str, status: str

@@ -1,0 +1,38 @@
+"""`cacheproof book`: the generated parts of the pages, filled or checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cacheproof.book.pages import made
+from cacheproof.command.console import Report
+from cacheproof.errors import ExitStatus
+from cacheproof.files import replace_file
+
+
+def command(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PAGE]…", help="All pages of docs without one.")
+    ] = None,
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; end with 1 where a page is not current.")
+    ] = False,
+) -> Report:
+    """Fill the generated parts of the book's pages: source, properties, eras, counterexamples, the catalogue."""
+    found = list(made(paths or []))
+    stale = [path for path, text, wanted in found if text != wanted]
+    if check:
+        lines = [f"{path} is not current: run `cacheproof book {path}`" for path in stale]
+        status = ExitStatus.FELL_SHORT if stale else ExitStatus.AS_EXPECTED
+        return Report(
+            {"pages": len(found), "stale": stale}, [*lines, f"{len(found)} pages, {len(stale)} stale"], status
+        )
+    for path, text, wanted in found:
+        if text != wanted:
+            replace_file(path, wanted)
+    lines = [f"written: {path}" for path in stale]
+    return Report({"pages": len(found), "written": stale}, [*lines, f"{len(found)} pages, {len(stale)} written"])

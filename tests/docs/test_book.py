@@ -1,0 +1,140 @@
+"""The generated parts of the pages are current, and a part that cannot be made is found with its line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cacheproof import command
+from cacheproof.book.markers import filled
+from cacheproof.book.pages import PARTS, made
+from cacheproof.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_generated_parts_are_current(page: Path) -> None:
+    ((_, text, wanted),) = made([page])
+    assert text == wanted, f"run `cacheproof book docs/{page.name}`"
+
+
+def upper(words: object) -> str:
+    return " ".join(words).upper() if isinstance(words, tuple) else ""
+
+
+TWO = "a\n<!-- upper: b c -->\n<!-- upper: d -->\ne\n"
+FILLED = "a\n<!-- upper: b c -->\n\nB C\n\n<!-- end -->\n<!-- upper: d -->\n\nD\n\n<!-- end -->\ne\n"
+
+
+def test_a_part_is_filled_and_filled_again() -> None:
+    assert filled(TWO, {"upper": upper}, "page") == FILLED
+    assert filled(FILLED, {"upper": upper}, "page") == FILLED
+    assert filled(FILLED.replace("B C", "old\nlines"), {"upper": upper}, "page") == FILLED
+
+
+def test_code_stands_directly_below_its_marker() -> None:
+    block = "```text\n<!-- end -->\n<!-- upper: z -->\n```"
+    once = filled("<!-- code: x -->\n", {"code": lambda words: block, "upper": upper}, "page")
+    assert once == f"<!-- code: x -->\n{block}\n<!-- end -->\n"
+    assert filled(once, {"code": lambda words: block, "upper": upper}, "page") == once
+
+
+def test_nothing_inside_a_block_is_a_marker() -> None:
+    text = "```markdown\n<!-- upper: b -->\n```\n````text\n```\n<!-- upper: b -->\n````\n"
+    assert filled(text, {"upper": upper}, "page") == text
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "nonsense: lru",
+        "source: cachespec.lru.transitions",
+        "source: cachespec.lru.transitions:no_such_function",
+        "source: cachespec.no_such_module:put",
+        "source: os:path",
+        "properties: lru LRU-99",
+        "properties: no_such_component",
+        "eras: lru M2",
+        "era: lru",
+        "era: lru M99",
+        "scopes: lru turns",
+        "counterexample: C-LRU-99",
+        "counterexample: C-LRU-1 lru M2",
+        "trace: ",
+        "catalogue: C-NONE",
+        "summary: some",
+    ],
+)
+def test_a_part_that_means_nothing_is_found_with_its_line(marker: str) -> None:
+    with pytest.raises(InputError, match=r"^page\.md:3: "):
+        filled(f"# A page\n\n<!-- {marker} -->\n", PARTS, "page.md")
+
+
+def test_methods_classes_and_constants_are_source_too() -> None:
+    text = filled("<!-- source: cachespec.lru.eras:GHOST -->\n", PARTS, "page")
+    assert 'GHOST = RELEASED.era(\n    "M2",' in text
+    text = filled("<!-- source: cachespec.kernel.component:Variant.call -->\n", PARTS, "page")
+    assert "```python\ndef call(self" in text
+    text = filled("<!-- source: cachespec.lru.operations:Put -->\n", PARTS, "page")
+    assert "@dataclass(frozen=True, slots=True)\nclass Put(Operation):" in text
+
+
+def test_a_stale_page_is_said_and_then_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- properties: lru LRU-6 -->\n")
+    assert ended("book", "--check", str(page)) == 1
+    assert page.read_text() == "<!-- properties: lru LRU-6 -->\n"
+    assert "is not current" in capsys.readouterr().out
+    assert ended("book", str(page)) == 0
+    assert "a call that evicts returns" in page.read_text()
+    assert ended("book", "--check", str(page)) == 0
+
+
+def ended(*words: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        command.main(words)
+    return int(str(end.value.code))
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder / "site")]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What the site is made of, to be changed."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    (tmp_path / "proofs").symlink_to(ROOT / "proofs")
+    return tmp_path
+
+
+def test_the_site_is_built_and_needs_no_network(checkout: Path) -> None:
+    ended = build(checkout)
+    assert ended.returncode == 0, ended.stderr
+    html = (checkout / "site" / "catalogue" / "index.html").read_text()
+    assert "<svg" in html
+    assert "sequenceDiagram" not in html
+    assert 'src="http' not in html
+    assert 'rel="stylesheet" href="http' not in html
+
+
+@pytest.mark.parametrize("link", ["[a](gone.md)", "[a](lru.md#no-such-heading)"])
+def test_a_broken_link_fails_the_build(checkout: Path, link: str) -> None:
+    page = checkout / "docs" / "glossary.md"
+    page.write_text(page.read_text() + f"\n{link}\n")
+    ended = build(checkout)
+    assert ended.returncode != 0
+    assert "WARNING" in ended.stdout + ended.stderr
+
+
+def test_a_page_that_the_index_leaves_out_fails_the_build(checkout: Path) -> None:
+    (checkout / "docs" / "forgotten.md").write_text("# Forgotten\n")
+    assert build(checkout).returncode != 0
