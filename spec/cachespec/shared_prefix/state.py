@@ -1,0 +1,70 @@
+"""Who waits, who runs, how far each has come, and what is cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from cachespec import encoder_cache
+from cachespec.encoder_cache.era_states import PerRequestCache
+from cachespec.kernel import IndexedBy, Observation
+from cachespec.shared_prefix.configuration import Config, Request, length_of
+
+NEW, WAITING, RUNNING, GONE = 0, 1, 2, 3
+
+
+class State(NamedTuple):
+    """Blocks of the prefix cache are never evicted here: memory for them is another component's matter."""
+
+    waiting: tuple[Request, ...]
+    running: tuple[Request, ...]
+    status: Annotated[tuple[int, ...], IndexedBy("request")]
+    computed: Annotated[tuple[int, ...], IndexedBy("request")]
+    """Tokens of each request that are computed, or were found in the prefix cache."""
+    reach: tuple[int, ...]
+    """Tokens of each prompt whose blocks are in the prefix cache."""
+    encoder: encoder_cache.Cache
+
+
+class PerRequestState(NamedTuple):
+    """The same with the first encoder cache manager, in which nothing is shared."""
+
+    waiting: tuple[Request, ...]
+    running: tuple[Request, ...]
+    status: Annotated[tuple[int, ...], IndexedBy("request")]
+    computed: Annotated[tuple[int, ...], IndexedBy("request")]
+    reach: tuple[int, ...]
+    encoder: PerRequestCache
+
+
+class View(NamedTuple):
+    """What properties see."""
+
+    waiting: tuple[Request, ...]
+    running: tuple[Request, ...]
+    status: tuple[int, ...]
+    computed: tuple[int, ...]
+    reach: tuple[int, ...]
+    free: int
+    """Slots of the encoder cache that no entry occupies."""
+
+
+def view(config: Config, state: Any) -> View:
+    """Both kinds of state look alike from outside."""
+    return View(state.waiting, state.running, state.status, state.computed, state.reach, state.encoder.free)
+
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """Who waits and who runs, in order; the computed tokens of each request; the cached tokens of each prompt."""
+    return {
+        "waiting": view.waiting,
+        "running": view.running,
+        "computed": view.computed,
+        "reach": view.reach,
+        "free": view.free,
+    }
+
+
+def is_computed(config: Config, view: View, request: Request) -> bool:
+    """Its whole prompt."""
+    return view.computed[request] >= length_of(config, request)
