@@ -100,8 +100,11 @@ def called(current: Source, states: set[type]) -> Iterator[Callable[..., Any]]:
 
 
 def of_the_specification(value: Any) -> Iterator[Callable[..., Any]]:
+    """The value, if it is a function of the specification; those in it, if it is a table of rules."""
     if isinstance(value, FunctionType) and value.__module__.startswith("cachespec."):
         yield value
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        yield from (function for entry in value for function in of_the_specification(entry))
 
 
 def state_classes(variant: Variant[Any, Any, Any]) -> set[type]:
@@ -275,6 +278,11 @@ def with_hidden_helper(config: Config, cache: Cache, op: Put) -> Result:
 def test_a_planted_breach_is_found(planted: Callable[..., Any], said: str) -> None:
     states = state_classes(lru.COMPONENT.normative)
     assert any(line.endswith(said) for line in breaches(source(planted), states))
+
+
+def test_the_rules_of_a_table_are_read_too() -> None:
+    names = {current.function.__name__ for current in reachable(components("")["scheduler"].normative)}
+    assert {"schedule", "serve_running", "fit_item", "wanted", "last_running", "executed"} <= names
 
 
 def test_a_breach_in_a_helper_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""The scheduler: who computes how many tokens in the next step, in which KV blocks, with which encoder outputs.
+
+`NORMATIVE_SCHEDULER.step(config, state, operation)` does `Add(request)`, `Schedule()` (a whole round, whose plan is
+then the newest of `state.plans`), `Update(accepted)` (the oldest plan, `state.plans[0]`, was executed; without drafts
+`accepted` is 0), `Abort(request)`, `ResetPrefixCache()` and `ResetEncoderCache()`; `state.kv` and `state.encoder` are
+the caches, and the workers learn what to drop, encode and compute from the `Plan` alone.
+
+Read `configuration`, `operations` and `state`, then `rounds`, which is the definition of a scheduling step, with
+`counts` and `items`; `requests` says how requests come and go, `feasibility` which can be served, `properties` and
+`steps` what must hold. `rules` names the decisions in which released schedulers differ.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import NORMATIVE, Component, Variant, variants
+from cachespec.scheduler.configuration import Config, interchangeable, invalid
+from cachespec.scheduler.environment import calls, switched_off, unknown
+from cachespec.scheduler.normative import RULES, TRANSITIONS
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.properties import PROGRESS, SAFETY
+from cachespec.scheduler.state import Plan, Scheduled, State, View, initial
+from cachespec.scheduler.steps import STEPS
+from cachespec.scheduler.view import observe, seen
+
+NORMATIVE_SCHEDULER: Variant[Config, State, View] = Variant(
+    tag=NORMATIVE,
+    title="normative",
+    state=State,
+    initial=initial,
+    transitions=TRANSITIONS,
+    view=lambda config, state: seen(RULES, config, state),
+    alphabet=calls,
+)
+
+COMPONENT: Component[Config, State, View] = Component(
+    name="scheduler",
+    summary="tokens, KV blocks and encoder outputs for the requests of the next step",
+    config=Config,
+    invalid=invalid,
+    operations=(Add, Schedule, Update, Abort, ResetPrefixCache, ResetEncoderCache),
+    variants=variants(NORMATIVE_SCHEDULER),
+    observe=observe,
+    interchangeable=interchangeable,
+    switched_off=switched_off,
+    unknown=unknown,
+    safety=SAFETY,
+    steps=STEPS,
+    progress=PROGRESS,
+)
+
+__all__ = [
+    "COMPONENT",
+    "NORMATIVE_SCHEDULER",
+    "Abort",
+    "Add",
+    "Config",
+    "Plan",
+    "ResetEncoderCache",
+    "ResetPrefixCache",
+    "Schedule",
+    "Scheduled",
+    "State",
+    "Update",
+    "View",
+]

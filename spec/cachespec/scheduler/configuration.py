@@ -1,0 +1,206 @@
+"""Which requests there are, what they need, and how large the engine is; with what its parts see of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, NamedTuple
+
+from cachespec import encoder_cache, kv_blocks
+from cachespec.kernel import Name
+
+Request = Annotated[int, Name("request")]
+
+Item = tuple[int, int, int]
+"""A multimodal item of a prompt: what it shows, the position of its first token, and how many tokens it has."""
+
+Place = int
+"""The position of an item among those of its request."""
+
+FIRST_COME, BY_PRIORITY = 0, 1
+
+CONTENT, START, LENGTH = 0, 1, 2
+"""The parts of an item."""
+
+
+class Config(NamedTuple):
+    """The engine and its requests. Lengths, positions and budgets are in tokens; an item has one embedding a token."""
+
+    block_size: int
+    """Tokens in a KV block."""
+    kv_blocks: int
+    """Blocks in the pool."""
+    token_budget: int
+    """Tokens that may be scheduled in one step (`max_num_batched_tokens`)."""
+    encoder_compute: int
+    """Embeddings that may be encoded in one step."""
+    encoder_capacity: int
+    """Embeddings that the encoder cache holds."""
+    max_running: int
+    """Requests that may run at once (`max_num_seqs`)."""
+    max_model_len: int
+    """Tokens of the longest request that the model takes, prompt and output together."""
+    prompts: tuple[int, ...]
+    """Prompt tokens of each request."""
+    outputs: tuple[int, ...]
+    """Output tokens after which each request is finished."""
+    items: tuple[tuple[Item, ...], ...] = ()
+    """The items of each request, in the order of its prompt; empty where no request has any."""
+    priorities: tuple[int, ...] = ()
+    """The priority of each request, the least first; empty where they are equal."""
+    groups: tuple[int, ...] = ()
+    """Requests of one group begin alike; empty where no two do."""
+    shared: tuple[int, ...] = ()
+    """How many of each request's first tokens are those of its group."""
+    external: tuple[int, ...] = ()
+    """How many of each request's first tokens an external store has the KV of; empty where there is no such store."""
+    drafts: int = 0
+    """Draft tokens that are proposed whenever a token was sampled, to be verified in the next step."""
+    alignment: int = 0
+    """If positive: chunks of a prompt end at its multiples where they can (Mamba layers keep state there only)."""
+    whole_items: int = 0
+    """1: an item is computed in one chunk (`disable_chunked_mm_input`)."""
+    chunked_prefill: int = 1
+    """0: what a request is admitted with is not cut to the token budget."""
+    long_prefill_threshold: int = 0
+    """If positive: so many tokens of one request are scheduled at most in one step."""
+    policy: int = FIRST_COME
+    """`FIRST_COME`, or `BY_PRIORITY`."""
+    ahead: int = 1
+    """How many plans may be in flight: 1 where each waits for the last one, 2 with asynchronous scheduling."""
+    aborts: int = 0
+    """1: a request may be aborted at any time."""
+    resets: int = 0
+    """1: the caches may be reset at any time."""
+
+
+def invalid(config: Config) -> str | None:
+    """What is wrong with the configuration, or None."""
+    sizes = (config.block_size, config.kv_blocks, config.token_budget, config.max_running, config.max_model_len)
+    if min(sizes) <= 0 or config.ahead <= 0:
+        return "block_size, kv_blocks, token_budget, max_running, max_model_len and ahead must be positive"
+    if min(config.encoder_compute, config.encoder_capacity) <= 0:
+        return "encoder_compute and encoder_capacity must be positive"
+    if min(config.drafts, config.alignment, config.long_prefill_threshold) < 0:
+        return "drafts, alignment and long_prefill_threshold must not be negative"
+    for name in ("whole_items", "chunked_prefill", "policy", "aborts", "resets"):
+        if getattr(config, name) not in (0, 1):
+            return f"{name} must be 0 or 1, not {getattr(config, name)}"
+    return _invalid_requests(config) or _invalid_items(config) or _invalid_groups(config)
+
+
+def _invalid_requests(config: Config) -> str | None:
+    if not config.prompts or min((*config.prompts, *config.outputs)) <= 0:
+        return "there must be a request, and every prompt and output must have a token"
+    for name in ("outputs", "items", "priorities", "groups", "shared", "external"):
+        given = getattr(config, name)
+        if (given or name == "outputs") and len(given) != len(config.prompts):
+            return f"{name} must be given for each of the {len(config.prompts)} requests"
+    if min((*config.priorities, *config.groups, *config.shared, *config.external), default=0) < 0:
+        return "priorities, groups, shared and external must not be negative"
+    if len(config.groups) != len(config.shared):
+        return "groups and shared go together"
+    return None
+
+
+def _invalid_items(config: Config) -> str | None:
+    lengths: dict[int, int] = {}
+    for request, items in enumerate(config.items):
+        end = 0
+        for content, start, length in items:
+            if content < 0 or length <= 0 or start < end or start + length > config.prompts[request]:
+                return f"the items of request {request} must stand in its prompt one behind the other"
+            if lengths.setdefault(content, length) != length:
+                return f"content {content} has two lengths"
+            end = start + length
+    return None
+
+
+def _invalid_groups(config: Config) -> str | None:
+    for request, group in enumerate(config.groups):
+        if config.shared[request] > config.prompts[request]:
+            return f"request {request} shares more tokens than its prompt has"
+        for other in range(request):
+            common = min(config.shared[request], config.shared[other])
+            if config.groups[other] == group and _begun(config, request, common) != _begun(config, other, common):
+                return f"requests {other} and {request} begin alike and show different items there"
+    return None
+
+
+def _begun(config: Config, request: Request, common: int) -> tuple[Item, ...]:
+    """The items that begin before this position."""
+    return tuple(item for item in items_of(config, request) if item[START] < common)
+
+
+# What the requests are ----------------------------------------------------------------------------------------------
+
+
+def items_of(config: Config, request: Request) -> tuple[Item, ...]:
+    """The items of a request."""
+    return config.items[request] if config.items else ()
+
+
+def priority_of(config: Config, request: Request) -> int:
+    """The request's priority, where they count; the least comes first."""
+    return config.priorities[request] if config.policy == BY_PRIORITY and config.priorities else 0
+
+
+def final_length(config: Config, request: Request) -> int:
+    """The request's tokens once it is finished. The last of them is never computed."""
+    return min(config.prompts[request] + config.outputs[request], config.max_model_len)
+
+
+# What the parts see -------------------------------------------------------------------------------------------------
+
+
+@cache
+def encoder_config(config: Config) -> encoder_cache.Config:
+    """The encoder cache of this engine: contents by number, each with its length."""
+    lengths = {item[CONTENT]: item[LENGTH] for items in config.items for item in items}
+    return encoder_cache.Config(
+        capacity=config.encoder_capacity,
+        sizes=tuple(lengths.get(content, 0) for content in range(max(lengths, default=0) + 1)),
+        requests=tuple(tuple(item[CONTENT] for item in items_of(config, r)) for r in range(len(config.prompts))),
+        disciplined=1,
+        failures=1,
+        resets=config.resets,
+    )
+
+
+@cache
+def kv_config(config: Config) -> kv_blocks.Config:
+    """The KV blocks of this engine."""
+    return kv_blocks.Config(
+        block_size=config.block_size,
+        blocks=config.kv_blocks,
+        chains=chains(config),
+        lengths=tuple(final_length(config, request) for request in range(len(config.prompts))),
+        limit=config.max_model_len,
+        drafts=config.drafts,
+        resets=config.resets,
+    )
+
+
+@cache
+def chains(config: Config) -> tuple[tuple[int, ...], ...]:
+    """For each request the content of each of its full blocks: a number for each prefix that ends with a block."""
+    numbers: dict[tuple[int, int, int], int] = {}
+    return tuple(
+        tuple(
+            numbers.setdefault(_prefix(config, request, block), len(numbers))
+            for block in range(final_length(config, request) // config.block_size)
+        )
+        for request in range(len(config.prompts))
+    )
+
+
+def _prefix(config: Config, request: Request, block: int) -> tuple[int, int, int]:
+    """What makes up the tokens before the end of this block: those of the group, or of the request alone."""
+    if config.groups and (block + 1) * config.block_size <= config.shared[request]:
+        return (0, config.groups[request], block)
+    return (1, request, block)
+
+
+def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """All blocks. Two requests are not alike for the prefix cache: their contents would have to change with them."""
+    return {"block": (tuple(range(config.kv_blocks)),)}

@@ -1,0 +1,73 @@
+"""How many tokens of a request there are to schedule. SCH-1, SCH-2: whatever is asked, no count is negative.
+
+A count of 0 is no scheduling. Only `rounds` turns a count into a part of a plan, and only a positive one.
+"""
+
+from __future__ import annotations
+
+from cachespec.scheduler.configuration import Config, Request, final_length
+from cachespec.scheduler.feasibility import limited
+from cachespec.scheduler.state import State
+
+
+def promised(state: State, request: Request) -> int:
+    """Output tokens that the plans in flight will sample."""
+    return sum(one.samples for plan in state.plans for one in plan.scheduled if one.request == request and not one.void)
+
+
+def verifying(state: State, request: Request) -> bool:
+    """Drafts of the request are in flight: how many of them are right, and so where it goes on, is not known yet."""
+    return any(
+        one.drafts > 0 for plan in state.plans for one in plan.scheduled if one.request == request and not one.void
+    )
+
+
+def known_length(config: Config, state: State, request: Request) -> int:
+    """The tokens that the request has: its prompt and what was sampled."""
+    return config.prompts[request] + state.produced.get(request, 0)
+
+
+def length_in_sight(config: Config, state: State, request: Request) -> int:
+    """Those, and the ones that plans in flight will sample."""
+    return known_length(config, state, request) + promised(state, request)
+
+
+def wanted(config: Config, state: State, request: Request, start: int) -> int:
+    """The tokens that a running request has to compute, from `start` on, with its drafts.
+
+    SCH-2: never its last one, so that nothing is computed beyond the output that was asked for, nor beyond the length
+    of the model; drafts are cut there too (C-SCH-2). While drafts are in flight nothing is.
+    """
+    if verifying(state, request):
+        return 0
+    end = length_in_sight(config, state, request) + state.drafts.get(request, 0)
+    return at_least_none(min(end, final_length(config, request) - 1) - start)
+
+
+def at_least_none(tokens: int) -> int:
+    """SCH-1: a count is positive, or it is none (C-SCH-1, C-SCH-2, C-SCH-3)."""
+    return max(tokens, 0)
+
+
+def offered(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+    """So many of the tokens may be scheduled now, before the items are looked at."""
+    cut = at_least_none(min(limited(config, tokens), budget))
+    return aligned(config, prefill_end(config, state, request), start, cut)
+
+
+def prefill_end(config: Config, state: State, request: Request) -> int:
+    """Up to here the request computes what it has; what comes after is decoded."""
+    return max(config.prompts[request], known_length(config, state, request) - 1)
+
+
+def aligned(config: Config, prefill: int, start: int, tokens: int) -> int:
+    """A chunk that ends before the prefill does ends at a multiple of the alignment, if one lies in it.
+
+    SCH-8: a chunk that reaches no such multiple is taken as it is. Where it is dropped instead, and what made it so
+    short does not change, nothing is ever scheduled again (C-ENC-14).
+    """
+    end = start + tokens
+    if config.alignment == 0 or end >= prefill:
+        return tokens
+    boundary = end // config.alignment * config.alignment
+    return boundary - start if boundary > start else tokens

@@ -1,0 +1,94 @@
+"""The encoder pass: which items of a request are encoded in this step, and how many tokens that leaves.
+
+A token of an item cannot be computed without the embeddings of the item, and those are encoded all at once. So a chunk
+of tokens ends before the first item that is not there and cannot be encoded now; where it begins inside of that item,
+nothing of the request is scheduled.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cachespec.encoder_cache import Cache
+from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, Item, Place, Request, items_of
+from cachespec.scheduler.parts import ask_for_room, look_up
+from cachespec.scheduler.rules import Table
+
+
+class Fit(NamedTuple):
+    """A request's tokens against its items, as far as they were looked at."""
+
+    encoder: Cache
+    tokens: int
+    """So many of its tokens may be scheduled."""
+    embeds: int
+    """What is left of the compute budget of the step."""
+    granted: int
+    """Embeddings for which there is room, of this request in this pass."""
+    encode: tuple[Place, ...]
+    relies: tuple[Place, ...]
+    closed: int
+    """1: nothing is pinned or encoded any more, because somebody before waits for room."""
+    refused: int
+    """1: an item was not there and cannot be encoded now; what is behind it is not looked at."""
+
+
+def fitted(rules: Table, config: Config, fit: Fit, request: Request, start: int) -> Fit:
+    """Every item of the request, in the order of the prompt. Whatever the items, the tokens become no more."""
+    for place in range(len(items_of(config, request))):
+        fit = rules.fit_item(rules, config, fit, request, place, start)
+    return fit
+
+
+def fit_item(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """One item. SCH-3: the tokens that remain touch it only if it is there, or encoded in this step."""
+    item = items_of(config, request)[place]
+    if fit.refused or is_apart(item, start, fit.tokens):
+        return fit
+    if config.whole_items and cuts(item, start, fit.tokens):
+        return up_to(fit, item, start)
+    if fit.closed and not fit.encoder.held.has((request, place)):
+        return up_to(fit, item, start)
+    found = look_up(rules, config, fit.encoder, request, place)
+    fit = fit._replace(encoder=found.encoder)
+    if found.yes or is_granted(config, fit, request, item):
+        return fit._replace(relies=(*fit.relies, place))
+    return with_room(rules, config, fit, request, place, start)
+
+
+def with_room(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """An item that is not there. SCH-4: it is encoded in this step if its budget and the cache have the room for it."""
+    item = items_of(config, request)[place]
+    asked = ask_for_room(rules, config, fit.encoder, request, place, fit.embeds, fit.granted)
+    fit = fit._replace(encoder=asked.encoder)
+    if not asked.yes or item[LENGTH] > fit.embeds:
+        return up_to(fit, item, start)
+    return fit._replace(
+        embeds=fit.embeds - item[LENGTH],
+        granted=fit.granted + item[LENGTH],
+        encode=(*fit.encode, place),
+        relies=(*fit.relies, place),
+    )
+
+
+def up_to(fit: Fit, item: Item, start: int) -> Fit:
+    """Only the tokens before the item, and none where the chunk begins inside of it (C-SCH-1, X-2).
+
+    Before #11895 the difference was taken as it is: negative where a prefix hit ends inside an item that is not there.
+    """
+    return fit._replace(tokens=max(0, min(fit.tokens, item[START] - start)), refused=1)
+
+
+def is_apart(item: Item, start: int, tokens: int) -> bool:
+    """The tokens do not touch the item: they end before it, or its KV is there."""
+    return item[START] >= start + tokens or item[START] + item[LENGTH] <= start
+
+
+def cuts(item: Item, start: int, tokens: int) -> bool:
+    """BUD-4: the tokens begin at the item or before, and end inside of it (C-ENC-15: at the item, too)."""
+    return start <= item[START] and start + tokens < item[START] + item[LENGTH]
+
+
+def is_granted(config: Config, fit: Fit, request: Request, item: Item) -> bool:
+    """An item that shows the same is encoded in this step already."""
+    return any(items_of(config, request)[place][CONTENT] == item[CONTENT] for place in fit.encode)

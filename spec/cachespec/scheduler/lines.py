@@ -1,0 +1,30 @@
+"""The order in which requests are served, and in which they wait: by priority, then by arrival.
+
+Where priorities do not count they are all the same. Nobody overtakes among equals, so a request that is preempted came
+before everybody who still waits with its priority.
+"""
+
+from __future__ import annotations
+
+from cachespec.scheduler.configuration import Config, Request, priority_of
+
+Line = tuple[Request, ...]
+
+
+def placed(config: Config, line: Line, request: Request) -> Line:
+    """With the request behind its equals."""
+    mine = priority_of(config, request)
+    first = tuple(other for other in line if priority_of(config, other) <= mine)
+    return (*first, request, *(other for other in line if priority_of(config, other) > mine))
+
+
+def in_front(config: Config, line: Line, request: Request) -> Line:
+    """With the request before its equals (C-SCH-8)."""
+    mine = priority_of(config, request)
+    first = tuple(other for other in line if priority_of(config, other) < mine)
+    return (*first, request, *(other for other in line if priority_of(config, other) >= mine))
+
+
+def left_out(line: Line, request: Request) -> Line:
+    """Without the request."""
+    return tuple(other for other in line if other != request)

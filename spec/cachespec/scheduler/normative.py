@@ -1,0 +1,103 @@
+"""The normative rules, and the transitions that follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE
+from cachespec.kernel import Operation, Outcome, Transition
+from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS
+from cachespec.scheduler import requests, rounds
+from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.counts import known_length, offered, wanted
+from cachespec.scheduler.feasibility import is_feasible, limited
+from cachespec.scheduler.items import fit_item
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.parts import cached_prefix
+from cachespec.scheduler.rounds import Prefix
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import State
+
+Result = tuple[State, Outcome]
+
+
+def is_positive(tokens: int) -> bool:
+    """SCH-1: nothing else is ever scheduled."""
+    return tokens > 0
+
+
+def found(rules: Table, config: Config, state: State, request: Request) -> Prefix:
+    """What is cached of a waiting request, here or in an external store. One token at least is left (C-SCH-3)."""
+    known = known_length(config, state, request)
+    hits = cached_prefix(rules, config, state.kv, request, known)
+    beyond = min(config.external[request], known - 1) if config.external else 0
+    return Prefix(hits, max(len(hits) * config.block_size, beyond))
+
+
+def offered_whole(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+    """Where prompts are not cut, a request waits until the budget of a step has all of its tokens."""
+    if config.chunked_prefill == 0 and limited(config, tokens) > budget:
+        return 0
+    return offered(config, state, request, start, tokens, budget)
+
+
+RULES = Table(
+    kv=NORMATIVE_KV_BLOCKS,
+    encoder=NORMATIVE_ENCODER_CACHE,
+    accepts=is_feasible,
+    serve_running=rounds.serve_running,
+    admit_waiting=rounds.admit_waiting,
+    wanted=wanted,
+    offered=offered,
+    fit_item=fit_item,
+    is_count=is_positive,
+    victim=rounds.last_running,
+    lose=rounds.lose_everything,
+    found=found,
+    offered_whole=offered_whole,
+    turned_down=rounds.turned_down,
+    after_round=rounds.nothing_more,
+    executed=requests.executed,
+    leave=requests.leave,
+    abort=requests.leave,
+)
+
+
+def add(config: Config, state: State, op: Add) -> Result:
+    """SCH-9."""
+    return requests.add(RULES, config, state, op.request)
+
+
+def schedule(config: Config, state: State, op: Schedule) -> Result:
+    """SCH-1 to SCH-5, SCH-7."""
+    return rounds.run(RULES, config, state)
+
+
+def update(config: Config, state: State, op: Update) -> Result:
+    """SCH-2, SCH-5."""
+    return requests.update(RULES, config, state, op.accepted)
+
+
+def abort(config: Config, state: State, op: Abort) -> Result:
+    """X-3."""
+    return requests.abort(RULES, config, state, op.request)
+
+
+def reset_prefix_cache(config: Config, state: State, op: ResetPrefixCache) -> Result:
+    """X-4."""
+    return requests.reset_blocks(RULES, config, state)
+
+
+def reset_encoder_cache(config: Config, state: State, op: ResetEncoderCache) -> Result:
+    """X-4."""
+    return requests.reset_items(RULES, config, state)
+
+
+TRANSITIONS: Mapping[type[Operation], Transition] = {
+    Add: add,
+    Schedule: schedule,
+    Update: update,
+    Abort: abort,
+    ResetPrefixCache: reset_prefix_cache,
+    ResetEncoderCache: reset_encoder_cache,
+}

@@ -1,0 +1,199 @@
+"""What must hold of every state of a scheduler and its caches, and what must not last for ever."""
+
+from __future__ import annotations
+
+from cachespec import encoder_cache, kv_blocks
+from cachespec.kernel import Progress, Safety, lifted
+from cachespec.scheduler.configuration import (
+    LENGTH,
+    Config,
+    encoder_config,
+    final_length,
+    items_of,
+    kv_config,
+)
+from cachespec.scheduler.feasibility import is_feasible
+from cachespec.scheduler.items import cuts
+from cachespec.scheduler.state import Scheduled, View
+from cachespec.scheduler.view import holders_of_blocks, holders_of_items, live
+
+
+def parts(view: View) -> tuple[Scheduled, ...]:
+    """Everything in flight."""
+    return tuple(one for plan in view.plans for one in plan.scheduled)
+
+
+def counts_are_positive(config: Config, view: View) -> bool:
+    return all(one.tokens > 0 for one in parts(view))
+
+
+def tokens_are_within_budget(config: Config, view: View) -> bool:
+    return all(sum(one.tokens for one in plan.scheduled) <= config.token_budget for plan in view.plans)
+
+
+def nothing_is_beyond_the_end(config: Config, view: View) -> bool:
+    return all(one.start + one.tokens < config.max_model_len for one in parts(view))
+
+
+def embeds_of(config: Config, one: Scheduled) -> int:
+    """What this part encodes."""
+    return sum(items_of(config, one.request)[place][LENGTH] for place in one.encode)
+
+
+def embeds_are_within_budget(config: Config, view: View) -> bool:
+    return all(sum(embeds_of(config, one) for one in plan.scheduled) <= config.encoder_compute for plan in view.plans)
+
+
+def items_are_whole(config: Config, view: View) -> bool:
+    if config.whole_items == 0:
+        return True
+    return not any(
+        cuts(item, one.start, one.tokens) and item[1] < one.start + one.tokens
+        for one in parts(view)
+        for item in items_of(config, one.request)
+    )
+
+
+def who_is_named_is_not_scheduled(config: Config, view: View) -> bool:
+    return not any(one.request in (*plan.finished, *plan.preempted) for plan in view.plans for one in plan.scheduled)
+
+
+def only_running_hold_blocks(config: Config, view: View) -> bool:
+    return holders_of_blocks(view) <= set(view.running)
+
+
+def only_running_hold_items(config: Config, view: View) -> bool:
+    return holders_of_items(view) <= set(view.running)
+
+
+def queues_are_apart(config: Config, view: View) -> bool:
+    everybody = (*live(view), *view.gone)
+    return len(everybody) == len(set(everybody)) and tuple(sorted(view.running)) == tuple(r for r, _ in view.computed)
+
+
+def blocks_cover(config: Config, view: View) -> bool:
+    """The counterpart of KV-10/covers: what counts as computed has its place."""
+    tables = dict(view.kv.tables)
+    return all(len(tables.get(request, ())) * config.block_size >= computed for request, computed in view.computed)
+
+
+def only_feasible_are_queued(config: Config, view: View) -> bool:
+    return all(is_feasible(config, request) for request in live(view))
+
+
+def output_is_bounded(config: Config, view: View) -> bool:
+    return all(config.prompts[r] + tokens < final_length(config, r) for r, tokens in view.produced)
+
+
+OWN: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "SCH-1",
+        "every scheduled count is positive",
+        counts_are_positive,
+        lambda c, v: any(len(plan.scheduled) > 1 for plan in v.plans),
+    ),
+    Safety(
+        "SCH-1/budget",
+        "the counts of a step are within the token budget together",
+        tokens_are_within_budget,
+        lambda c, v: any(
+            len(p.scheduled) > 1 and sum(one.tokens for one in p.scheduled) == c.token_budget for p in v.plans
+        ),
+    ),
+    Safety(
+        "SCH-2",
+        "no token is computed behind which the model's length leaves no room for an output",
+        nothing_is_beyond_the_end,
+        lambda c, v: any(one.start + one.tokens == c.max_model_len - 1 for one in parts(v)),
+    ),
+    Safety(
+        "SCH-2/finished",
+        "a request whose output is complete is gone",
+        output_is_bounded,
+        lambda c, v: any(c.prompts[r] + tokens + 1 == final_length(c, r) for r, tokens in v.produced),
+    ),
+    Safety(
+        "SCH-3/whole",
+        "where items are not split, no chunk ends inside of an item that it could have left for later",
+        items_are_whole,
+        lambda c, v: c.whole_items == 1 and any(one.encode for one in parts(v)),
+    ),
+    Safety(
+        "SCH-4",
+        "what is encoded in a step is within the encoder compute budget",
+        embeds_are_within_budget,
+        lambda c, v: any(len([one for one in plan.scheduled if one.encode]) > 1 for plan in v.plans),
+    ),
+    Safety(
+        "SCH-5",
+        "a plan has no part for a request of which it says that it is finished or preempted",
+        who_is_named_is_not_scheduled,
+        lambda c, v: any(plan.scheduled and (plan.finished or plan.preempted) for plan in v.plans),
+    ),
+    Safety(
+        "SCH-5/blocks",
+        "only requests that run hold KV blocks",
+        only_running_hold_blocks,
+        lambda c, v: bool(v.waiting) and bool(holders_of_blocks(v)),
+    ),
+    Safety(
+        "SCH-5/items",
+        "only requests that run hold items",
+        only_running_hold_items,
+        lambda c, v: bool(v.waiting) and bool(holders_of_items(v)),
+    ),
+    Safety(
+        "SCH-6",
+        "a request waits, or runs, or is gone",
+        queues_are_apart,
+        lambda c, v: bool(v.waiting) and bool(v.running) and bool(v.gone),
+    ),
+    Safety(
+        "SCH-9",
+        "only requests that can be served are queued",
+        only_feasible_are_queued,
+        lambda c, v: len(live(v)) > 1,
+    ),
+    Safety(
+        "KV-10/computed",
+        "a request has blocks for all of its tokens that count as computed",
+        blocks_cover,
+        lambda c, v: any(computed % c.block_size > 0 for _, computed in v.computed),
+    ),
+)
+
+LIFTED_ENCODER = ("ENC-1", "ENC-2", "ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")
+
+LIFTED_KV = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-4/immutable", "KV-6", "KV-6/chain", "KV-7", "KV-10", "KV-10/covers")
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    *OWN,
+    *lifted(
+        (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),
+        config=encoder_config,
+        view=lambda view: view.encoder,
+    ),
+    *lifted(
+        (rule for rule in kv_blocks.COMPONENT.safety if rule.name in LIFTED_KV),
+        config=kv_config,
+        view=lambda view: view.kv,
+    ),
+)
+
+
+def somebody_is_unfinished(config: Config, view: View) -> bool:
+    return bool(live(view))
+
+
+def blocks_and_items_are_apart(config: Config, view: View) -> bool:
+    return any(one != other for one in holders_of_blocks(view) for other in holders_of_items(view))
+
+
+PROGRESS: tuple[Progress[Config, View], ...] = (
+    Progress("SCH-8", "every request that was queued is finished", somebody_is_unfinished),
+    Progress(
+        "SCH-10",
+        "it does not last that one request holds KV blocks and another one items",
+        blocks_and_items_are_apart,
+    ),
+)

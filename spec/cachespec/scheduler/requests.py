@@ -1,0 +1,131 @@
+"""How requests come and go, and what the output of an executed plan changes."""
+
+from __future__ import annotations
+
+from cachespec.encoder_cache import Reset
+from cachespec.kernel import ABSENT, DONE, PRESENT, TOO_LARGE, Code, Outcome
+from cachespec.kv_blocks import ResetPrefixCache as ResetBlocks
+from cachespec.scheduler.configuration import (
+    LENGTH,
+    START,
+    Config,
+    Request,
+    encoder_config,
+    final_length,
+    items_of,
+    kv_config,
+)
+from cachespec.scheduler.counts import known_length
+from cachespec.scheduler.lines import left_out, placed
+from cachespec.scheduler.parts import release, without_blocks, without_items, written
+from cachespec.scheduler.rounds import voided
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State
+
+Result = tuple[State, Outcome]
+
+
+def is_live(state: State, request: Request) -> bool:
+    """It waits or runs. SCH-6: never both."""
+    return any(other == request for other in (*state.waiting, *state.running))
+
+
+def add(rules: Table, config: Config, state: State, request: Request) -> Result:
+    """SCH-9: what can never be served is not queued."""
+    if is_live(state, request) or state.gone.has(request):
+        return state, PRESENT
+    if not rules.accepts(config, request):
+        return state, TOO_LARGE
+    return state._replace(waiting=placed(config, state.waiting, request)), DONE
+
+
+def abort(rules: Table, config: Config, state: State, request: Request) -> Result:
+    """X-3: wherever the request is, it gives back everything; what is in flight for it is executed for nobody."""
+    if not is_live(state, request):
+        return state, ABSENT
+    return gone(rules.abort(rules, config, voided(state, request), request), request), DONE
+
+
+def leave(rules: Table, config: Config, state: State, request: Request) -> State:
+    """SCH-5: a request that is gone holds no block and no item (C-ENC-4)."""
+    return without_items(rules, config, without_blocks(rules, config, state, request), request)
+
+
+def gone(state: State, request: Request) -> State:
+    """The request is in no queue any more, and the workers are to be told."""
+    return state._replace(
+        waiting=left_out(state.waiting, request),
+        running=left_out(state.running, request),
+        computed=state.computed.remove(request),
+        produced=state.produced.remove(request),
+        drafts=state.drafts.remove(request),
+        gone=state.gone.set(request, 1),
+        leaving=state.leaving.set(request, 1),
+    )
+
+
+# The output of a plan -----------------------------------------------------------------------------------------------
+
+
+def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
+    """The oldest plan was executed: each of its parts that is not void counts for its request."""
+    if not state.plans:
+        return state, ABSENT
+    plan = state.plans[0]
+    state = state._replace(plans=state.plans[1:])
+    for one in plan.scheduled:
+        state = rules.executed(rules, config, state, one, accepted)
+    return state, Outcome(Code.DONE, tuple(one.request for one in plan.scheduled if state.gone.has(one.request)))
+
+
+def executed(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+    """KV is written, items behind it are released, and what was sampled is known. ENC-6: not before (C-ENC-9)."""
+    if one.void:
+        return state
+    rejected = max(0, one.drafts - accepted)
+    end = one.start + one.tokens - rejected
+    state = state._replace(
+        kv=written(rules, config, state.kv, one.request, end),
+        computed=state.computed.set(one.request, state.computed.get(one.request, 0) - rejected),
+    )
+    state = with_items_released(rules, config, state, one.request, end)
+    return sampled(rules, config, state, one, rejected) if one.samples else state
+
+
+def with_items_released(rules: Table, config: Config, state: State, request: Request, end: int) -> State:
+    """Items before this position are in the KV cache now."""
+    items, encoder = items_of(config, request), state.encoder
+    for place in range(len(items)):
+        if items[place][START] + items[place][LENGTH] <= end:
+            encoder = release(rules, config, encoder, request, place)
+    return state._replace(encoder=encoder)
+
+
+def sampled(rules: Table, config: Config, state: State, one: Scheduled, rejected: int) -> State:
+    """One output token, and one for each draft that was right; the request is finished, or goes on with new drafts."""
+    whole = final_length(config, one.request)
+    length = min(known_length(config, state, one.request) + 1 + one.drafts - rejected, whole)
+    if length == whole:
+        return gone(rules.leave(rules, config, state, one.request), one.request)
+    state = state._replace(produced=state.produced.set(one.request, length - config.prompts[one.request]))
+    return proposed(state, one.request, min(config.drafts, whole - 1 - length))
+
+
+def proposed(state: State, request: Request, drafts: int) -> State:
+    """Drafts for the next step, as many as could be of use."""
+    return state._replace(drafts=state.drafts.set(request, drafts)) if drafts > 0 else state
+
+
+# Resets -------------------------------------------------------------------------------------------------------------
+
+
+def reset_blocks(rules: Table, config: Config, state: State) -> Result:
+    """X-4: blocks in use are what their requests believe; so it waits until there are none."""
+    kv, outcome = rules.kv.step(kv_config(config), state.kv, ResetBlocks())
+    return state._replace(kv=kv), Outcome(outcome.code)
+
+
+def reset_items(rules: Table, config: Config, state: State) -> Result:
+    """X-4: nobody holds an item any more, and who needs one encodes it again; plans in flight are executed before."""
+    encoder, outcome = rules.encoder.step(encoder_config(config), state.encoder, Reset())
+    return state._replace(encoder=encoder), Outcome(outcome.code)

@@ -1,0 +1,284 @@
+"""One scheduling step: who computes how many tokens, with which items, in which blocks.
+
+There is no phase of prompts and no phase of outputs. Each request has tokens that are known and a number of tokens that
+are computed, and a step gives it some of the difference. First the requests that run are served in their order; then
+waiting ones are admitted in theirs. Both draw on two budgets: tokens, and embeddings to encode.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cachespec.encoder_cache.operations import BLOCKS, ENCODER
+from cachespec.kernel import MISS, REFUSED, Code, Map, Outcome
+from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.counts import known_length, length_in_sight
+from cachespec.scheduler.items import Fit, fitted
+from cachespec.scheduler.lines import in_front, left_out, placed
+from cachespec.scheduler.parts import give_up, reported, slots, take, without_blocks, without_items
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Plan, Scheduled, State
+
+
+class Round(NamedTuple):
+    """A step in progress."""
+
+    state: State
+    tokens: int
+    """What is left of the token budget."""
+    embeds: int
+    """What is left of the encoder compute budget."""
+    scheduled: tuple[Scheduled, ...]
+    preempted: tuple[Request, ...]
+    closed: int
+    """1: a request waits for room in the encoder cache, and nobody behind it takes any (ENC-13)."""
+    ended: int
+    """1: nobody is admitted any more."""
+
+
+def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
+    """The whole step. SCH-1, SCH-4: what is scheduled and encoded stays within both budgets."""
+    if len(state.plans) >= config.ahead:
+        return state, REFUSED
+    begun = Round(state, config.token_budget, config.encoder_compute, (), (), 0, 0)
+    return planned(rules, config, rules.admit_waiting(rules, config, rules.serve_running(rules, config, begun)))
+
+
+# Running requests ---------------------------------------------------------------------------------------------------
+
+
+def serve_running(rules: Table, config: Config, current: Round) -> Round:
+    """SCH-7: everybody who runs when the step begins is considered once, whoever is preempted meanwhile."""
+    running = current.state.running
+    for place in range(len(running)):
+        current = serve(rules, config, current, running[place])
+    return current
+
+
+def serve(rules: Table, config: Config, current: Round, request: Request) -> Round:
+    """One running request gets what it can: tokens, then items, then blocks. Who is preempted by now gets nothing."""
+    if not current.state.computed.has(request):
+        return current
+    start = current.state.computed.get(request, 0)
+    tokens = rules.wanted(config, current.state, request, start)
+    offer = rules.offered(config, current.state, request, start, tokens, current.tokens)
+    fit = look_at_items(rules, config, current, request, start, offer)
+    if not rules.is_count(fit.tokens):
+        return closing(rules, config, current, request, fit)
+    search = with_blocks(rules, config, holding(current, fit), request, start, fit.tokens)
+    return scheduled(rules, config, search.round, request, start, fit) if search.found else search.round
+
+
+def look_at_items(rules: Table, config: Config, current: Round, request: Request, start: int, offer: int) -> Fit:
+    """The encoder pass of one request."""
+    fit = Fit(current.state.encoder, offer, current.embeds, 0, (), (), current.closed, 0)
+    return fitted(rules, config, fit, request, start)
+
+
+def closing(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
+    """Nothing of the request is scheduled; ENC-11: what looking at its items has pinned is let go.
+
+    ENC-13: if it waits for an item, nobody behind it takes room in the encoder cache in this step.
+    """
+    encoder = give_up(rules, config, fit.encoder, request, ENCODER)
+    return current._replace(state=current.state._replace(encoder=encoder), closed=max(current.closed, fit.refused))
+
+
+def holding(current: Round, fit: Fit) -> Round:
+    """The round with the encoder cache as the pass has left it."""
+    return current._replace(state=current.state._replace(encoder=fit.encoder))
+
+
+# Blocks, and who is preempted for them ------------------------------------------------------------------------------
+
+
+class Search(NamedTuple):
+    """The attempt to find KV blocks."""
+
+    round: Round
+    found: bool
+
+
+def with_blocks(rules: Table, config: Config, current: Round, request: Request, start: int, tokens: int) -> Search:
+    """Blocks for so many tokens more. While there are none, whoever runs last is preempted, in the end the request."""
+    search = attempt(rules, config, current, request, start, tokens)
+    while must_preempt(search, request):
+        current = preempt(rules, config, search.round, rules.victim(config, search.round.state))
+        search = attempt(rules, config, current, request, start, tokens)
+    return search
+
+
+def must_preempt(search: Search, request: Request) -> bool:
+    """The test of the loop: no blocks, and the request has not been preempted itself."""
+    return not search.found and search.round.state.computed.has(request)
+
+
+def attempt(rules: Table, config: Config, current: Round, request: Request, start: int, tokens: int) -> Search:
+    """Ask once. A request that was preempted asks for nothing."""
+    if not current.state.computed.has(request):
+        return Search(current, False)
+    answer = slots(rules, config, current.state.kv, request, start, tokens, ())
+    return Search(current._replace(state=current.state._replace(kv=answer.kv)), answer.yes)
+
+
+def last_running(config: Config, state: State) -> Request:
+    """The least important one that runs; of those the last that came. It was not served yet in this step."""
+    return state.running[-1]
+
+
+def preempt(rules: Table, config: Config, current: Round, victim: Request) -> Round:
+    """SCH-5, SCH-10: it gives back everything and waits, before everybody who came later."""
+    state = rules.lose(rules, config, current.state, victim)
+    state = voided(state, victim)._replace(
+        running=left_out(state.running, victim),
+        waiting=in_front(config, state.waiting, victim),
+        computed=state.computed.remove(victim),
+        drafts=state.drafts.remove(victim),
+    )
+    return current._replace(state=state, preempted=(*current.preempted, victim), ended=1)
+
+
+def lose_everything(rules: Table, config: Config, state: State, request: Request) -> State:
+    """Its blocks and its items. Where items are kept, one who waits for blocks keeps others from running (C-ENC-5)."""
+    return without_items(rules, config, without_blocks(rules, config, state, request), request)
+
+
+def voided(state: State, request: Request) -> State:
+    """What is in flight for the request is executed, and what comes of it is dropped."""
+    return state._replace(plans=tuple(void_in(plan, request) for plan in state.plans))
+
+
+def void_in(plan: Plan, request: Request) -> Plan:
+    """One plan, with the request's part marked."""
+    marked = tuple(one._replace(void=1) if one.request == request else one for one in plan.scheduled)
+    return plan._replace(scheduled=marked)
+
+
+# Waiting requests ---------------------------------------------------------------------------------------------------
+
+
+class Prefix(NamedTuple):
+    """Where a request begins: `start` tokens are computed, those of the blocks `hits` among them."""
+
+    hits: tuple[int, ...]
+    start: int
+
+
+def admit_waiting(rules: Table, config: Config, current: Round) -> Round:
+    """In their order. Nobody is admitted when somebody was preempted, nor behind one who cannot be."""
+    waiting = current.state.waiting
+    for place in range(len(waiting)):
+        current = consider(rules, config, current, waiting[place])
+    return current
+
+
+def consider(rules: Table, config: Config, current: Round, request: Request) -> Round:
+    """One waiting request: what is cached of it, tokens, items, blocks; all of that or nothing."""
+    if current.ended or is_full(config, current):
+        return current
+    prefix = rules.found(rules, config, current.state, request)
+    tokens = known_length(config, current.state, request) - prefix.start
+    offer = rules.offered_whole(config, current.state, request, prefix.start, tokens, current.tokens)
+    fit = look_at_items(rules, config, current, request, prefix.start, offer)
+    if not rules.is_count(fit.tokens):
+        return denied(rules, config, holding(current, fit), request, ENCODER)
+    new = prefix.start - len(prefix.hits) * config.block_size + fit.tokens
+    answer = slots(rules, config, current.state.kv, request, 0, new, prefix.hits)
+    if not answer.yes:
+        return denied(rules, config, holding(current, fit), request, BLOCKS)
+    admitted = admit(config, holding(current, fit).state._replace(kv=answer.kv), request)
+    return scheduled(rules, config, current._replace(state=admitted), request, prefix.start, fit)
+
+
+def denied(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+    """For want of an item or of blocks."""
+    after: Round = rules.turned_down(rules, config, current, request, cause)
+    return after
+
+
+def is_full(config: Config, current: Round) -> bool:
+    """No tokens are left, or no place among those that run."""
+    return current.tokens <= 0 or len(current.state.running) >= config.max_running
+
+
+def admit(config: Config, state: State, request: Request) -> State:
+    """It runs from now on."""
+    return state._replace(
+        waiting=left_out(state.waiting, request),
+        running=placed(config, state.running, request),
+    )
+
+
+def turned_down(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+    """ENC-11, SCH-10: it keeps nothing of the attempt (C-ENC-10). ENC-13: nobody behind it is admitted before it."""
+    encoder = give_up(rules, config, current.state.encoder, request, cause)
+    return current._replace(state=current.state._replace(encoder=encoder), ended=1)
+
+
+# The plan -----------------------------------------------------------------------------------------------------------
+
+
+def scheduled(rules: Table, config: Config, current: Round, request: Request, start: int, fit: Fit) -> Round:
+    """The request's part of the plan. Its items are allocated, its tokens count as computed, the budgets shrink."""
+    state, end = current.state, start + fit.tokens
+    length = length_in_sight(config, state, request)
+    one = Scheduled(
+        request=request,
+        start=start,
+        tokens=fit.tokens,
+        drafts=max(0, end - length),
+        samples=1 if end >= length else 0,
+        encode=fit.encode,
+        relies=fit.relies,
+    )
+    state = state._replace(
+        encoder=take(rules, config, state.encoder, request, fit.encode, fit.relies),
+        computed=state.computed.set(request, end),
+        drafts=state.drafts.remove(request),
+    )
+    return current._replace(
+        state=state,
+        tokens=current.tokens - fit.tokens,
+        embeds=fit.embeds,
+        scheduled=(*current.scheduled, one),
+        closed=max(current.closed, fit.refused),
+    )
+
+
+def planned(rules: Table, config: Config, current: Round) -> tuple[State, Outcome]:
+    """The round becomes a plan in flight, if there is anything to say to the workers. X-1: each thing is said once."""
+    encoder, dropped = reported(rules, config, current.state.encoder)
+    finished = listed(config, current.state.leaving)
+    plan = Plan(current.scheduled, dropped, finished, current.preempted)
+    state = current.state._replace(encoder=encoder)
+    if not (plan.scheduled or plan.dropped or plan.finished or plan.preempted):
+        return state, MISS
+    state = state._replace(leaving=emptied(config, state.leaving), plans=(*state.plans, plan))
+    for one in plan.scheduled:
+        state = rules.after_round(rules, config, state, one)
+    return state, Outcome(Code.DONE, shown(plan))
+
+
+def shown(plan: Plan) -> tuple[int, ...]:
+    """Request, first token, number of tokens, and so on."""
+    values: tuple[int, ...] = ()
+    for one in plan.scheduled:
+        values = (*values, one.request, one.start, one.tokens)
+    return values
+
+
+def listed(config: Config, members: Map[Request, int]) -> tuple[Request, ...]:
+    """The requests in the map."""
+    return tuple(request for request in range(len(config.prompts)) if members.has(request))
+
+
+def emptied(config: Config, members: Map[Request, int]) -> Map[Request, int]:
+    """Without any."""
+    for request in range(len(config.prompts)):
+        members = members.remove(request)
+    return members
+
+
+def nothing_more(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+    """What a plan relies on is kept until it was executed (C-ENC-9)."""
+    return state

@@ -1,0 +1,93 @@
+"""The state of a scheduler with its caches, what is in a plan, and the view that properties read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cachespec import encoder_cache, kv_blocks
+from cachespec.kernel import Containers, Map
+from cachespec.scheduler.configuration import Config, Place, Request, encoder_config, kv_config
+
+
+class Scheduled(NamedTuple):
+    """One request's part of a plan: the tokens from `start` on, `tokens` of them."""
+
+    request: Request
+    start: int
+    tokens: int
+    drafts: int
+    """So many of the tokens, the last ones, are drafts."""
+    samples: int
+    """1: behind its last token comes one that is not known yet, and is sampled."""
+    encode: tuple[Place, ...]
+    """Items that are encoded in this step."""
+    relies: tuple[Place, ...]
+    """Items of which the tokens read the embeddings; those of `encode` among them."""
+    void: int = 0
+    """1: the request was preempted or aborted since. The workers execute it, and what comes of it is dropped."""
+
+
+class Plan(NamedTuple):
+    """What the workers are told in one step (`SchedulerOutput`). They drop first, then encode, then compute."""
+
+    scheduled: tuple[Scheduled, ...]
+    dropped: tuple[int, ...]
+    """Encoder outputs that are no longer needed, as the encoder cache reports them."""
+    finished: tuple[Request, ...]
+    """Requests that are finished or aborted since the last plan."""
+    preempted: tuple[Request, ...]
+    """Requests that lost their KV in this round."""
+
+
+class State(NamedTuple):
+    """A request waits, or runs, or neither; the ones that run are in `computed`, and only those hold anything."""
+
+    kv: kv_blocks.Pool
+    encoder: encoder_cache.Cache
+    waiting: tuple[Request, ...]
+    """In the order in which they will be admitted."""
+    running: tuple[Request, ...]
+    """In the order in which they are served; the last is the first to be preempted."""
+    computed: Map[Request, int]
+    """Running requests: the tokens of which the KV is there, or will be when the plans in flight are executed."""
+    produced: Map[Request, int]
+    """Output tokens that were sampled; absent where none."""
+    drafts: Map[Request, int]
+    """Draft tokens that were proposed with the last output and are not scheduled yet; absent where none."""
+    gone: Map[Request, int]
+    """Requests that are finished or aborted; each 1."""
+    leaving: Map[Request, int]
+    """Those of them of which the workers are to be told; each 1."""
+    plans: tuple[Plan, ...]
+    """In flight, the oldest first."""
+
+
+class View(NamedTuple):
+    """What properties read: the same for every variant."""
+
+    kv: kv_blocks.View
+    encoder: encoder_cache.View
+    waiting: tuple[int, ...]
+    running: tuple[int, ...]
+    computed: tuple[tuple[int, int], ...]
+    produced: tuple[tuple[int, int], ...]
+    drafts: tuple[tuple[int, int], ...]
+    gone: tuple[int, ...]
+    leaving: tuple[int, ...]
+    plans: tuple[Plan, ...]
+
+
+def initial(config: Config, containers: Containers) -> State:
+    """No request has arrived."""
+    return State(
+        kv=kv_blocks.NORMATIVE_KV_BLOCKS.initial(kv_config(config), containers),
+        encoder=encoder_cache.NORMATIVE_ENCODER_CACHE.initial(encoder_config(config), containers),
+        waiting=(),
+        running=(),
+        computed=containers.map(),
+        produced=containers.map(),
+        drafts=containers.map(),
+        gone=containers.map(),
+        leaving=containers.map(),
+        plans=(),
+    )

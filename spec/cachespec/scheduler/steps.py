@@ -1,0 +1,285 @@
+"""What must hold of every step of a scheduler."""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Step
+from cachespec.scheduler.configuration import Config, final_length, priority_of
+from cachespec.scheduler.feasibility import is_feasible
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.state import Plan, Scheduled, View
+from cachespec.scheduler.view import (
+    holders_of_blocks,
+    holders_of_items,
+    in_flight,
+    is_resident,
+    length_in_sight,
+    live,
+    touched,
+    waits_for_item,
+)
+
+EMPTY = Plan((), (), (), ())
+
+
+def new_plan(before: View, op: Operation, after: View) -> Plan:
+    """The plan that a round has made, if this was one and it has."""
+    return after.plans[-1] if isinstance(op, Schedule) and len(after.plans) > len(before.plans) else EMPTY
+
+
+def counts_are_of_known_tokens(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return all(
+        one.start + one.tokens <= length_in_sight(config, before, one.request) + config.drafts
+        for one in new_plan(before, op, after).scheduled
+    )
+
+
+def drafts_are_those_proposed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    proposed = dict(before.drafts)
+    return all(one.drafts <= proposed.get(one.request, 0) for one in new_plan(before, op, after).scheduled)
+
+
+def chunks_are_next(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A running request goes on where it is; each has one part."""
+    plan, computed = new_plan(before, op, after), dict(before.computed)
+    requests = [one.request for one in plan.scheduled]
+    goes_on = all(one.start == computed.get(one.request, one.start) for one in plan.scheduled)
+    return goes_on and len(requests) == len(set(requests))
+
+
+def items_are_there(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return all(
+        is_resident(config, after, one.request, place)
+        for one in new_plan(before, op, after).scheduled
+        for place in touched(config, one)
+    )
+
+
+def nobody_is_skipped(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Schedule) or outcome.code is Code.REFUSED:
+        return True
+    plan = new_plan(before, op, after)
+    left = config.token_budget - sum(one.tokens for one in plan.scheduled)
+    served = {one.request for one in plan.scheduled}
+    return left <= 0 or not any(
+        request in after.running and request not in served and could_go_on(config, before, after, request)
+        for request in before.running
+    )
+
+
+def could_go_on(config: Config, before: View, after: View, request: int) -> bool:
+    """The request has a token to compute, and it is not one of an item that it does not hold."""
+    computed, flying = dict(before.computed)[request], in_flight(before, request)
+    if any(one.drafts for one in flying) or waits_for_item(config, after, request):
+        return False
+    return computed < min(length_in_sight(config, before, request), final_length(config, request) - 1)
+
+
+def who_is_preempted_is_in_front(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    preempted = new_plan(before, op, after).preempted
+    return not any(
+        other in before.waiting and priority_of(config, other) >= priority_of(config, request)
+        for request in preempted
+        if request in after.waiting
+        for other in after.waiting[: after.waiting.index(request)]
+    )
+
+
+def admission_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Schedule):
+        return True
+    admitted = {one for one in before.waiting if one in after.running}
+    return admitted == set(before.waiting[: len(admitted)])
+
+
+def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Where a chunk ends for another reason than an item, its request does not wait for one."""
+    if config.long_prefill_threshold or config.alignment or config.whole_items:
+        return True
+    encoding = {one.request for one in new_plan(before, op, after).scheduled if one.encode}
+    waiting_for = [place for place, request in enumerate(after.running) if waits_for_item(config, after, request)]
+    first = min(waiting_for, default=len(after.running))
+    return not encoding & set(after.running[first + 1 :])
+
+
+def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Add) or outcome.code is Code.PRESENT:
+        return True
+    return not is_feasible(config, op.request) or op.request in after.waiting
+
+
+def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """After a reset nothing is held; what is in flight is executed before the workers reset theirs."""
+    if isinstance(op, ResetEncoderCache):
+        return True
+    new, held = new_plan(before, op, after), set(after.encoder.held)
+    return all(
+        (request, place) in held or (plan is not new and (request, place) not in before.encoder.held)
+        for plan in after.plans
+        for request in {one.request for one in plan.scheduled if not one.void}
+        for one in plan.scheduled
+        if one.request == request
+        for place in one.relies
+    )
+
+
+def what_flies_is_resident(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if isinstance(op, ResetEncoderCache):
+        return True
+    return all(
+        is_resident(config, after, one.request, place) or not is_resident(config, before, one.request, place)
+        for plan in after.plans
+        for one in plan.scheduled
+        if not one.void
+        for place in one.relies
+    )
+
+
+def dropped_is_absent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    resident = {key for key, _ in after.encoder.entries}
+    dropped = new_plan(before, op, after).dropped
+    width = max((len(key) for key, _ in (*after.encoder.entries, *before.encoder.entries)), default=1)
+    return not resident & {dropped[place : place + width] for place in range(0, len(dropped), width)}
+
+
+def the_end_is_said_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    said = set(new_plan(before, op, after).finished)
+    ended = set(after.gone) - set(before.gone)
+    return said <= set(before.leaving) and set(after.leaving) == (set(before.leaving) | ended) - said
+
+
+def output_counts_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Each part that counts moves its request by its outputs, and no other request moves."""
+    if not isinstance(op, Update) or outcome.code is not Code.DONE:
+        return True
+    parts = {one.request: one for one in before.plans[0].scheduled if not one.void}
+    return all(moved(config, before, request, op.accepted, parts, after) for request in live(before))
+
+
+def moved(config: Config, before: View, request: int, accepted: int, parts: dict[int, Scheduled], after: View) -> bool:
+    """One request: its output after the update is what it was before, and what was sampled."""
+    earlier = dict(before.produced).get(request, 0)
+    one = parts.get(request)
+    sampled = 0 if one is None or not one.samples else 1 + min(accepted, one.drafts)
+    length = min(config.prompts[request] + earlier + sampled, final_length(config, request))
+    if length == final_length(config, request):
+        return request in after.gone
+    return request in live(after) and dict(after.produced).get(request, 0) == length - config.prompts[request]
+
+
+def abort_leaves_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Abort) or outcome.code is not Code.DONE:
+        return True
+    holds = op.request in holders_of_blocks(after) | holders_of_items(after) | set(live(after))
+    return not holds and not in_flight(after, op.request)
+
+
+def reset_empties(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if outcome.code is not Code.DONE:
+        return True
+    if isinstance(op, ResetEncoderCache):
+        return after.encoder.entries == () and after.kv == before.kv
+    return not isinstance(op, ResetPrefixCache) or (after.kv.carried == () and after.encoder == before.encoder)
+
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SCH-2/known",
+        "no more is scheduled of a request than it has tokens, those in flight and drafts included",
+        counts_are_of_known_tokens,
+        lambda c, b, op, o, a: any(
+            one.start + one.tokens == length_in_sight(c, b, one.request) for one in new_plan(b, op, a).scheduled
+        ),
+    ),
+    Step(
+        "SCH-2/drafts",
+        "drafts are verified in the step for which they were proposed",
+        drafts_are_those_proposed,
+        lambda c, b, op, o, a: any(one.drafts > 0 for one in new_plan(b, op, a).scheduled),
+    ),
+    Step(
+        "SCH-2/next",
+        "each request has one part of a plan, and a running one goes on where it is",
+        chunks_are_next,
+        lambda c, b, op, o, a: any(one.start > 0 for one in new_plan(b, op, a).scheduled),
+    ),
+    Step(
+        "SCH-2/output",
+        "what is sampled counts once, for the request for which it was sampled, until its output is complete",
+        output_counts_once,
+        lambda c, b, op, o, a: isinstance(op, Update) and len(b.running) > len(a.running) > 0,
+    ),
+    Step(
+        "SCH-3",
+        "every item of which a token is scheduled is resident, or is encoded in the same step",
+        items_are_there,
+        lambda c, b, op, o, a: any(len(touched(c, one)) > len(one.encode) > 0 for one in new_plan(b, op, a).scheduled),
+    ),
+    Step(
+        "SCH-7",
+        "a running request that could go on is not left out while tokens are left",
+        nobody_is_skipped,
+        lambda c, b, op, o, a: len(b.running) > 1 and bool(new_plan(b, op, a).preempted),
+    ),
+    Step(
+        "SCH-8/place",
+        "a request that is preempted waits before those that came later",
+        who_is_preempted_is_in_front,
+        lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted) and bool(b.waiting),
+    ),
+    Step(
+        "SCH-9/queued",
+        "a request that can be served is queued",
+        feasible_are_queued,
+        lambda c, b, op, o, a: isinstance(op, Add) and o.code is Code.TOO_LARGE,
+    ),
+    Step(
+        "ENC-6",
+        "what a plan in flight relies on is not evicted before it is executed",
+        what_flies_is_resident,
+        lambda c, b, op, o, a: len(b.plans) > 0 and len(new_plan(b, op, a).dropped) > 0,
+    ),
+    Step(
+        "ENC-6/held",
+        "what a plan in flight relies on is held until it is executed",
+        what_flies_is_held,
+        lambda c, b, op, o, a: len(b.plans) > 0 and any(one.relies for one in b.plans[0].scheduled),
+    ),
+    Step(
+        "ENC-7",
+        "what the workers are told to drop is not resident",
+        dropped_is_absent,
+        lambda c, b, op, o, a: bool(new_plan(b, op, a).dropped) and bool(a.encoder.entries),
+    ),
+    Step(
+        "ENC-13/first",
+        "requests are admitted in the order in which they wait",
+        admission_is_in_order,
+        lambda c, b, op, o, a: len(b.waiting) > len(a.waiting) > 0,
+    ),
+    Step(
+        "ENC-13/room",
+        "nobody behind a running request that waits for an item is given room for one",
+        room_goes_to_the_first,
+        lambda c, b, op, o, a: (
+            isinstance(op, Schedule) and any(waits_for_item(c, a, request) for request in a.running[:-1])
+        ),
+    ),
+    Step(
+        "X-1",
+        "the workers are told once of each request that is gone",
+        the_end_is_said_once,
+        lambda c, b, op, o, a: bool(new_plan(b, op, a).finished),
+    ),
+    Step(
+        "X-3",
+        "an aborted request holds nothing, and nothing in flight counts for it",
+        abort_leaves_nothing,
+        lambda c, b, op, o, a: isinstance(op, Abort) and bool(in_flight(b, op.request)),
+    ),
+    Step(
+        "X-4",
+        "a reset empties its cache, and leaves the other as it is",
+        reset_empties,
+        lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
+    ),
+)

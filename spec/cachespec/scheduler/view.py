@@ -1,0 +1,98 @@
+"""What properties and observers see of a scheduler, whichever variant it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cachespec.kernel import Observation
+from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_config, items_of, kv_config
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State, View
+
+
+def seen(rules: Table, config: Config, state: State) -> View:
+    """The state with the views of its parts."""
+    return View(
+        kv=rules.kv.view(kv_config(config), state.kv),
+        encoder=rules.encoder.view(encoder_config(config), state.encoder),
+        waiting=state.waiting,
+        running=state.running,
+        computed=tuple(state.computed.items()),
+        produced=tuple(state.produced.items()),
+        drafts=tuple(state.drafts.items()),
+        gone=tuple(request for request, _ in state.gone.items()),
+        leaving=tuple(request for request, _ in state.leaving.items()),
+        plans=state.plans,
+    )
+
+
+def live(view: View) -> tuple[int, ...]:
+    """The requests that wait or run."""
+    return (*view.waiting, *view.running)
+
+
+def holders_of_blocks(view: View) -> set[int]:
+    """Requests that have a table."""
+    return {request for request, blocks in view.kv.tables if blocks}
+
+
+def holders_of_items(view: View) -> set[int]:
+    """Requests that hold an item."""
+    return {request for request, _ in view.encoder.held}
+
+
+def touched(config: Config, one: Scheduled) -> tuple[int, ...]:
+    """The places of the items of which this part of a plan computes a token."""
+    end = one.start + one.tokens
+    return tuple(
+        place
+        for place, item in enumerate(items_of(config, one.request))
+        if item[START] < end and one.start < item[START] + item[LENGTH]
+    )
+
+
+def is_resident(config: Config, view: View, request: int, place: int) -> bool:
+    """Whether the item's entry is there: by content or, before items were shared, by request and place."""
+    content = items_of(config, request)[place][0]
+    return any(key in ((content,), (request, place)) for key, _ in view.encoder.entries)
+
+
+def waits_for_item(config: Config, view: View, request: int) -> bool:
+    """Its next token is one of an item that it does not hold."""
+    computed = dict(view.computed)[request]
+    return any(
+        item[START] <= computed < item[START] + item[LENGTH] and (request, place) not in view.encoder.held
+        for place, item in enumerate(items_of(config, request))
+    )
+
+
+def in_flight(view: View, request: int) -> tuple[Scheduled, ...]:
+    """The request's parts in the plans in flight that still count."""
+    parts = (one for plan in view.plans for one in plan.scheduled)
+    return tuple(one for one in parts if one.request == request and not one.void)
+
+
+def length_in_sight(config: Config, view: View, request: int) -> int:
+    """The request's tokens, those that plans in flight sample included."""
+    sampled = sum(one.samples for one in in_flight(view, request))
+    return config.prompts[request] + dict(view.produced).get(request, 0) + sampled
+
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows.
+
+    `waiting`, `running`: the queues. `computed`, `produced`: request, tokens, and so on, ascending. `plans`: how many
+    are in flight, and of the newest `scheduled`: request, first token, tokens, and so on; `encoded`: request, item.
+    """
+    newest = view.plans[-1].scheduled if view.plans else ()
+    return {
+        "waiting": view.waiting,
+        "running": view.running,
+        "computed": tuple(part for pair in view.computed for part in pair),
+        "produced": tuple(part for pair in view.produced for part in pair),
+        "plans": len(view.plans),
+        "scheduled": tuple(part for one in newest for part in (one.request, one.start, one.tokens)),
+        "encoded": tuple(part for one in newest for place in one.encode for part in (one.request, place)),
+        "encoder_free": view.encoder.free,
+        "kv_free": len(view.kv.free),
+    }
