@@ -40,7 +40,7 @@ def wanted(config: Config, state: State, request: Request, start: int) -> int:
     """
     if verifying(state, request):
         return 0
-    end = length_in_sight(config, state, request) + state.drafts.get(request, 0)
+    end = length_in_sight(config, state, request) + state.proposed.get(request, 0)
     return at_least_none(min(end, final_length(config, request) - 1) - start)
 
 

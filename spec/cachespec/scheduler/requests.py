@@ -58,7 +58,7 @@ def gone(state: State, request: Request) -> State:
         running=left_out(state.running, request),
         computed=state.computed.remove(request),
         produced=state.produced.remove(request),
-        drafts=state.drafts.remove(request),
+        proposed=state.proposed.remove(request),
         gone=state.gone.set(request, 1),
         leaving=state.leaving.set(request, 1),
     )
@@ -72,10 +72,18 @@ def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
     if not state.plans:
         return state, ABSENT
     plan = state.plans[0]
+    finished: tuple[Request, ...] = ()
     state = state._replace(plans=state.plans[1:])
     for one in plan.scheduled:
+        before = state
         state = rules.executed(rules, config, state, one, accepted)
-    return state, Outcome(Code.DONE, tuple(one.request for one in plan.scheduled if state.gone.has(one.request)))
+        finished = (*finished, *newly_gone(before, state, one.request))
+    return state, Outcome(Code.DONE, finished)
+
+
+def newly_gone(before: State, after: State, request: Request) -> tuple[Request, ...]:
+    """The request, if it was finished between the two states."""
+    return (request,) if after.gone.has(request) and not before.gone.has(request) else ()
 
 
 def executed(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
@@ -108,12 +116,12 @@ def sampled(rules: Table, config: Config, state: State, one: Scheduled, rejected
     if length == whole:
         return gone(rules.leave(rules, config, state, one.request), one.request)
     state = state._replace(produced=state.produced.set(one.request, length - config.prompts[one.request]))
-    return proposed(state, one.request, min(config.drafts, whole - 1 - length))
+    return with_drafts(state, one.request, min(config.drafts, whole - 1 - length))
 
 
-def proposed(state: State, request: Request, drafts: int) -> State:
+def with_drafts(state: State, request: Request, drafts: int) -> State:
     """Drafts for the next step, as many as could be of use."""
-    return state._replace(drafts=state.drafts.set(request, drafts)) if drafts > 0 else state
+    return state._replace(proposed=state.proposed.set(request, drafts)) if drafts > 0 else state
 
 
 # Resets -------------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def preempt(rules: Table, config: Config, current: Round, victim: Request) -> Ro
         running=left_out(state.running, victim),
         waiting=in_front(config, state.waiting, victim),
         computed=state.computed.remove(victim),
-        drafts=state.drafts.remove(victim),
+        proposed=state.proposed.remove(victim),
     )
     return current._replace(state=state, preempted=(*current.preempted, victim), ended=1)
 
@@ -234,7 +234,7 @@ def scheduled(rules: Table, config: Config, current: Round, request: Request, st
     state = state._replace(
         encoder=take(rules, config, state.encoder, request, fit.encode, fit.relies),
         computed=state.computed.set(request, end),
-        drafts=state.drafts.remove(request),
+        proposed=state.proposed.remove(request),
     )
     return current._replace(
         state=state,
@@ -269,7 +269,11 @@ def shown(plan: Plan) -> tuple[int, ...]:
 
 def listed(config: Config, members: Map[Request, int]) -> tuple[Request, ...]:
     """The requests in the map."""
-    return tuple(request for request in range(len(config.prompts)) if members.has(request))
+    found: tuple[Request, ...] = ()
+    for request in range(len(config.prompts)):
+        if members.has(request):
+            found = (*found, request)
+    return found
 
 
 def emptied(config: Config, members: Map[Request, int]) -> Map[Request, int]:

@@ -52,7 +52,7 @@ class State(NamedTuple):
     """Running requests: the tokens of which the KV is there, or will be when the plans in flight are executed."""
     produced: Map[Request, int]
     """Output tokens that were sampled; absent where none."""
-    drafts: Map[Request, int]
+    proposed: Map[Request, int]
     """Draft tokens that were proposed with the last output and are not scheduled yet; absent where none."""
     gone: Map[Request, int]
     """Requests that are finished or aborted; each 1."""
@@ -71,7 +71,7 @@ class View(NamedTuple):
     running: tuple[int, ...]
     computed: tuple[tuple[int, int], ...]
     produced: tuple[tuple[int, int], ...]
-    drafts: tuple[tuple[int, int], ...]
+    proposed: tuple[tuple[int, int], ...]
     gone: tuple[int, ...]
     leaving: tuple[int, ...]
     plans: tuple[Plan, ...]
@@ -86,7 +86,7 @@ def initial(config: Config, containers: Containers) -> State:
         running=(),
         computed=containers.map(),
         produced=containers.map(),
-        drafts=containers.map(),
+        proposed=containers.map(),
         gone=containers.map(),
         leaving=containers.map(),
         plans=(),

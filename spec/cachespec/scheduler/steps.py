@@ -34,7 +34,7 @@ def counts_are_of_known_tokens(config: Config, before: View, op: Operation, outc
 
 
 def drafts_are_those_proposed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    proposed = dict(before.drafts)
+    proposed = dict(before.proposed)
     return all(one.drafts <= proposed.get(one.request, 0) for one in new_plan(before, op, after).scheduled)
 
 

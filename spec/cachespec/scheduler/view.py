@@ -19,7 +19,7 @@ def seen(rules: Table, config: Config, state: State) -> View:
         running=state.running,
         computed=tuple(state.computed.items()),
         produced=tuple(state.produced.items()),
-        drafts=tuple(state.drafts.items()),
+        proposed=tuple(state.proposed.items()),
         gone=tuple(request for request, _ in state.gone.items()),
         leaving=tuple(request for request, _ in state.leaving.items()),
         plans=state.plans,
