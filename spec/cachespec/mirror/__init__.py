@@ -34,3 +34,5 @@ COMPONENT: Component[Config, object, View] = Component(
     switched_off=switched_off,
     service=SERVICE,
 )
+
+__all__ = ["COMPONENT", "Config", "View"]

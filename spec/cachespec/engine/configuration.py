@@ -1,0 +1,118 @@
+"""Which frontends, requests and workers an engine has, and what its parts see of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, NamedTuple
+
+from cachespec import mirror, scheduler
+from cachespec.kernel import Name
+from cachespec.scheduler.configuration import CONTENT, Item, items_of
+
+Request = Annotated[int, Name("request")]
+SenderName = Annotated[int, Name("sender")]
+WorkerName = Annotated[int, Name("worker")]
+
+UNLIMITED = -1
+
+
+class Config(NamedTuple):
+    """One engine core with its frontends and workers. What the scheduler's configuration names alike means the same."""
+
+    block_size: int
+    kv_blocks: int
+    token_budget: int
+    encoder_compute: int
+    encoder_capacity: int
+    max_running: int
+    max_model_len: int
+    prompts: tuple[int, ...]
+    outputs: tuple[int, ...]
+    sizes: tuple[int, ...]
+    """Bytes of each content, as the mirror weighs it."""
+    mirror_capacity: int
+    """Bytes of each frontend's cache, and of its partition at P1."""
+    items: tuple[tuple[Item, ...], ...] = ()
+    groups: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
+    senders: tuple[int, ...] = ()
+    """The frontend of each request; empty where there is one frontend."""
+    workers: int = 1
+    channel: int = 2
+    """Messages and answers in flight between frontends and P1."""
+    ahead: int = 1
+    aborts: int = 0
+    """1: the client of a request may go away at any time."""
+    resets: int = 0
+    """How many times one of the caches may be reset."""
+
+
+def invalid(config: Config) -> str | None:
+    """What is wrong with the configuration, or None."""
+    if config.workers < 1 or config.resets < 0:
+        return "workers must be positive, and resets not negative"
+    wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
+    if wrong is not None:
+        return wrong
+    if config.senders and (len(config.senders) != len(config.prompts) or min(config.senders) < 0):
+        return f"senders must be given for each of the {len(config.prompts)} requests, none of them negative"
+    if max((item[CONTENT] for items in config.items for item in items), default=0) >= len(config.sizes):
+        return "every content of an item must have a size"
+    return mirror.COMPONENT.invalid(mirror_config(config))
+
+
+def sender_of(config: Config, request: Request) -> SenderName:
+    """The frontend that the client of this request speaks to."""
+    return config.senders[request] if config.senders else 0
+
+
+def frontends(config: Config) -> int:
+    """How many frontends there are."""
+    return max(config.senders, default=0) + 1
+
+
+def contents_of(config: Config, request: Request) -> tuple[int, ...]:
+    """What the request shows, in the order of its prompt."""
+    return tuple(item[CONTENT] for item in items_of(scheduler_config(config), request))
+
+
+@cache
+def scheduler_config(config: Config) -> scheduler.Config:
+    """What the scheduler sees. Resets are counted here, so there they are always possible."""
+    return scheduler.Config(
+        block_size=config.block_size,
+        kv_blocks=config.kv_blocks,
+        token_budget=config.token_budget,
+        encoder_compute=config.encoder_compute,
+        encoder_capacity=config.encoder_capacity,
+        max_running=config.max_running,
+        max_model_len=config.max_model_len,
+        prompts=config.prompts,
+        outputs=config.outputs,
+        items=config.items,
+        groups=config.groups,
+        shared=config.shared,
+        ahead=config.ahead,
+        aborts=config.aborts,
+        resets=min(config.resets, 1),
+    )
+
+
+@cache
+def mirror_config(config: Config) -> mirror.Config:
+    """What the mirror sees: requests of up to as many items as the longest has."""
+    return mirror.Config(
+        capacity=config.mirror_capacity,
+        sizes=config.sizes,
+        items=max((len(contents_of(config, request)) for request in range(len(config.prompts))), default=1),
+        senders=frontends(config),
+        outstanding=len(config.prompts),
+        channel=config.channel,
+        reset=min(config.resets, 1),
+    )
+
+
+def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """All blocks. Contents are weighed by the mirror and counted by the scheduler: none is like another."""
+    return scheduler.COMPONENT.interchangeable(scheduler_config(config))

@@ -1,0 +1,78 @@
+"""Which operations are possible in a state of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cachespec import mirror, scheduler
+from cachespec.engine.configuration import Config, contents_of, mirror_config, scheduler_config, sender_of
+from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
+from cachespec.engine.state import State, is_executed
+from cachespec.engine.transitions import Parts
+from cachespec.kernel import Operation
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
+from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
+
+OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join)
+
+
+def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
+    """In a fixed order."""
+    of_mirror = tuple(parts.mirror.alphabet(mirror_config(config), state.mirror))
+    may_send = {op.sender for op in of_mirror if isinstance(op, Submit)}
+    yield from submissions(config, state, may_send)
+    yield from (op for op in of_mirror if isinstance(op, OF_THE_MIRROR))
+    yield from departures(config, state)
+    for op in parts.scheduler.alphabet(scheduler_config(config), state.scheduler):
+        if isinstance(op, Schedule) or (isinstance(op, Update) and is_executed(state)):
+            yield op
+    for name, worker in enumerate(state.workers):
+        if worker.inbox != ():
+            yield Execute(name)
+    if state.resets_left > 0:
+        yield from (ResetReceiver(), ResetPrefixCache(), ResetEncoderCache())
+
+
+def submissions(config: Config, state: State, may_send: set[int]) -> Iterable[Operation]:
+    """Each request is sent once, when its frontend has joined and the network has room."""
+    for request in range(len(config.prompts)):
+        free = contents_of(config, request) == () or sender_of(config, request) in may_send
+        if free and not state.submitted.has(request):
+            yield SubmitRequest(request)
+
+
+def departures(config: Config, state: State) -> Iterable[Operation]:
+    """Clients that go away, and P1 that learns of it."""
+    for request in range(len(config.prompts)):
+        if state.cancelled.has(request):
+            if state.received.has(request):
+                yield DeliverAbort(request)
+        elif config.aborts and is_waited_for(state, request):
+            yield Cancel(request)
+
+
+def is_waited_for(state: State, request: int) -> bool:
+    """It was sent, and no answer has come."""
+    return state.submitted.has(request) and not state.rejected.has(request) and not state.scheduler.gone.has(request)
+
+
+def switched_off(config: Config) -> Mapping[type[Operation], str]:
+    """What a configuration rules out."""
+    off: dict[type[Operation], str] = {Expire: "every answer arrives, in its turn"}
+    if not config.aborts:
+        off.update(dict.fromkeys((Cancel, DeliverAbort), "aborts = 0"))
+    if not config.resets:
+        off.update(dict.fromkeys((ResetReceiver, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
+        off[Transmit] = "every message arrives in its turn"
+    if all(contents_of(config, request) == () for request in range(len(config.prompts))):
+        off.update(dict.fromkeys((Deliver, Receive, Transmit), "no request has an item"))
+    return off
+
+
+def unknown(config: Config, operation: Operation) -> str | None:
+    """What an operation names that this engine does not have."""
+    if type(operation) in scheduler.COMPONENT.operations:
+        return scheduler.COMPONENT.unknown(scheduler_config(config), operation)
+    if type(operation) in mirror.COMPONENT.operations:
+        return mirror.COMPONENT.unknown(mirror_config(config), operation)
+    return None

@@ -1,0 +1,47 @@
+"""What happens to an engine beside what happens to its parts.
+
+The parts keep their own words: a message of the mirror is delivered by the mirror's `Deliver`, a round is the
+scheduler's `Schedule`. Only what ties them together is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cachespec.engine.configuration import Request, WorkerName
+from cachespec.kernel import Kind, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRequest(Operation):
+    """A client's request reaches its frontend, which updates its side of the mirror and sends the message."""
+
+    lane: ClassVar[tuple[str, str]] = ("client", "P0")
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(Operation):
+    """The client goes away: at any time after it sent the request."""
+
+    lane: ClassVar[tuple[str, str]] = ("client", "P0")
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverAbort(Operation):
+    """P1 learns that nobody wants the request any more."""
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("P0", "P1")
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Execute(Operation):
+    """A worker takes the oldest step of its inbox."""
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("P1", "W")
+    worker: WorkerName

@@ -1,0 +1,63 @@
+"""What the workers are told: a plan of the scheduler with the blocks and prefixes that it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cachespec import scheduler
+from cachespec.engine.configuration import Config, scheduler_config
+from cachespec.engine.state import resident, unreported
+from cachespec.engine.worker import UNFILLED, Block, Prefix, Step
+from cachespec.kernel import Variant
+from cachespec.scheduler.configuration import CONTENT, chains, items_of
+
+Pairs = tuple[tuple[Block, Prefix], ...]
+
+
+def step_of(config: scheduler.Config, state: scheduler.State, plan: scheduler.Plan) -> Step:
+    """The plan as a step, with the tables as they are now: they may have changed when it is executed."""
+    return Step(
+        drops=plan.dropped,
+        encodes=tuple(_shown(config, one.request, place) for one in plan.scheduled for place in one.encode),
+        gathers=tuple(_shown(config, one.request, place) for one in plan.scheduled for place in one.relies),
+        reads=tuple(pair for one in plan.scheduled for pair in reads(config, state, one)),
+        writes=tuple(pair for one in plan.scheduled for pair in writes(config, state, one)),
+    )
+
+
+def _shown(config: scheduler.Config, request: int, place: int) -> int:
+    """The content of an item."""
+    return items_of(config, request)[place][CONTENT]
+
+
+def reads(config: scheduler.Config, state: scheduler.State, one: scheduler.Scheduled) -> Pairs:
+    """The full blocks before the chunk, and what is in them for all that the scheduler knows."""
+    return tuple(
+        (block_of(state, one.request, position), chains(config)[one.request][position])
+        for position in range(one.start // config.block_size)
+    )
+
+
+def writes(config: scheduler.Config, state: scheduler.State, one: scheduler.Scheduled) -> Pairs:
+    """The blocks that the chunk reaches, and what each of them holds afterwards if it is full then."""
+    end = one.start + one.tokens
+    return tuple(
+        (block_of(state, one.request, position), _filled(config, one.request, position, end))
+        for position in range(one.start // config.block_size, (end + config.block_size - 1) // config.block_size)
+    )
+
+
+def _filled(config: scheduler.Config, request: int, position: int, end: int) -> Prefix:
+    """The content of a block that is full when the tokens before `end` are there."""
+    return chains(config)[request][position] if (position + 1) * config.block_size <= end else UNFILLED
+
+
+def block_of(state: scheduler.State, request: int, position: int) -> Block:
+    """The block at this position of the request's table."""
+    return state.kv.tables.get((request, position), UNFILLED)
+
+
+def clearing(config: Config, variant: Variant[Any, Any, scheduler.View], state: scheduler.State) -> Step:
+    """What the workers drop when the encoder cache is reset: all that it holds, or has evicted and not said yet."""
+    encoder = variant.view(scheduler_config(config), state).encoder
+    return Step(drops=(*resident(encoder), *unreported(encoder)), clears=1)

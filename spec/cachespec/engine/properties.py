@@ -1,0 +1,103 @@
+"""What must hold across the parts of an engine: X-1 to X-4, and everything that holds of each part on its own."""
+
+from __future__ import annotations
+
+from cachespec import mirror, scheduler
+from cachespec.engine.configuration import Config, mirror_config, scheduler_config
+from cachespec.engine.state import View, WorkerView, resident, unreported
+from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_TENSOR
+from cachespec.kernel import Progress, Safety, lifted
+
+CONFIGURED = ("SCH-3/whole", "SCH-2")
+"""Properties of the scheduler that speak of what an engine's configuration here does not vary."""
+
+
+def nothing_was_found(view: View, finding: int) -> bool:
+    return all(worker.finding != finding for worker in view.workers)
+
+
+def settled_outputs_are_those_counted(config: Config, view: View) -> bool:
+    counted = sorted({*resident(view.scheduler.encoder), *unreported(view.scheduler.encoder)})
+    return all(sorted(worker.settled_tensors) == counted for worker in view.workers)
+
+
+def settled_bytes_are_those_written(config: Config, view: View) -> bool:
+    return all(bytes_are_there(worker, view.scheduler.kv.carried) for worker in view.workers)
+
+
+def bytes_are_there(worker: WorkerView, carried: tuple[tuple[int, int], ...]) -> bool:
+    memory = dict(worker.memory)
+    return all(memory.get(block) == prefix for block, prefix in carried)
+
+
+def received_were_sent(config: Config, view: View) -> bool:
+    known = {*view.scheduler.waiting, *view.scheduler.running, *view.scheduler.gone, *view.rejected}
+    return set(view.received) <= set(view.submitted) and known == set(view.received)
+
+
+def somebody_waits(config: Config, view: View) -> bool:
+    answered = {*view.scheduler.gone, *view.rejected}
+    return any(request not in answered for request in view.submitted) or bool(view.cancelled)
+
+
+def drops_are_on_the_way(view: View) -> bool:
+    return any(step.drops for worker in view.workers for step in worker.inbox)
+
+
+OWN: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "X-1",
+        "what a worker is told to drop is there, once",
+        lambda c, v: nothing_was_found(v, DROPPED_TWICE),
+        lambda c, v: drops_are_on_the_way(v),
+    ),
+    Safety(
+        "X-1/agreement",
+        "when its inbox is done a worker has exactly the encoder outputs that are resident or still to be reported",
+        settled_outputs_are_those_counted,
+        lambda c, v: drops_are_on_the_way(v) and bool(v.scheduler.encoder.entries),
+    ),
+    Safety(
+        "ENC-8",
+        "a worker has every encoder output that a step gathers",
+        lambda c, v: nothing_was_found(v, NO_TENSOR),
+        lambda c, v: any(step.gathers and not step.encodes for worker in v.workers for step in worker.inbox),
+    ),
+    Safety(
+        "KV-7/read",
+        "a worker reads from a block what the scheduler says is in it",
+        lambda c, v: nothing_was_found(v, NO_BYTES),
+        lambda c, v: any(step.reads for worker in v.workers for step in worker.inbox),
+    ),
+    Safety(
+        "KV-7/found",
+        "a block that can be found has been written, at every worker, with what it is found for",
+        settled_bytes_are_those_written,
+        lambda c, v: bool(v.scheduler.kv.carried) and any(worker.inbox for worker in v.workers),
+    ),
+    Safety(
+        "X-3",
+        "P1 knows the requests that it has received, each once, and no others",
+        received_were_sent,
+        lambda c, v: bool(v.received) and len(v.submitted) > len(v.received),
+    ),
+)
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    *OWN,
+    *lifted(mirror.COMPONENT.safety, config=mirror_config, view=lambda view: view.mirror),
+    *lifted(
+        (rule for rule in scheduler.COMPONENT.safety if rule.name not in CONFIGURED),
+        config=scheduler_config,
+        view=lambda view: view.scheduler,
+    ),
+)
+
+PROGRESS: tuple[Progress[Config, View], ...] = (
+    Progress("X-3/answered", "every request that was sent is finished, rejected, or aborted", somebody_waits),
+    Progress(
+        "MIR-7/served",
+        "every message of a frontend is answered",
+        lambda c, v: any(link.unanswered > 0 for link in v.mirror.links),
+    ),
+)

@@ -1,0 +1,143 @@
+"""All parts of an engine, what is between them, and the view that properties read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+from cachespec import encoder_cache, mirror, scheduler
+from cachespec.engine.configuration import (
+    Config,
+    Request,
+    WorkerName,
+    frontends,
+    mirror_config,
+    scheduler_config,
+)
+from cachespec.engine.worker import Phase, Step, Worker, executed
+from cachespec.kernel import Containers, IndexedBy, Map, Observation
+from cachespec.mirror.normative_state import State as Mirror
+
+
+class State(NamedTuple):
+    """Each part as it is on its own, and what ties them together."""
+
+    mirror: Mirror
+    scheduler: scheduler.State
+    workers: Annotated[tuple[Worker, ...], IndexedBy("worker")]
+    unconfirmed: Annotated[tuple[tuple[Request, ...], ...], IndexedBy("sender")]
+    """For each frontend the requests whose messages no answer has confirmed, as in the log of its mirror."""
+    submitted: Map[Request, int]
+    """Requests that clients have sent; each 1."""
+    received: Map[Request, int]
+    """Those of them that P1 knows of; each 1."""
+    rejected: Map[Request, int]
+    """Those that P1 has refused, because they can never be served; each 1."""
+    cancelled: Map[Request, int]
+    """Those whose client has gone away, and P1 has not been told yet; each 1."""
+    resets_left: int
+
+
+class WorkerView(NamedTuple):
+    """One worker as it is, and as it will be when its inbox is empty."""
+
+    tensors: tuple[int, ...]
+    memory: tuple[tuple[int, int], ...]
+    inbox: tuple[Step, ...]
+    finding: int
+    settled_tensors: tuple[int, ...]
+    settled_memory: tuple[tuple[int, int], ...]
+
+
+class View(NamedTuple):
+    """What properties read."""
+
+    mirror: mirror.View
+    scheduler: scheduler.View
+    workers: tuple[WorkerView, ...]
+    submitted: tuple[int, ...]
+    received: tuple[int, ...]
+    rejected: tuple[int, ...]
+    cancelled: tuple[int, ...]
+    resets_left: int
+
+
+def initial(config: Config, containers: Containers) -> State:
+    """No request was sent; no frontend has joined."""
+    nobody = containers.map()
+    worker = Worker(tensors=containers.map(), memory=containers.map())
+    return State(
+        mirror=mirror.COMPONENT.normative.start(mirror_config(config), containers),
+        scheduler=scheduler.COMPONENT.normative.start(scheduler_config(config), containers),
+        workers=(worker,) * config.workers,
+        unconfirmed=((),) * frontends(config),
+        submitted=nobody,
+        received=nobody,
+        rejected=nobody,
+        cancelled=nobody,
+        resets_left=config.resets,
+    )
+
+
+def issued(state: State, step: Step) -> State:
+    """Every worker gets the step."""
+    return state._replace(workers=tuple(worker._replace(inbox=(*worker.inbox, step)) for worker in state.workers))
+
+
+def with_worker(state: State, name: WorkerName, worker: Worker) -> State:
+    """One worker replaced."""
+    return state._replace(workers=(*state.workers[:name], worker, *state.workers[name + 1 :]))
+
+
+def is_executed(state: State) -> bool:
+    """Every worker has executed the scheduler's oldest plan: fewer plans wait in its inbox than are in flight."""
+    return all(waiting_plans(worker) < len(state.scheduler.plans) for worker in state.workers)
+
+
+def waiting_plans(worker: Worker) -> int:
+    """How many plans the worker has not executed yet."""
+    return sum(1 - step.clears for step in worker.inbox)
+
+
+# What is seen -------------------------------------------------------------------------------------------------------
+
+
+def members(requests: Map[Request, int]) -> tuple[int, ...]:
+    """The requests in the map."""
+    return tuple(request for request, _ in requests.items())
+
+
+def worker_view(worker: Worker, phases: tuple[Phase, ...]) -> WorkerView:
+    """The worker now, and after everything that it was told."""
+    settled = worker
+    while settled.inbox != ():
+        settled = executed(settled, phases)
+    return WorkerView(
+        tensors=tuple(content for content, _ in worker.tensors.items()),
+        memory=tuple(worker.memory.items()),
+        inbox=worker.inbox,
+        finding=worker.finding,
+        settled_tensors=tuple(content for content, _ in settled.tensors.items()),
+        settled_memory=tuple(settled.memory.items()),
+    )
+
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What the parts show, and for each worker its encoder outputs and whether something was missing."""
+    shown: dict[str, Observation] = {}
+    shown |= mirror.COMPONENT.observe(mirror_config(config), view.mirror)
+    shown |= scheduler.COMPONENT.observe(scheduler_config(config), view.scheduler)
+    for name, worker in enumerate(view.workers):
+        shown[f"tensors_{name}"] = worker.tensors
+        shown[f"finding_{name}"] = worker.finding
+    return shown
+
+
+def resident(view: encoder_cache.View) -> tuple[int, ...]:
+    """The contents that the encoder cache counts as resident."""
+    return tuple(key[0] for key, _ in view.entries)
+
+
+def unreported(view: encoder_cache.View) -> tuple[int, ...]:
+    """The contents that are evicted, and not reported yet."""
+    return tuple(key[0] for key in view.freed)

@@ -1,0 +1,197 @@
+"""How the parts of an engine move together.
+
+P0 sends a request with the message of the mirror; P1 hands it to the scheduler when it applies the message; a round of
+the scheduler becomes a step in the inbox of every worker; its output is taken when every worker has executed it.
+Nothing here decides anything: the decisions are those of the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cachespec import mirror, scheduler
+from cachespec.engine.configuration import (
+    Config,
+    Request,
+    SenderName,
+    contents_of,
+    mirror_config,
+    scheduler_config,
+    sender_of,
+)
+from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
+from cachespec.engine.plans import clearing, step_of
+from cachespec.engine.state import State, is_executed, issued, with_worker
+from cachespec.engine.worker import DROP_FIRST, Phase, executed
+from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Operation, Outcome, Transition, Variant
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+
+Result = tuple[State, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is made of. An era names other parts."""
+
+    mirror: Variant[mirror.Config, Any, mirror.View]
+    scheduler: Variant[scheduler.Config, Any, scheduler.View]
+    phases: tuple[Phase, ...] = DROP_FIRST
+
+
+NORMATIVE_PARTS = Parts(mirror.COMPONENT.normative, scheduler.COMPONENT.normative)
+
+
+# Frontends and the mirror -------------------------------------------------------------------------------------------
+
+
+def submit_request(parts: Parts, config: Config, state: State, op: SubmitRequest) -> Result:
+    """MIR-4: the update of P0 and its message are one step. A request without items concerns no mirror."""
+    if state.submitted.has(op.request):
+        return state, PRESENT
+    contents, sender = contents_of(config, op.request), sender_of(config, op.request)
+    if contents == ():
+        return received(parts, config, submitted(state, op.request), op.request)
+    after, outcome = parts.mirror.step(mirror_config(config), state.mirror, Submit(sender, contents))
+    if outcome.code is Code.REFUSED:
+        return state, REFUSED
+    state = submitted(state._replace(mirror=after), op.request)
+    return with_unconfirmed(state, sender, (*state.unconfirmed[sender], op.request)), outcome
+
+
+def submitted(state: State, request: Request) -> State:
+    """A client has sent it."""
+    return state._replace(submitted=state.submitted.set(request, 1))
+
+
+def with_unconfirmed(state: State, sender: SenderName, requests: tuple[Request, ...]) -> State:
+    """The requests of one frontend's log replaced."""
+    before = state.unconfirmed
+    return state._replace(unconfirmed=(*before[:sender], requests, *before[sender + 1 :]))
+
+
+def deliver(parts: Parts, config: Config, state: State, op: Deliver) -> Result:
+    """P1 takes a message; a request whose update it applies goes on to the scheduler, once (X-3)."""
+    link = state.mirror.links[op.sender]
+    after, outcome = parts.mirror.step(mirror_config(config), state.mirror, op)
+    if outcome.code is not Code.HIT:
+        return state._replace(mirror=after), outcome
+    place = link.messages[0].sequence - link.sender.log[0].sequence
+    request = state.unconfirmed[op.sender][place]
+    return received(parts, config, state._replace(mirror=after), request)
+
+
+def received(parts: Parts, config: Config, state: State, request: Request) -> Result:
+    """P1 knows the request; the scheduler takes it, or refuses it for good."""
+    taken, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Add(request))
+    state = state._replace(scheduler=taken, received=state.received.set(request, 1))
+    if outcome.code is Code.TOO_LARGE:
+        state = state._replace(rejected=state.rejected.set(request, 1))
+    return state, outcome
+
+
+def step_mirror(parts: Parts, config: Config, state: State, op: Receive | Transmit | Expire | Join) -> Result:
+    """The mirror on its own; what is confirmed is forgotten on this side, too."""
+    after, outcome = parts.mirror.step(mirror_config(config), state.mirror, op)
+    requests, left = state.unconfirmed[op.sender], len(after.links[op.sender].sender.log)
+    state = with_unconfirmed(state, op.sender, requests[len(requests) - left :])
+    return state._replace(mirror=after), outcome
+
+
+# Clients that go away -----------------------------------------------------------------------------------------------
+
+
+def cancel(parts: Parts, config: Config, state: State, op: Cancel) -> Result:
+    """X-3: at any point after it was sent. What the request did to the mirror stays: its message is on the way."""
+    if not state.submitted.has(op.request) or state.cancelled.has(op.request):
+        return state, ABSENT
+    return state._replace(cancelled=state.cancelled.set(op.request, 1)), DONE
+
+
+def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) -> Result:
+    """X-3: an abort comes behind its request. A request that P1 has not got yet will come, so the abort waits."""
+    if not state.cancelled.has(op.request) or not state.received.has(op.request):
+        return state, ABSENT
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Abort(op.request))
+    return state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request)), outcome
+
+
+# Scheduler and workers ----------------------------------------------------------------------------------------------
+
+
+def schedule(parts: Parts, config: Config, state: State, op: Schedule) -> Result:
+    """A round; its plan goes to every worker, with the blocks as they are now."""
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    state = state._replace(scheduler=after)
+    if outcome.code is not Code.DONE:
+        return state, outcome
+    return issued(state, step_of(scheduler_config(config), after, after.plans[-1])), outcome
+
+
+def execute(parts: Parts, config: Config, state: State, op: Execute) -> Result:
+    """One worker takes one step; workers do not wait for one another."""
+    worker = state.workers[op.worker]
+    if worker.inbox == ():
+        return state, ABSENT
+    after = executed(worker, parts.phases)
+    return with_worker(state, op.worker, after), Outcome(Code.DONE if after.finding == 0 else Code.FAILED)
+
+
+def update(parts: Parts, config: Config, state: State, op: Update) -> Result:
+    """The output of a plan that every worker has executed."""
+    if state.scheduler.plans == () or not is_executed(state):
+        return state, ABSENT
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    return state._replace(scheduler=after), outcome
+
+
+# Resets -------------------------------------------------------------------------------------------------------------
+
+
+def reset_receiver(parts: Parts, config: Config, state: State, op: ResetReceiver) -> Result:
+    """X-4: P1 forgets what its part of the mirror holds; requests that it has taken already keep their data."""
+    if state.resets_left == 0:
+        return state, REFUSED
+    after, outcome = parts.mirror.step(mirror_config(config), state.mirror, op)
+    return state._replace(mirror=after, resets_left=state.resets_left - 1), outcome
+
+
+def reset_prefix_cache(parts: Parts, config: Config, state: State, op: ResetPrefixCache) -> Result:
+    """X-4: the workers need not know: a block that is not found is written before it is read."""
+    if state.resets_left == 0:
+        return state, REFUSED
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    return state._replace(scheduler=after, resets_left=state.resets_left - 1), outcome
+
+
+def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEncoderCache) -> Result:
+    """X-4: the workers are told in the order of their steps, so what is in flight still finds what it relies on."""
+    if state.resets_left == 0:
+        return state, REFUSED
+    step = clearing(config, parts.scheduler, state.scheduler)
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    state = state._replace(scheduler=after, resets_left=state.resets_left - 1)
+    return (issued(state, step) if step.drops != () else state), outcome
+
+
+def transitions(parts: Parts) -> Mapping[type[Operation], Transition]:
+    """The transitions of an engine that is made of these parts."""
+    return {
+        SubmitRequest: partial(submit_request, parts),
+        Deliver: partial(deliver, parts),
+        Receive: partial(step_mirror, parts),
+        Transmit: partial(step_mirror, parts),
+        Expire: partial(step_mirror, parts),
+        Join: partial(step_mirror, parts),
+        Cancel: partial(cancel, parts),
+        DeliverAbort: partial(deliver_abort, parts),
+        Schedule: partial(schedule, parts),
+        Execute: partial(execute, parts),
+        Update: partial(update, parts),
+        ResetReceiver: partial(reset_receiver, parts),
+        ResetPrefixCache: partial(reset_prefix_cache, parts),
+        ResetEncoderCache: partial(reset_encoder_cache, parts),
+    }
