@@ -1,6 +1,6 @@
 """What a name means: a property, a variant, or an entry of the catalogue, wherever it occurs.
 
-Nothing is kept here: everything is found in the components and in their scope files.
+Nothing is kept here: everything is found in the components, in their scope files and in the register of the catalogue.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cacheproof.catalogue.register import Entry, entries, entry_named
 from cacheproof.registry import AnyComponent, AnyVariant, scope_file
 from cacheproof.scope import Scope, scopes_of
 from cachespec.kernel import NORMATIVE, Progress, Safety, Step
@@ -70,9 +71,13 @@ class VariantMeaning:
 
 @dataclass(frozen=True, slots=True)
 class EntryMeaning:
-    """An entry of the catalogue: who is expected to show it, and the rules of eras that come from it."""
+    """An entry of the catalogue: what is known of it, who is expected to show it, the rules of eras that come from it.
+
+    `registered` is None for the entry of a component from elsewhere.
+    """
 
     name: str
+    registered: Entry | None
     shown_by: tuple[Refutation, ...]
     statements: dict[str, str]
     differences: tuple[str, ...]
@@ -89,7 +94,7 @@ def meanings(name: str, components: Iterable[AnyComponent]) -> list[Meaning]:
 
 def names(components: Iterable[AnyComponent]) -> list[str]:
     """Every name that has a meaning, sorted."""
-    found: set[str] = set()
+    found = {entry.id for entry in entries()}
     for component in components:
         found |= {rule.name for rule in component.properties()} | (set(component.variants) - {NORMATIVE})
         found |= {refutation.catalogue for refutation in refutations(component) if refutation.catalogue}
@@ -189,5 +194,6 @@ def _entries(name: str, components: Iterable[AnyComponent]) -> Iterator[EntryMea
     statements = {
         rule.name: rule.statement for component in known for rule in component.properties() if rule.name in broken
     }
-    if shown or differing:
-        yield EntryMeaning(name, shown, statements, differing)
+    registered = entry_named(name)
+    if shown or differing or registered is not None:
+        yield EntryMeaning(name, registered, shown, statements, differing)

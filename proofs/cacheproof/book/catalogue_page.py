@@ -7,7 +7,7 @@ from itertools import groupby
 
 from cacheproof.book.pictures import caption, picture, trace_table
 from cacheproof.book.tables import markdown_table
-from cacheproof.catalogue.kept import shown_by
+from cacheproof.catalogue.kept import is_kept, shown_by
 from cacheproof.catalogue.places import Place, most_telling, of_entry, places
 from cacheproof.catalogue.register import Entry, Family, families
 from cacheproof.errors import InputError
@@ -57,6 +57,9 @@ def _entry(entry: Entry, known: Sequence[Place]) -> Iterator[str]:
         yield f"*Outside the model:* {reason}" if reason else "*No scope shows it yet.*"
         return
     yield _shown_where(known)
+    if not is_kept(place):
+        yield f"*No trace is kept for it yet:* `cacheproof catalogue {entry.id} --keep` keeps one."
+        return
     yield caption(place) + (f" {place.violation.about}" if place.violation.about else "")
     yield picture(place)
     yield trace_table(shown_by(place).trace)

@@ -61,6 +61,11 @@ def load(component: str) -> dict[Key, Kept]:
     return {line.key: line for line in lines}
 
 
+def is_kept(place: Place) -> bool:
+    """Whether there is a trace for the place."""
+    return key_of(place) in load(place.scope.component)
+
+
 def shown_by(place: Place) -> Violation:
     """The violation at a place, executed again; InputError where no trace is kept or the kept one shows it no more."""
     kept = load(place.scope.component).get(key_of(place))

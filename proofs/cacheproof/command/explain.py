@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 
+from cacheproof.catalogue.register import Entry
 from cacheproof.command.console import Report
 from cacheproof.errors import InputError
 from cacheproof.meaning import EntryMeaning, Meaning, PropertyMeaning, Refutation, VariantMeaning, meanings, names
@@ -30,6 +32,9 @@ def command(
     return Report({"name": name, "meanings": data}, ["\n".join(line for meaning in found for line in lines(meaning))])
 
 
+WIDTH = 100
+"""Columns of a paragraph."""
+
 IS = {PropertyMeaning: "property", VariantMeaning: "variant", EntryMeaning: "catalogue entry"}
 
 
@@ -49,9 +54,26 @@ def lines(meaning: Meaning) -> Iterator[str]:
         yield from section("is exempt from", meaning.exempt)
     else:
         yield f"{meaning.name}, an entry of the catalogue of violations"
+        if meaning.registered is not None:
+            yield from registered(meaning.registered)
         yield from section("breaks", meaning.statements, "no property in any scope")
         yield from section("is shown by", broken(meaning.shown_by), "no scope")
         yield from section("made these rules of eras", dict.fromkeys(meaning.differences, ""))
+
+
+def registered(entry: Entry) -> Iterator[str]:
+    """What is known of an entry from outside."""
+    yield f"  {entry.title}"
+    told = {
+        "what happens": entry.what,
+        "instead": entry.instead,
+        "in": entry.releases,
+        "public": ", ".join(f"{number} ({state})" for number, state in entry.threads.items()),
+        "outside the model": entry.outside,
+    }
+    for name, text in told.items():
+        if text:
+            yield from wrap(f"{name}: {' '.join(text.split())}", WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def broken(found: Iterable[Refutation]) -> dict[str, str]:
