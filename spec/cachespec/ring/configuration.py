@@ -17,7 +17,10 @@ Id = int
 """The identity of a chunk, counted up from 0 and around at `modulus`."""
 
 Address = int
-"""Units from the beginning of the data, any number of laps ahead: only the residue by `capacity` is a place."""
+"""Units from the beginning of the data, any number of laps ahead: only the residue by `capacity` means something."""
+
+Place = int
+"""An address less its laps: units from the beginning of the data."""
 
 
 class Config(NamedTuple):
@@ -28,7 +31,7 @@ class Config(NamedTuple):
     modulus: int
     """How many ids there are; 2**31 in the released engines."""
     header: int = 2
-    """Units before the payload of a chunk: the first holds its id, the second its size; 8 bytes as released."""
+    """Units before the payload of a chunk: half of them hold its id, half its size; 8 bytes as released."""
     sizes: tuple[int, ...] = ()
     """Units of payload of each content; its position is the content."""
     readers: int = 1
@@ -36,22 +39,19 @@ class Config(NamedTuple):
     wants: tuple[int, ...] = ()
     """How many units a caller may want freed; empty: all of them."""
     outstanding: int = 0
-    """If positive: nobody allocates while more than so many handles, less one, are not answered. It bounds scopes."""
-    publication: int = 0
-    """1: writing a chunk, publishing it and reading it are steps between which the others' steps may fall, and a
-    store may become visible after later ones. 0: each is one step."""
+    """If positive: nobody allocates what would make more handles than so many unanswered. It bounds scopes."""
     clears: int = 0
     """1: the ring may be cleared."""
-    deaths: int = 0
-    """1: readers may die and be started again."""
+    revocations: int = 0
+    """1: a handle may be given up unread, because its request is aborted or its reader dies."""
     restarts: int = 0
     """How often the writer may die and be started again."""
 
 
 def invalid(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
-    if config.header < 2:
-        return f"header must have room for an id and a size, not {config.header} units"
+    if config.header < 2 or config.header % 2 == 1:
+        return f"header must be two fields of one width, not {config.header} units"
     if config.capacity <= config.header:
         return f"capacity must be greater than the header, {config.header}, not {config.capacity}"
     if config.modulus < 2:
@@ -66,7 +66,7 @@ def _invalid_environment(config: Config) -> str | None:
         return f"there must be a reader, not {config.readers}"
     if min((*config.wants, config.outstanding, config.restarts)) < 0:
         return "wants, outstanding and restarts must not be negative"
-    for name in ("publication", "clears", "deaths"):
+    for name in ("clears", "revocations"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None
