@@ -51,6 +51,8 @@ class Config(NamedTuple):
     """If positive: so many values the hash function of a weak variant has."""
     seed: int = 0
     """The parent of first blocks, where a variant does not take the public one."""
+    disciplined: int = 0
+    """1: only calls that take effect are made."""
     forger: int = 0
     """1: the last request is an adversary's: it follows the first with what has its digest under the public seed."""
 
@@ -71,6 +73,8 @@ def invalid(config: Config) -> str | None:
         return "every item has at least one placeholder"
     if min((part for adapter in config.adapters for part in adapter), default=0) < 0:
         return "number, name and path of an adapter are not negative"
+    if config.disciplined not in (0, 1):
+        return f"disciplined must be 0 or 1, not {config.disciplined}"
     if config.forger not in (0, 1) or (config.forger and not (config.digests and config.requests > 1)):
         return "forger is 0 or 1, and needs digests and two requests"
     return None

@@ -21,15 +21,25 @@ def alphabet(config: Config, state: Hashing) -> Iterable[Operation]:
 
 
 def calls(config: Config, name: int, request: Request) -> Iterable[Operation]:
-    """An adapter and a salt are said before anything is written, and once; a prompt grows until it is submitted."""
-    if not request.submitted:
-        if len(request.tokens) == len(config.opening):
-            yield from (Adapt(name, adapter) for adapter in range(len(config.adapters)) if request.adapter == NONE)
-            yield from (Season(name, salt) for salt in range(1, config.salts + 1) if request.salt == UNSALTED)
+    """Those that may change the request, and where callers have no discipline those that come too early or too late."""
+    yield from beginnings(config, name, request)
+    if not config.disciplined or (not request.submitted and len(request.tokens) < config.prompt_tokens):
         yield from (Write(name, token) for token in config.text)
-        yield from (Place(name, content) for content in range(len(config.lengths)))
-    yield Submit(name)
-    yield from (Append(name, token) for token in config.text)
+    if not config.disciplined or (not request.submitted and len(request.items) < config.items):
+        room = config.prompt_tokens - len(request.tokens) if config.disciplined else config.prompt_tokens
+        yield from (Place(name, content) for content, length in enumerate(config.lengths) if length <= room)
+    if not (config.disciplined and request.submitted):
+        yield Submit(name)
+    if not config.disciplined or (request.submitted and len(request.tokens) < config.tokens):
+        yield from (Append(name, token) for token in config.text)
+
+
+def beginnings(config: Config, name: int, request: Request) -> Iterable[Operation]:
+    """An adapter and a salt are said once; with discipline, before anything is written."""
+    if config.disciplined and (request.submitted or len(request.tokens) > len(config.opening)):
+        return
+    yield from (Adapt(name, adapter) for adapter in range(len(config.adapters)) if request.adapter == NONE)
+    yield from (Season(name, salt) for salt in range(1, config.salts + 1) if request.salt == UNSALTED)
 
 
 def forgeries(config: Config, state: Hashing, name: int) -> Iterable[Operation]:

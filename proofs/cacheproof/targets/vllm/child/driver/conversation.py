@@ -21,6 +21,7 @@ COMPONENTS = {
     "lru": ("driver.lru", "LruDriver"),
     "encoder_cache": ("driver.encoder_cache", "EncoderCacheDriver"),
     "mirror": ("driver.mirror", "MirrorDriver"),
+    "block_hash": ("driver.block_hash", "BlockHashDriver"),
 }
 """Where the driver of each component is."""
 

@@ -65,6 +65,7 @@ MODULES = {
     "vllm.utils.torch_utils": OTHER_PATHS,
     "vllm.v1.metrics": OTHER_PATHS,
     "vllm.v1.request": "a driven class gets an object with the attributes of a request that it reads",
+    "vllm.v1.utils": OTHER_PATHS + ": embeddings in the place of tokens",
 }
 """Modules that are not there at all, with everything below them. An installed module of the name is not used."""
 

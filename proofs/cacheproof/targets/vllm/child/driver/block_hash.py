@@ -1,0 +1,235 @@
+"""The release's hashing of blocks, one call at a time. What is compared is which keys are equal, not the digests.
+
+Prompts are written here, as a frontend would; the release sees a request when it is submitted, and each token of its
+output. In 0.7 the manager of blocks hashes; later a function that the request calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from .calls import ABSENT, DONE, UNSUPPORTED, Calls, Reply, integer
+
+UTILITIES = "vllm.v1.core.kv_cache_utils"
+MANAGER = "vllm.v1.core.kv_cache_manager"
+
+PLACEHOLDER = 0
+REFUSED, PRESENT = Reply("refused"), Reply("present")
+
+
+@dataclass(slots=True)
+class Position:
+    """Where an item's placeholders are; early releases read it as a mapping."""
+
+    offset: int
+    length: int
+
+    def __getitem__(self, name: str) -> int:
+        return int(getattr(self, name))
+
+
+@dataclass(slots=True)
+class Feature:
+    """What the releases read of an item."""
+
+    identifier: str
+    mm_position: Position
+
+
+@dataclass(slots=True)
+class Request:
+    """What the releases read of a request."""
+
+    request_id: str
+    all_token_ids: list[int]
+    mm_features: list[Feature] = field(default_factory=list)
+    lora_request: Any = None
+    cache_salt: str | None = None
+    prompt_embeds: None = None
+    submitted: bool = False
+    block_hashes: list[Any] = field(default_factory=list)
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output."""
+        return len(self.all_token_ids)
+
+    @property
+    def mm_positions(self) -> list[Position]:
+        """As in early releases."""
+        return [feature.mm_position for feature in self.mm_features]
+
+    @property
+    def mm_hashes(self) -> list[str]:
+        """As in early releases."""
+        return [feature.identifier for feature in self.mm_features]
+
+
+class Hasher(Protocol):
+    """Gives keys to full blocks that have none; they are in `request.block_hashes` afterwards."""
+
+    def submit(self, request: Request) -> None:
+        """The prompt is whole."""
+        ...
+
+    def filled(self, request: Request) -> None:
+        """The output went on by a token."""
+        ...
+
+
+def digest(value: Any) -> bytes:
+    """The hash function that the releases are given: of the exact text of nested tuples."""
+    return hashlib.sha256(repr(value).encode()).digest()
+
+
+class HashingRequest:
+    """From 0.11 on: the request calls a function when it is made and after each token."""
+
+    def __init__(self, block_size: int) -> None:
+        utilities = importlib.import_module(UTILITIES)
+        utilities.init_none_hash(digest)
+        self._hash = utilities.get_request_block_hasher(block_size, digest)
+
+    def submit(self, request: Request) -> None:
+        """All full blocks of the prompt."""
+        request.block_hashes.extend(self._hash(request))
+
+    filled = submit
+
+
+class HashingManager:
+    """0.7: the manager hashes a prompt when it looks for its blocks, and a later block when it registers it."""
+
+    def __init__(self, block_size: int) -> None:
+        self._block = importlib.import_module(UTILITIES).KVCacheBlock
+        manager = importlib.import_module(MANAGER).KVCacheManager
+        self._size = block_size
+        self._manager = object.__new__(manager)  # without a pool of blocks, which plays no part in a key
+        self._manager.block_size = block_size
+        self._manager.enable_caching = True
+        self._manager.req_to_block_hashes = defaultdict(list)
+        self._manager.cached_block_hash_to_block = defaultdict(dict)
+        self._manager.prefix_cache_stats = SimpleNamespace(requests=0, queries=0, hits=0)
+        self._blocks: dict[str, list[Any]] = defaultdict(list)
+
+    def submit(self, request: Request) -> None:
+        """Look for the prompt's blocks, and register those that it fills."""
+        self._manager.get_computed_blocks(request)
+        self._register(request)
+
+    def filled(self, request: Request) -> None:
+        """Register the block, if the token fills one."""
+        self._register(request)
+
+    def _register(self, request: Request) -> None:
+        blocks = self._blocks[request.request_id]
+        first, full = len(blocks), request.num_tokens // self._size
+        if full > first:
+            fresh = [self._block(block_id=place) for place in range(first, full)]
+            previous = blocks[-1] if blocks else None
+            blocks.extend(fresh)
+            self._manager._cache_full_blocks(request, first, fresh, previous)
+        request.block_hashes = [block.block_hash for block in blocks]
+
+
+def hasher_of(block_size: int) -> Hasher:
+    """As this release has it."""
+    if hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher"):
+        return HashingRequest(block_size)
+    return HashingManager(block_size)
+
+
+class BlockHashDriver:
+    """Requests that are written here and hashed by the release."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._hasher: Hasher = hasher_of(1)
+        self._salted = hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher")
+        self._config: Mapping[str, Any] = {}
+        self._requests: list[Request] = []
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "adapt": self._adapt,
+            "season": self._season,
+            "write": self._write,
+            "place": self._place,
+            "submit": self._submit,
+            "append": self._append,
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """The openings of all requests, and nothing hashed."""
+        self._config = config
+        self._hasher = hasher_of(integer(config, "block_size"))
+        opening = config.get("opening") or ()
+        self._requests = [Request(str(name), list(opening)) for name in range(integer(config, "requests"))]
+
+    def observe(self) -> dict[str, Any]:
+        """How many blocks of each request have keys, and which of all these keys are equal, numbered as first met."""
+        numbers: dict[Any, int] = {}
+        keys = [key for request in self._requests for key in request.block_hashes]
+        for key in keys:
+            numbers.setdefault(key, len(numbers))
+        return {
+            "blocks": [len(request.block_hashes) for request in self._requests],
+            "keys": [numbers[key] for key in keys],
+        }
+
+    def _adapt(self, message: Mapping[str, Any]) -> Reply:
+        request = self._request(message)
+        if request.submitted:
+            return REFUSED
+        number, name, path = self._config["adapters"][integer(message, "adapter")]
+        request.lora_request = SimpleNamespace(lora_int_id=number, lora_name=str(name), lora_path=str(path))
+        return DONE
+
+    def _season(self, message: Mapping[str, Any]) -> Reply:
+        if not self._salted:
+            return UNSUPPORTED
+        request = self._request(message)
+        if request.submitted:
+            return REFUSED
+        request.cache_salt = str(integer(message, "salt"))
+        return DONE
+
+    def _write(self, message: Mapping[str, Any]) -> Reply:
+        request = self._request(message)
+        if request.submitted or request.num_tokens >= integer(self._config, "prompt_tokens"):
+            return REFUSED
+        request.all_token_ids.append(integer(message, "token"))
+        return DONE
+
+    def _place(self, message: Mapping[str, Any]) -> Reply:
+        request, content = self._request(message), integer(message, "content")
+        length = self._config["lengths"][content]
+        longest, most = integer(self._config, "prompt_tokens"), integer(self._config, "items")
+        if request.submitted or request.num_tokens + length > longest or len(request.mm_features) >= most:
+            return REFUSED
+        request.mm_features.append(Feature(str(content), Position(request.num_tokens, length)))
+        request.all_token_ids.extend([PLACEHOLDER] * length)
+        return DONE
+
+    def _submit(self, message: Mapping[str, Any]) -> Reply:
+        request = self._request(message)
+        if request.submitted:
+            return PRESENT
+        request.submitted = True
+        return self._calls.done(lambda: self._hasher.submit(request))
+
+    def _append(self, message: Mapping[str, Any]) -> Reply:
+        request = self._request(message)
+        if not request.submitted:
+            return ABSENT
+        if request.num_tokens >= integer(self._config, "tokens"):
+            return REFUSED
+        request.all_token_ids.append(integer(message, "token"))
+        return self._calls.done(lambda: self._hasher.filled(request))
+
+    def _request(self, message: Mapping[str, Any]) -> Request:
+        return self._requests[integer(message, "request")]
