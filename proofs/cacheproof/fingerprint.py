@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +13,18 @@ import cachespec
 @cache
 def specification_digest() -> str:
     """Sixteen hexadecimal digits over the source files of the specification, their places included."""
+    return _digest_of(map(Path, cachespec.__path__))
+
+
+@cache
+def explorer_digest() -> str:
+    """The same over the explorer and all that it rests on: what a state is taken for depends on it."""
+    return _digest_of([Path(__file__).parent / "explore"])
+
+
+def _digest_of(folders: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for folder in map(Path, cachespec.__path__):
+    for folder in folders:
         for path in sorted(folder.rglob("*.py")):
             digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
             digest.update(path.read_bytes() + b"\0")

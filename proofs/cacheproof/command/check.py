@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,19 +31,28 @@ def command(
     engine: Annotated[str, typer.Option(help="reference, or tensor.")] = REFERENCE,
     which: Annotated[str, typer.Option("--set", help="default, nightly, or all.")] = DEFAULT,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    split: Annotated[
+        int, typer.Option(min=0, help="Processes that share one run; 0: as many as --jobs for a single large run.")
+    ] = 0,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to keep the progress of each run in.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from what --checkpoint has.")] = False,
     accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
 ) -> Report:
     """Explore every scope, and compare with the expected verdicts and counts."""
     if which not in (DEFAULT, NIGHTLY, "all"):
         raise InputError(f"there is no set '{which}': there are {DEFAULT}, {NIGHTLY} and all")
     engine_named(engine)
+    if engine != REFERENCE and (split > 1 or checkpoint is not None):
+        raise InputError(f"--split and --checkpoint are for the {REFERENCE} engine")
+    if resume and checkpoint is None:
+        raise InputError("--resume needs --checkpoint: the folder to go on from")
     chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
     only = None if which == "all" else which
     tasks = tasks_for(chosen, variant=variant, scope=scope, which=only, engine=engine)
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
     with progress() as show:
-        runs, interrupted = perform_and_keep(tasks, jobs, show)
+        runs, interrupted = perform_and_keep(tasks, jobs, show, split=split, checkpoint=checkpoint, resume=resume)
     everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
     complete = everything and all(run.exploration.ending.conclusive for run in runs) and not interrupted
     missing = _unwitnessed(chosen, runs) if complete else []

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.explore.checkpoint import Checkpoint, identity_of
 from cacheproof.explore.path import UnsoundReductionError
+from cacheproof.explore.processes import Processes, Subject
 from cacheproof.explore.result import Ending, Exploration, Plan, Snapshot, Watch
 from cacheproof.explore.verdict import Judgement, judge
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
@@ -31,9 +34,15 @@ class Engine(Protocol):
     """The function `explore` of an engine's module."""
 
     def __call__(
-        self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan | None, watch: Watch | None
+        self,
+        component: AnyComponent,
+        variant: AnyVariant,
+        config: Any,
+        plan: Plan | None,
+        watch: Watch | None,
+        **how: Any,
     ) -> Exploration:
-        """Explore one configuration of one variant."""
+        """Explore one configuration of one variant. Only the reference engine takes a `crew` and a `checkpoint`."""
         ...
 
 
@@ -61,6 +70,40 @@ class Run:
 
 
 Show = Callable[[str], object]
+
+LARGE = 20_000
+"""A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How the work is done; what is found does not depend on it.
+
+    `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes share
+    each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's progress in; with `resume` it goes
+    on from what is there.
+    """
+
+    jobs: int = 1
+    split: int = 0
+    checkpoint: Path | None = None
+    resume: bool = False
+
+    def shared_by(self, tasks: Sequence[Task]) -> int:
+        """How many processes share a run: several if that was asked for, or if a single run is known to be large."""
+        if self.split:
+            return self.split
+        alone = len(tasks) == 1 and tasks[0].engine == REFERENCE
+        return self.jobs if alone and (_expected_states(tasks[0]) or 0) >= LARGE else 1
+
+
+def _expected_states(task: Task) -> int | None:
+    return scope_named(component_named(task.component), task.scope).expectation(task.variant).states
+
+
+def run_name(task: Task) -> str:
+    """Under which a run is kept; a later run of the same task replaces it."""
+    return f"{task.component}.{task.variant}.{task.scope}.{task.engine}"
 
 
 def engine_named(name: str) -> Engine:
@@ -121,12 +164,19 @@ def tasks_for(
     return tasks
 
 
-def perform(task: Task, watch: Watch | None = None) -> Run:
-    """Explore, and judge."""
+def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), shared_by: int = 1) -> Run:
+    """Explore, and judge; `shared_by` is the number of processes."""
     component = component_named(task.component)
     variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
+    subject = Subject(component.name, variant.tag, scope.config, scope.plan_for(task.variant))
+    how: dict[str, Any] = {}
+    if shared_by > 1:
+        how["crew"] = Processes(subject, shared_by)
+    if effort.checkpoint is not None:
+        identity = identity_of(component, variant, scope.config, subject.plan)
+        how["checkpoint"] = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
     try:
-        exploration = engine_named(task.engine)(component, variant, scope.config, scope.plan_for(task.variant), watch)
+        exploration = engine_named(task.engine)(component, variant, scope.config, subject.plan, watch, **how)
     except UnsoundReductionError as error:
         raise InputError(f"{task}: {error}; set symmetry = false in the scope, or mend the declarations") from None
     return Run(task, scope, exploration, judge(component, variant, scope, exploration))
@@ -140,17 +190,18 @@ def judged_anew(run: Run) -> Run:
     return replace(run, scope=scope, judgement=judge(component, variant, scope, run.exploration))
 
 
-def perform_all(tasks: Sequence[Task], jobs: int, show: Show) -> Iterator[Run]:
+def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
     """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
-    if jobs == 1 or len(tasks) < 2:
-        yield from _one_after_another(tasks, show)
+    shared_by = effort.shared_by(tasks)
+    if effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
+        yield from _one_after_another(tasks, effort, shared_by, show)
     else:
-        yield from _in_processes(tasks, min(jobs, len(tasks)), show)
+        yield from _in_processes(tasks, effort, show)
 
 
-def _one_after_another(tasks: Sequence[Task], show: Show) -> Iterator[Run]:
+def _one_after_another(tasks: Sequence[Task], effort: Effort, shared_by: int, show: Show) -> Iterator[Run]:
     for task in tasks:
-        run = perform(task, _watch(task, show))
+        run = perform(task, _watch(task, show), effort, shared_by)
         yield run
         if run.exploration.ending is Ending.INTERRUPTED:
             return
@@ -180,8 +231,8 @@ def _begin_worker(lines: multiprocessing.queues.Queue[str], stop: multiprocessin
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _perform_in_worker(task: Task) -> Run:
-    return perform(task, lambda snapshot: _report_from_worker(task, snapshot))
+def _perform_in_worker(task: Task, effort: Effort) -> Run:
+    return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)
 
 
 def _report_from_worker(task: Task, snapshot: Snapshot) -> None:
@@ -192,12 +243,12 @@ def _report_from_worker(task: Task, snapshot: Snapshot) -> None:
         raise KeyboardInterrupt
 
 
-def _in_processes(tasks: Sequence[Task], jobs: int, show: Show) -> Iterator[Run]:
+def _in_processes(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
     context = multiprocessing.get_context("spawn")
     lines: multiprocessing.queues.Queue[str] = context.Queue()
     stop = context.Event()
-    with ProcessPoolExecutor(jobs, context, _begin_worker, (lines, stop)) as pool:
-        waiting = {pool.submit(_perform_in_worker, task) for task in tasks}
+    with ProcessPoolExecutor(min(effort.jobs, len(tasks)), context, _begin_worker, (lines, stop)) as pool:
+        waiting = {pool.submit(_perform_in_worker, task, effort) for task in tasks}
         try:
             while waiting:
                 try:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 
-def strongly_connected(edges: Mapping[Any, Sequence[tuple[Any, Any]]]) -> Iterator[frozenset[Any]]:
+class LabelledEdges(Protocol):
+    """Vertices, and for each of them its edges: labels and targets."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """All vertices."""
+        ...
+
+    def __getitem__(self, vertex: Any, /) -> Sequence[tuple[Any, Any]]:
+        """The edges from a vertex."""
+        ...
+
+
+def strongly_connected(edges: LabelledEdges) -> Iterator[frozenset[Any]]:
     """The components of a graph given as labelled edges; every target must be a key."""
     number: dict[Any, int] = {}
     low: dict[Any, int] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +42,15 @@ def _counting(transition: Transition, counts: dict[Code, int]) -> Transition:
         return after, outcome
 
     return count
+
+
+def added(several: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """The counts of several processes together."""
+    total: dict[str, Counter[str]] = {}
+    for coverage in several:
+        for name, counts in coverage.items():
+            total.setdefault(name, Counter()).update(counts)
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(total.items())}
 
 
 def never_fired(coverage: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:

@@ -13,51 +13,89 @@ in it is so in every part of it. Names are not exchanged here, because fairness 
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 from cacheproof.explore.components import strongly_connected
-from cacheproof.explore.path import Graph
+from cacheproof.explore.crew import Crew
+from cacheproof.explore.path import Graph, Lineage
+from cacheproof.explore.shard import Owed
 from cacheproof.trace import Violation
-from cachespec.kernel import Kind, Operation, Progress
+from cachespec.kernel import Operation, Progress
 
-Edge = tuple[Operation, Any]
-Edges = dict[Any, list[Edge]]
+Edge = tuple[Operation, int]
 
 
-def lassos(graph: Graph, rules: Sequence[Progress[Any, Any]], expanded: Iterable[Any]) -> list[Violation]:
-    """For each rule that can be violated, a lasso with the shortest stem; `expanded` in the order of discovery."""
-    states = list(expanded)
-    found = (_lasso(graph, rule, states) for rule in rules)
+class OwedGraph:
+    """The states in which something is pending, and the steps that are owed from them, as arrays of numbers.
+
+    `pending` has one bit for each property, by state, in the order of discovery.
+    """
+
+    def __init__(self, pending: Mapping[int, int], steps: Sequence[Owed]) -> None:
+        self.pending = pending
+        self.operations = {label: operation for owed in steps for label, operation in owed.operations.items()}
+        self.labels, self.targets = array("Q"), array("Q")
+        sources = array("Q")
+        for source, _, label, target in _in_order(steps):
+            sources.append(source)
+            self.labels.append(label)
+            self.targets.append(target)
+        ends = [place for place, (one, other) in enumerate(pairwise((*sources, -1)), 1) if one != other]
+        self.ranges = {sources[last - 1]: range(first, last) for first, last in pairwise((0, *ends))}
+
+    @classmethod
+    def gathered(cls, crew: Crew, whole: int) -> OwedGraph:
+        """Of what the crew has found, the first `whole` states: those that were expanded."""
+        found = chain.from_iterable(zip(*answer, strict=True) for answer in crew.ask("pending_states"))
+        return cls({state: bits for state, bits in sorted(found) if state < whole}, crew.ask("owed_steps"))
+
+    def __getitem__(self, state: int) -> list[Edge]:
+        steps = self.ranges.get(state, range(0))
+        return [(self.operations[self.labels[step]], self.targets[step]) for step in steps]
+
+
+class _Inside:
+    """The steps that stay among some states."""
+
+    def __init__(self, owed: OwedGraph, states: Sequence[int]) -> None:
+        self.owed, self.states = owed, dict.fromkeys(states)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.states)
+
+    def __getitem__(self, state: int) -> list[Edge]:
+        return [edge for edge in self.owed[state] if edge[1] in self.states]
+
+
+def _in_order(steps: Sequence[Owed]) -> Iterator[tuple[int, int, int, int]]:
+    """By the state that a step leads from, and its place among that state's moves."""
+    several = chain.from_iterable(zip(one.sources, one.moves, one.labels, one.targets, strict=True) for one in steps)
+    return iter(sorted(several) if len(steps) > 1 else several)
+
+
+def lassos(graph: Graph, rules: Sequence[Progress[Any, Any]], owed: OwedGraph, lineage: Lineage) -> list[Violation]:
+    """For each rule that can be violated, a lasso with the shortest stem; a rule's place is its bit."""
+    found = (_lasso(graph, rule, bit, owed, lineage) for bit, rule in enumerate(rules))
     return [violation for violation in found if violation is not None]
 
 
-def _lasso(graph: Graph, rule: Progress[Any, Any], states: list[Any]) -> Violation | None:
-    pending = [state for state in states if rule.pending(graph.config, graph.view(state))]
-    edges: Edges = {state: _internal_steps(graph, state) for state in pending}
-    inside = {state: [edge for edge in edges[state] if edge[1] in edges] for state in pending}
-    cycles = {state: members for members in strongly_connected(inside) if _is_fair(edges, members) for state in members}
+def _lasso(graph: Graph, rule: Progress[Any, Any], bit: int, owed: OwedGraph, lineage: Lineage) -> Violation | None:
+    pending = [state for state, bits in owed.pending.items() if bits >> bit & 1]
+    inside = _Inside(owed, pending)
+    cycles = {state: members for members in strongly_connected(inside) if _is_fair(owed, members) for state in members}
     for state in pending:
-        if not edges[state]:
-            return _stuck(graph, rule, state)
+        if not owed[state]:
+            return _stuck(graph, rule, lineage(state))
         if state in cycles:
-            return _cycle(graph, rule, edges, state, cycles[state])
+            return _cycle(graph, rule, owed, state, cycles[state], lineage)
     return None
 
 
-def _internal_steps(graph: Graph, state: Any) -> list[Edge]:
-    """The steps that the system owes and that change the state."""
-    owed = graph.variant.continuation(graph.config, state) is not None
-    steps = (
-        (operation, graph.canonical(after))
-        for operation, after, _ in graph.moves(state)
-        if owed or operation.kind is Kind.INTERNAL
-    )
-    return [(operation, after) for operation, after in steps if after != state]
-
-
-def _is_fair(edges: Edges, members: frozenset[Any]) -> bool:
+def _is_fair(edges: OwedGraph, members: frozenset[int]) -> bool:
     """Whether a run that stays in these states for ever can be fair."""
     if len(members) == 1:
         return False
@@ -66,21 +104,23 @@ def _is_fair(edges: Edges, members: frozenset[Any]) -> bool:
     return enabled <= taken
 
 
-def _stuck(graph: Graph, rule: Progress[Any, Any], state: Any) -> Violation:
+def _stuck(graph: Graph, rule: Progress[Any, Any], states: Sequence[Any]) -> Violation:
     """Nothing happens any more. A call in progress that goes round on the spot is shown as a cycle of one step."""
-    operations, actual = graph.reach(state)
+    operations, actual = graph.reach(states)
     following = graph.variant.continuation(graph.config, actual)
     if following is None:
         return Violation(rule.name, rule.statement, graph.trace(operations))
     return Violation(rule.name, rule.statement, graph.trace([*operations, following], cycle=len(operations)))
 
 
-def _cycle(graph: Graph, rule: Progress[Any, Any], edges: Edges, entry: Any, members: frozenset[Any]) -> Violation:
+def _cycle(
+    graph: Graph, rule: Progress[Any, Any], edges: OwedGraph, entry: int, members: frozenset[int], lineage: Lineage
+) -> Violation:
     """A stem to the entry, then a fair cycle back to it."""
-    stem, actual = graph.reach(entry)
-    turn = fair_cycle(edges, entry, members)
+    stem, actual = graph.reach(lineage(entry))
     operations = list(stem)
-    for wanted, target in turn:
+    for wanted, number in fair_cycle(edges, entry, members):
+        target = lineage(number)[-1]
         exact = [
             after
             for operation, after, _ in graph.moves(actual)
@@ -95,7 +135,7 @@ def _cycle(graph: Graph, rule: Progress[Any, Any], edges: Edges, entry: Any, mem
     return Violation(rule.name, rule.statement, graph.trace(operations, cycle=len(stem)))
 
 
-def fair_cycle(edges: Edges, entry: Any, members: frozenset[Any]) -> list[Edge]:
+def fair_cycle(edges: OwedGraph, entry: int, members: frozenset[int]) -> list[Edge]:
     """A short cycle from the entry to itself on which every operation is taken, or disabled somewhere."""
     turn = _shortest(edges, entry, members, lambda edge, _: edge[1] == entry)
     while (unfair := _left_out(edges, entry, turn)) is not None:
@@ -109,11 +149,11 @@ def fair_cycle(edges: Edges, entry: Any, members: frozenset[Any]) -> list[Edge]:
     return turn
 
 
-def _enabled(edges: Edges, state: Any, operation: Operation | None) -> bool:
+def _enabled(edges: OwedGraph, state: int, operation: Operation | None) -> bool:
     return any(other == operation for other, _ in edges[state])
 
 
-def _left_out(edges: Edges, entry: Any, turn: list[Edge]) -> Operation | None:
+def _left_out(edges: OwedGraph, entry: int, turn: list[Edge]) -> Operation | None:
     """An operation that is enabled all along the cycle and never taken on it."""
     taken = {operation for operation, _ in turn}
     states = [after for _, after in turn]
@@ -121,9 +161,9 @@ def _left_out(edges: Edges, entry: Any, turn: list[Edge]) -> Operation | None:
     return next((operation for operation in always if operation not in taken), None)
 
 
-def _shortest(edges: Edges, start: Any, members: frozenset[Any], ends: Callable[[Edge, Any], bool]) -> list[Edge]:
+def _shortest(edges: OwedGraph, start: int, members: frozenset[int], ends: Callable[[Edge, int], bool]) -> list[Edge]:
     """The shortest walk of at least one step, inside the members, whose last edge satisfies `ends`."""
-    came_from: dict[Any, tuple[Any, Edge] | None] = {start: None}
+    came_from: dict[int, tuple[int, Edge] | None] = {start: None}
     waiting = deque([start])
     while waiting:
         state = waiting.popleft()
@@ -138,7 +178,7 @@ def _shortest(edges: Edges, start: Any, members: frozenset[Any], ends: Callable[
     raise AssertionError("a strongly connected component has a way from each of its states to each")
 
 
-def _walk(came_from: dict[Any, tuple[Any, Edge] | None], state: Any) -> list[Edge]:
+def _walk(came_from: dict[int, tuple[int, Edge] | None], state: int) -> list[Edge]:
     walk: list[Edge] = []
     while (reached := came_from[state]) is not None:
         state, edge = reached

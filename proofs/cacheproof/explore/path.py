@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from cacheproof.explore.canonical import Canonical
 from cacheproof.explore.result import Granularity, Plan
+from cacheproof.explore.rules import INITIAL, MOVES, Where
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.trace import Trace, Violation, record
 from cachespec.kernel import Operation, Outcome, Progress, Safety, Step
@@ -14,6 +16,8 @@ from cachespec.kernel import Operation, Outcome, Progress, Safety, Step
 Move = tuple[Operation, Any, Outcome]
 AnyRule = Safety[Any, Any] | Step[Any, Any] | Progress[Any, Any]
 Accept = Callable[[Operation, Any, Outcome], bool]
+Lineage = Callable[[int], list[Any]]
+"""From the number of a state to the canonical states on a shortest way to it, both ends included."""
 
 
 class UnsoundReductionError(Exception):
@@ -21,7 +25,7 @@ class UnsoundReductionError(Exception):
 
 
 class Graph:
-    """The states found so far, each with the state and the operation that it was first reached by."""
+    """A variant in one configuration, as a graph of canonical states; how they are found is not its concern."""
 
     def __init__(
         self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan, canonical: Canonical
@@ -29,7 +33,6 @@ class Graph:
         self.component, self.variant, self.config, self.canonical = component, variant, config, canonical
         self.whole_calls = plan.granularity is Granularity.CALL
         self.move = variant.call if self.whole_calls else variant.step
-        self.came_from: dict[Any, tuple[Any, Operation] | None] = {}
 
     def start(self) -> Any:
         """The canonical initial state."""
@@ -53,13 +56,6 @@ class Graph:
             if type(operation) in variant.transitions:
                 yield (operation, *move(config, state, operation))
 
-    def states_to(self, state: Any) -> list[Any]:
-        """The canonical states on a shortest way from the initial state, both ends included."""
-        states = [state]
-        while (reached := self.came_from[states[-1]]) is not None:
-            states.append(reached[0])
-        return states[::-1]
-
     def follow(self, state: Any, wanted: Sequence[Any]) -> tuple[list[Operation], Any]:
         """Walk from an actual state through actual states that have the wanted canonical forms."""
         operations: list[Operation] = []
@@ -81,22 +77,25 @@ class Graph:
             "names that are declared interchangeable, or ranks, mean more than their identity or order"
         )
 
-    def reach(self, state: Any) -> tuple[list[Operation], Any]:
-        """Operations from the initial state to an actual state with this canonical form, and that state."""
-        return self.follow(self.variant.start(self.config), self.states_to(state)[1:])
+    def reach(self, states: Sequence[Any]) -> tuple[list[Operation], Any]:
+        """Operations that lead through these canonical states, the initial one first, and the actual last state."""
+        return self.follow(self.variant.start(self.config), states[1:])
 
     def trace(self, operations: Iterable[Operation], cycle: int | None = None) -> Trace:
         """The operations, executed again by the specification."""
         return record(self.component, self.variant, self.config, operations, whole_calls=self.whole_calls, cycle=cycle)
 
 
-def violation_at(graph: Graph, rule: AnyRule, state: Any, operation: Operation | None) -> Violation:
-    """The counterexample that ends with a step from the given canonical state, and breaks the rule."""
-    operations, actual = graph.reach(state)
-    if operation is not None:
-        last, _ = graph.next(actual, _breaks(graph, rule, actual, type(operation)))
-        operations.append(last)
-    return Violation(rule.name, rule.statement, graph.trace(operations))
+def violation_at(graph: Graph, rule: AnyRule, at: Where, lineage: Lineage) -> Violation:
+    """The counterexample that ends with the given step of the explored graph, and breaks the rule."""
+    if at == INITIAL:
+        return Violation(rule.name, rule.statement, graph.trace([]))
+    number, move = divmod(at, MOVES)
+    states = lineage(number)
+    operations, actual = graph.reach(states)
+    kind = type(next(islice(graph.moves(states[-1]), move, None))[0])
+    last, _ = graph.next(actual, _breaks(graph, rule, actual, kind))
+    return Violation(rule.name, rule.statement, graph.trace([*operations, last]))
 
 
 def _breaks(graph: Graph, rule: AnyRule, before: Any, kind: type[Operation]) -> Accept:

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from cacheproof.explore.campaign import Run, Show, Task, perform_all
+from cacheproof.explore.campaign import Effort, Run, Show, Task, perform_all, run_name
 from cacheproof.explore.result import Ending
 from cacheproof.show.trace_json import violation_to_message
 from cacheproof.store import save
@@ -17,11 +18,6 @@ from cachespec import __version__
 
 KIND = "check"
 """The kind of these runs in the store."""
-
-
-def run_name(task: Task) -> str:
-    """Under which a run is kept; a later run of the same task replaces it."""
-    return f"{task.component}.{task.variant}.{task.scope}.{task.engine}"
 
 
 def summary_of(run: Run) -> dict[str, Any]:
@@ -69,14 +65,23 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def perform_and_keep(tasks: Sequence[Task], jobs: int, show: Show) -> tuple[list[Run], bool]:
+def perform_and_keep(
+    tasks: Sequence[Task],
+    jobs: int,
+    show: Show,
+    *,
+    split: int = 0,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+) -> tuple[list[Run], bool]:
     """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
 
-    `jobs` is a number of processes, 0 for as many as there are cores.
+    `jobs` is a number of processes, 0 for as many as there are cores; the others are those of `Effort`.
     """
+    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume)
     done: dict[Task, Run] = {}
     with suppress(KeyboardInterrupt):
-        for run in perform_all(tasks, jobs or os.cpu_count() or 1, show):
+        for run in perform_all(tasks, effort, show):
             done[run.task] = run
             save(KIND, run_name(run.task), record_of(run))
             show(f"{len(done)} of {len(tasks)} runs: {run.task}")

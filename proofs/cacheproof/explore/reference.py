@@ -1,176 +1,260 @@
 """The reference explorer: breadth first, every reachable state of a scope, the shortest counterexamples.
 
-Pure Python and meant to be read in one sitting. The states of a level are expanded in the order in which they were
-found, with the operations in the order of the alphabet, so that a run is the same every time. A state is known by its
-canonical form; with each the search keeps whence it came, and from that `explore.path` recovers a trace of the
-specification itself.
+Pure Python and meant to be read in one sitting, with `explore.shard` beside it. The states of a level are expanded
+in the order in which they were found, with the operations in the order of the alphabet, so that a run is the same every
+time, however many processes share it. A state is known by its canonical form; with each the search keeps whence it
+came, and from that `explore.path` recovers a trace of the specification itself.
 """
 
 from __future__ import annotations
 
 import gc
+import heapq
 import time
-from itertools import islice
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 from cacheproof.explore.canonical import canonical
-from cacheproof.explore.coverage import counted
-from cacheproof.explore.digest import digest
-from cacheproof.explore.liveness import lassos
-from cacheproof.explore.memory import peak_bytes, resident_bytes
+from cacheproof.explore.checkpoint import Checkpoint, Position
+from cacheproof.explore.coverage import added
+from cacheproof.explore.crew import Alone, Crew
+from cacheproof.explore.digest import as_text, decoder
+from cacheproof.explore.interruption import Interruption, heard
+from cacheproof.explore.liveness import OwedGraph, lassos
 from cacheproof.explore.path import AnyRule, Graph, violation_at
 from cacheproof.explore.result import Ending, Exploration, Plan, Snapshot, Watch
+from cacheproof.explore.rules import MOVES, Where
+from cacheproof.explore.shape import shape_of
+from cacheproof.explore.shard import Account, Shard
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.trace import Violation
-from cachespec.kernel import Operation, Outcome
 
 ENGINE = "reference"
 BETWEEN_SNAPSHOTS = 0.5
 
 
 def explore(
-    component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan | None = None, watch: Watch | None = None
+    component: AnyComponent,
+    variant: AnyVariant,
+    config: Any,
+    plan: Plan | None = None,
+    watch: Watch | None = None,
+    *,
+    crew: Crew | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Exploration:
-    """Explore one configuration of one variant. Interrupting it ends it with what is known so far."""
-    search = Search(component, variant, config, plan or Plan(), watch)
+    """Explore one configuration of one variant. Interrupting it ends it with what is known so far.
+
+    `crew` says who does the work, `checkpoint` where to keep how far it is; neither changes what is found.
+    """
+    plan = plan or Plan()
+    crew = crew or Alone(Shard(component, variant, config, plan, 0, 1))
+    with _not_collecting(), crew:
+        return Search(component, variant, config, plan, watch, crew, checkpoint).run()
+
+
+@contextmanager
+def _not_collecting() -> Iterator[None]:
+    """Nothing here is garbage in cycles."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return search.run()
+        yield
     finally:
         if collecting:
             gc.enable()
 
 
 class Search:
-    """One search: what is known so far."""
+    """One search: which level it is at. What is known of the states is with the crew."""
 
     def __init__(
-        self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan, watch: Watch | None
+        self,
+        component: AnyComponent,
+        variant: AnyVariant,
+        config: Any,
+        plan: Plan,
+        watch: Watch | None,
+        crew: Crew,
+        checkpoint: Checkpoint | None,
     ) -> None:
-        self.plan, self.watch = plan, watch
-        counting, self.coverage = counted(variant)
-        self.graph = Graph(
-            component, counting, config, plan, canonical(component, variant, config, symmetry=plan.symmetry)
-        )
-        self.safety = [rule for rule in component.safety if rule.name not in variant.exempt]
-        self.steps = [rule for rule in component.steps if rule.name not in variant.exempt]
+        self.plan, self.watch, self.crew, self.checkpoint = plan, watch, crew, checkpoint
+        self.interruption = Interruption()
+        form = canonical(component, variant, config, symmetry=plan.symmetry)
+        self.graph = Graph(component, variant, config, plan, form)
+        self.decode = decoder(shape_of(variant.state))
         self.progress = [rule for rule in component.progress if rule.name not in variant.exempt]
-        self.unseen = [
-            *((rule.name, rule.witness) for rule in self.safety),
-            *((rule.name, rule.pending) for rule in self.progress),
-        ]
-        self.unseen_steps = list(self.steps)
-        self.witnessed: set[str] = set()
-        self.broken: dict[str, tuple[Any, Operation | None]] = {}
-        """For each violated property, the state before the last step, and the last step (None: the initial state)."""
-        self.level: list[Any] = []
-        self.following: list[Any] = []
-        self.expanded = self.transitions = self.depth = 0
+        self.numbered = self.whole = self.depth = self.level = 0
+        """How many states have a number, and how many of these were expanded as whole levels."""
+        self.earlier = 0.0
         self.started = self.shown = time.monotonic()
 
     def run(self) -> Exploration:
         """Search, then look for lassos, then recover the traces."""
         lasting: list[Violation] = []
         try:
-            ending = self.search()
-            if self.plan.liveness:
-                lasting = lassos(self.graph, self.progress, islice(self.graph.came_from, self.expanded))
+            with heard() as self.interruption:
+                ending = self.search()
+            if self.plan.liveness and self.progress:
+                lasting = self.lassos()
         except KeyboardInterrupt:
             ending = Ending.INTERRUPTED
+            self.settle()
+        if self.checkpoint is not None and ending.conclusive:
+            self.checkpoint.remove()
         return self.result(ending, lasting)
 
     def search(self) -> Ending:
         """Level by level."""
-        start = self.graph.start()
-        self.graph.came_from[start] = None
-        self.look_at(self.graph.view(start), start, None)
-        self.level = [start]
+        if self.checkpoint is None or not self.resumed(self.checkpoint):
+            self.crew.exchange(self.crew.ask("begin"))
+            self.level = self.settle()
+            self.keep()
         while self.level:
             if self.is_done():
                 return Ending.FOUND
             if self.depth == self.plan.depth:
                 return Ending.DEPTH
-            for state in self.level:
-                if (limit := self.limit_reached()) is not None:
-                    return limit
-                self.expand(state)
-                self.expanded += 1
-            self.depth += bool(self.following)
-            self.level, self.following = self.following, []
+            if (limit := self.expand_level()) is not None:
+                self.settle()
+                return limit
+            self.whole += self.level
+            self.level = self.settle()
+            self.depth += bool(self.level)
+            self.keep()
         return Ending.EXHAUSTED
 
-    def expand(self, state: Any) -> None:
-        """Take every operation of the state's alphabet."""
-        graph, before = self.graph, self.graph.view(state)
-        for operation, raw, outcome in graph.moves(state):
-            self.transitions += 1
-            after = before if raw is state else graph.view(raw)
-            self.judge(state, before, operation, outcome, after)
-            known = raw if raw in graph.came_from else graph.canonical(raw)
-            if known not in graph.came_from:
-                graph.came_from[known] = (state, operation)
-                self.following.append(known)
-                self.look_at(after, state, operation)
+    def expand_level(self) -> Ending | None:
+        """Expand every state of the level, slice by slice; or up to the limit that ends the search here."""
+        crew = self.crew
+        slices = [(crew.slice_states, crew.slice_seconds)] * crew.owners
+        while True:
+            if (limit := self.limit_reached()) is not None:
+                return limit
+            crew.exchange(crew.ask("expand", slices))
+            if all(crew.ask("is_through")):
+                return None
 
-    def judge(self, state: Any, before: Any, operation: Operation, outcome: Outcome, after: Any) -> None:
-        """The step properties, and those of their witnesses that were not seen yet."""
-        config = self.graph.config
-        for rule in self.steps:
-            if not rule.holds(config, before, operation, outcome, after):
-                self.broken.setdefault(rule.name, (state, operation))
-        for rule in self.unseen_steps:
-            if rule.witness(config, before, operation, outcome, after):
-                self.witnessed.add(rule.name)
-                self.unseen_steps = [other for other in self.unseen_steps if other is not rule]
-
-    def look_at(self, view: Any, state: Any, operation: Operation | None) -> None:
-        """The safety properties of a new state, and those witnesses that were not seen yet."""
-        config = self.graph.config
-        for rule in self.safety:
-            if not rule.holds(config, view):
-                self.broken.setdefault(rule.name, (state, operation))
-        for name, witness in self.unseen:
-            if witness(config, view):
-                self.witnessed.add(name)
-                self.unseen = [other for other in self.unseen if other[0] != name]
+    def settle(self) -> int:
+        """Number what is new, in the order in which one process would have found it; how many that were."""
+        found: list[Sequence[Where]] = self.crew.ask("fresh")
+        numbers = _ranked(found, self.numbered)
+        self.crew.ask("settle", [(own,) for own in numbers])
+        new = sum(map(len, found))
+        self.numbered += new
+        return new
 
     def is_done(self) -> bool:
         """Whether all that was to be refuted is."""
         plan = self.plan
-        return bool(self.broken) if plan.first else bool(plan.until) and plan.until <= self.broken.keys()
+        if not plan.first and not plan.until:
+            return False
+        broken = {name for account in self.accounts() for name in account.broken}
+        return bool(broken) if plan.first else plan.until <= broken
+
+    def accounts(self) -> list[Account]:
+        """What every owner has seen."""
+        return self.crew.ask("account")
 
     def limit_reached(self) -> Ending | None:
         """The limit that ends the search here, if any; and now and then, a word on how far it is."""
-        now = time.monotonic()
+        self.interruption.raise_if_any()
+        now, plan = time.monotonic(), self.plan
+        if plan.limit_states is not None and sum(self.crew.ask("states")) >= plan.limit_states:
+            return Ending.STATES
+        if plan.limit_seconds is not None and now - self.started >= plan.limit_seconds:
+            return Ending.SECONDS
         if self.watch is not None and now - self.shown > BETWEEN_SNAPSHOTS:
             self.shown = now
-            found = len(self.graph.came_from)
-            self.watch(Snapshot(found, self.transitions, self.depth, now - self.started, resident_bytes()))
-        if self.plan.limit_states is not None and len(self.graph.came_from) >= self.plan.limit_states:
-            return Ending.STATES
-        if self.plan.limit_seconds is not None and now - self.started >= self.plan.limit_seconds:
-            return Ending.SECONDS
+            self.watch(self.snapshot(now))
         return None
+
+    def snapshot(self, now: float) -> Snapshot:
+        """How far it is."""
+        seen = self.accounts()
+        states, transitions = sum(one.states for one in seen), sum(one.transitions for one in seen)
+        resident = sum(one.resident_bytes for one in seen)
+        return Snapshot(states, transitions, self.depth, now - self.started + self.earlier, resident)
+
+    # Checkpoints -------------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Keep the level that was just numbered, and then how far the search is."""
+        if self.checkpoint is not None:
+            self.checkpoint.keep(self.crew, Position(self.depth, self.level, self.whole, self.seconds()))
+
+    def resumed(self, checkpoint: Checkpoint) -> bool:
+        """Go on from what was kept, if anything was."""
+        kept = checkpoint.load(self.crew)
+        if kept is None:
+            return False
+        self.depth, self.level, self.whole, self.earlier = kept.depth, kept.level, kept.whole, kept.seconds
+        self.numbered = self.whole + self.level
+        return True
+
+    def seconds(self) -> float:
+        """How long the search has taken, with what came before a checkpoint."""
+        return time.monotonic() - self.started + self.earlier
+
+    # What was found ----------------------------------------------------------------------------------------------
+
+    def lassos(self) -> list[Violation]:
+        """Of the states that were expanded, which is known of whole levels."""
+        owed = OwedGraph.gathered(self.crew, self.whole)
+        return lassos(self.graph, self.progress, owed, self.lineage)
+
+    def lineage(self, number: int) -> list[Any]:
+        """The canonical states on a shortest way to the state of this number, both ends included."""
+        states: list[Any] = []
+        while number >= 0:
+            answers = self.crew.ask("lookup", [(number,)] * self.crew.owners)
+            encoded, at = next(answer for answer in answers if answer is not None)
+            states.append(self.decode(encoded))
+            number = at // MOVES
+        return states[::-1]
+
+    def first_broken(self, seen: Sequence[Account]) -> list[tuple[Where, AnyRule]]:
+        """The violated properties of states and steps, in the order in which one process would have found them."""
+        component = self.graph.component
+        rules: list[AnyRule] = [*component.steps, *component.safety]
+        found = [(min(places), rule) for rule in rules if (places := _places(seen, rule.name))]
+        return sorted(found, key=itemgetter(0))
 
     def result(self, ending: Ending, lasting: list[Violation]) -> Exploration:
         """What was seen, with every counterexample executed again by the specification."""
-        coverage = self.coverage.as_coverage()
-        rules: dict[str, AnyRule] = {rule.name: rule for rule in self.safety}
-        rules.update({rule.name: rule for rule in self.steps})
-        broken = [violation_at(self.graph, rules[name], *where) for name, where in self.broken.items()]
+        seen = self.accounts()
+        component, variant = self.graph.component, self.graph.variant
+        shown = [violation_at(self.graph, rule, at, self.lineage) for at, rule in self.first_broken(seen)]
         return Exploration(
-            component=self.graph.component.name,
-            variant=self.graph.variant.tag,
+            component=component.name,
+            variant=variant.tag,
             engine=ENGINE,
-            states=len(self.graph.came_from),
-            transitions=self.transitions,
+            states=sum(one.states for one in seen),
+            transitions=sum(one.transitions for one in seen),
             depth=self.depth,
-            digest=digest(self.graph.came_from),
+            digest=as_text(sum(one.digest for one in seen)),
             ending=ending,
-            violations=tuple(sorted([*broken, *lasting], key=lambda violation: len(violation.trace.steps))),
-            witnessed=frozenset(self.witnessed),
-            coverage=coverage,
-            seconds=time.monotonic() - self.started,
-            peak_bytes=peak_bytes(),
+            violations=tuple(sorted([*shown, *lasting], key=lambda violation: len(violation.trace.steps))),
+            witnessed=frozenset().union(*(one.witnessed for one in seen)),
+            coverage=added(one.coverage for one in seen),
+            seconds=self.seconds(),
+            peak_bytes=sum(one.peak_bytes for one in seen),
         )
+
+
+def _places(seen: Sequence[Account], name: str) -> list[Where]:
+    return [one.broken[name] for one in seen if name in one.broken]
+
+
+def _ranked(found: Sequence[Sequence[Where]], first: int) -> list[Sequence[int]]:
+    """For each owner, the numbers of its new states: their places among all of them, from `first` on."""
+    if len(found) == 1:
+        return [range(first, first + len(found[0]))]
+    numbers = [array("Q") for _ in found]
+    several = ([(at, owner) for at in own] for owner, own in enumerate(found))
+    for number, (_, owner) in enumerate(heapq.merge(*several), start=first):
+        numbers[owner].append(number)
+    return list(numbers)
