@@ -6,7 +6,7 @@ from cachespec import mirror, scheduler
 from cachespec.engine.configuration import Config, mirror_config, scheduler_config
 from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_TENSOR
-from cachespec.kernel import Progress, Safety, lifted
+from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 
 CONFIGURED = ("SCH-3/whole", "SCH-2")
 """Properties of the scheduler that speak of what an engine's configuration here does not vary."""
@@ -95,9 +95,6 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress("X-3/answered", "every request that was sent is finished, rejected, or aborted", somebody_waits),
-    Progress(
-        "MIR-7/served",
-        "every message of a frontend is answered",
-        lambda c, v: any(link.unanswered > 0 for link in v.mirror.links),
-    ),
+    *lifted_progress(mirror.COMPONENT.progress, config=mirror_config, view=lambda view: view.mirror),
+    *lifted_progress(scheduler.COMPONENT.progress, config=scheduler_config, view=lambda view: view.scheduler),
 )

@@ -19,7 +19,7 @@ from cachespec.kernel.outcome import (
     Code,
     Outcome,
 )
-from cachespec.kernel.properties import Progress, Safety, Step, lifted
+from cachespec.kernel.properties import Progress, Safety, Step, lifted, lifted_progress
 from cachespec.kernel.service import Check, Demand, Request, Script, Served, Service
 
 __all__ = [
@@ -64,5 +64,6 @@ __all__ = [
     "Transition",
     "Variant",
     "lifted",
+    "lifted_progress",
     "variants",
 ]

@@ -70,3 +70,16 @@ def _lifted(
         holds=lambda whole, state: one.holds(config(whole), view(state)),
         witness=lambda whole, state: one.witness(config(whole), view(state)),
     )
+
+
+def lifted_progress(
+    properties: Iterable[Progress[Any, Any]], config: Callable[[Any], Any], view: Callable[[Any], Any]
+) -> tuple[Progress[Any, Any], ...]:
+    """The liveness properties of a part, as properties of the whole: what is owed to the part is owed by the whole."""
+    return tuple(_lifted_progress(one, config, view) for one in properties)
+
+
+def _lifted_progress(
+    one: Progress[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any]
+) -> Progress[Any, Any]:
+    return Progress(one.name, one.statement, lambda whole, state: one.pending(config(whole), view(state)))
