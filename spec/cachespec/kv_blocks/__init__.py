@@ -10,10 +10,24 @@ makes.
 
 from __future__ import annotations
 
-from cachespec.kernel import NORMATIVE, Component, Variant, variants
+from cachespec.kernel import Component, variants
 from cachespec.kv_blocks.configuration import Config, interchangeable, invalid
-from cachespec.kv_blocks.environment import calls, unknown
+from cachespec.kv_blocks.environment import unknown
+from cachespec.kv_blocks.eras import (
+    K0,
+    K0_LATE_TOUCH,
+    K0_ONE_TOKEN,
+    K0_TOUCH_FIRST,
+    K0_UNLIMITED,
+    K0B,
+    K1,
+    K1_SHORT,
+    K1B,
+    K2,
+    NORMATIVE_KV_BLOCKS,
+)
 from cachespec.kv_blocks.operations import (
+    AllocateGroups,
     AllocateSlots,
     AppendSlots,
     Commit,
@@ -25,20 +39,7 @@ from cachespec.kv_blocks.operations import (
     Withdraw,
 )
 from cachespec.kv_blocks.properties import SAFETY, STEPS
-from cachespec.kv_blocks.state import Holding, Pool, View, initial, observe, view
-from cachespec.kv_blocks.transitions import TRANSITIONS, get_computed_blocks
-
-NORMATIVE_KV_BLOCKS: Variant[Config, Pool, View] = Variant(
-    tag=NORMATIVE,
-    title="normative",
-    state=Pool,
-    initial=initial,
-    transitions=TRANSITIONS,
-    view=view,
-    alphabet=lambda config, pool: calls(
-        config, view(config, pool), lambda op: get_computed_blocks(config, pool, op)[1]
-    ),
-)
+from cachespec.kv_blocks.state import Holding, Pool, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
     name="kv_blocks",
@@ -48,6 +49,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     operations=(
         GetComputedBlocks,
         AllocateSlots,
+        AllocateGroups,
         AppendSlots,
         Commit,
         FreeRequest,
@@ -56,7 +58,19 @@ COMPONENT: Component[Config, Pool, View] = Component(
         ResetPrefixCache,
         CommonPrefix,
     ),
-    variants=variants(NORMATIVE_KV_BLOCKS),
+    variants=variants(
+        NORMATIVE_KV_BLOCKS,
+        K0,
+        K0B,
+        K1,
+        K1B,
+        K2,
+        K0_UNLIMITED,
+        K0_TOUCH_FIRST,
+        K0_LATE_TOUCH,
+        K0_ONE_TOKEN,
+        K1_SHORT,
+    ),
     observe=observe,
     interchangeable=interchangeable,
     unknown=unknown,
@@ -66,7 +80,13 @@ COMPONENT: Component[Config, Pool, View] = Component(
 
 __all__ = [
     "COMPONENT",
+    "K0",
+    "K0B",
+    "K1",
+    "K1B",
+    "K2",
     "NORMATIVE_KV_BLOCKS",
+    "AllocateGroups",
     "AllocateSlots",
     "AppendSlots",
     "Commit",

@@ -35,6 +35,8 @@ class Config(NamedTuple):
     """For each request, the content of each of its full blocks, of its prompt and of its output."""
     lengths: tuple[int, ...]
     """For each request, how many tokens it has at most, of its prompt and of its output."""
+    prompts: tuple[int, ...] = ()
+    """For each request, how many tokens it has when it is looked up. Empty: all."""
     hashes: tuple[int, ...] = ()
     """For each content, its hash: the least content with the same one. Empty where no two hashes are equal."""
     limit: int = 0
@@ -53,6 +55,10 @@ class Config(NamedTuple):
     """1: the prefix cache may be reset."""
     commons: int = 0
     """1: the common prefix of running requests is asked for; others that hold blocks are finished, and offloaded."""
+    groups: int = 0
+    """1: each two requests, 0 and 1, 2 and 3, and so on, are the tables of one request in two groups of layers."""
+    repeats: int = 0
+    """1: slots are asked for as for a new request also where there is a table."""
     disciplined: int = 1
     """1: callers keep the order of the engine's own scheduler (see `environment`). 0: any call at any time."""
 
@@ -96,7 +102,13 @@ def _invalid_environment(config: Config) -> str | None:
         return "limit, preallocated and drafts must not be negative, and steps must be positive"
     if config.limit and config.limit < max(config.lengths):
         return f"a request is longer than the limit of {config.limit}"
-    for name in ("withdrawals", "evictions", "resets", "commons", "disciplined"):
+    if config.prompts and len(config.prompts) != len(config.lengths):
+        return "prompts must have one length for each request"
+    if any(prompt > length for prompt, length in zip(config.prompts, config.lengths, strict=False)):
+        return "a prompt is longer than its request"
+    if config.groups and len(config.lengths) % 2:
+        return "with groups there must be two tables for each request"
+    for name in ("withdrawals", "evictions", "resets", "commons", "groups", "repeats", "disciplined"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None
@@ -118,20 +130,26 @@ def limit_of(config: Config) -> int:
     return config.limit if config.limit > 0 else max(config.lengths)
 
 
+def prompt_of(config: Config, request: Request) -> int:
+    """How many tokens the request has when it is looked up."""
+    return config.prompts[request] if config.prompts else config.lengths[request]
+
+
 def blocks_for(config: Config, tokens: int) -> int:
     """How many blocks so many tokens need."""
     return (tokens + config.block_size - 1) // config.block_size
 
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-    """Requests that are alike, and all blocks.
+    """Requests that are alike, unless they are tables of groups, and all blocks.
 
     A content is where the requests have it, so two contents can be exchanged only together with requests: no content
     is interchangeable on its own.
     """
-    classes: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    classes: dict[tuple[tuple[int, ...], int, int, int], list[int]] = {}
     for request, chain in enumerate(config.chains):
-        classes.setdefault((chain, config.lengths[request]), []).append(request)
+        alike = (chain, config.lengths[request], prompt_of(config, request), request if config.groups else 0)
+        classes.setdefault(alike, []).append(request)
     return {
         "request": tuple(tuple(members) for members in classes.values()),
         "block": (tuple(range(config.blocks)),),

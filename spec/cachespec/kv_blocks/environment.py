@@ -2,7 +2,7 @@
 
 Callers that are disciplined keep the order of the engine's own scheduler: a request without a table is looked up and
 given slots with just what was found; one with a table goes on where it is; its step is executed, or withdrawn, before
-the next one is scheduled. Others also allocate for a request as if it had no table, with hits that were never found.
+the next one is scheduled. Others allocate with hits that were never found, for no tokens, and for no table.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 
 from cachespec.kernel import Operation, Outcome
-from cachespec.kv_blocks.configuration import Config
+from cachespec.kv_blocks.configuration import Config, prompt_of
 from cachespec.kv_blocks.operations import (
+    AllocateGroups,
     AllocateSlots,
     AppendSlots,
     Commit,
@@ -33,16 +34,18 @@ Lookup = Callable[[GetComputedBlocks], Outcome]
 def calls(config: Config, view: View, lookup: Lookup) -> Iterable[Operation]:
     """The calls, in a fixed order."""
     holdings = dict(view.holdings)
-    for request, length in enumerate(config.lengths):
-        question = GetComputedBlocks(request, length)
+    for request in range(len(config.lengths)):
+        question = GetComputedBlocks(request, prompt_of(config, request))
         yield question
         found = lookup(question).values
         if request not in holdings:
-            yield from calls_for_new(config, request, found)
+            yield from calls_for_new(config, request, found) if not config.groups else ()
             continue
         yield from calls_for_running(config, request, holdings[request])
-        if not config.disciplined:
+        if config.repeats:
             yield from calls_for_new(config, request, found)
+    if config.groups:
+        yield from calls_for_groups(config, holdings, lookup)
     if not config.disciplined:
         yield from calls_without_discipline(config)
     yield from calls_for_all(config, view)
@@ -55,9 +58,9 @@ def step_sizes(config: Config, left: int) -> Iterable[int]:
 
 def calls_for_new(config: Config, request: int, found: Hits) -> Iterable[Operation]:
     """With all that was found; where that is every token, the last block is computed again."""
-    size, length = config.block_size, config.lengths[request]
-    hits = found if len(found) * size < length else found[:-1]
-    for tokens in step_sizes(config, length - len(hits) * size):
+    size, prompt = config.block_size, prompt_of(config, request)
+    hits = found if len(found) * size < prompt else found[:-1]
+    for tokens in step_sizes(config, prompt - len(hits) * size):
         yield AllocateSlots(request, 0, tokens, hits)
 
 
@@ -73,6 +76,22 @@ def calls_for_running(config: Config, request: int, holding: Holding) -> Iterabl
     for tokens in step_sizes(config, length - holding.computed):
         for drafts in range(config.drafts + 1):
             yield AllocateSlots(request, holding.computed, tokens + drafts, ())
+
+
+def calls_for_groups(config: Config, holdings: dict[int, Holding], lookup: Lookup) -> Iterable[Operation]:
+    """A request without tables is given slots in both groups, behind what both have found.
+
+    The next block may come from outside: its KV is loaded, and not computed.
+    """
+    for request in range(0, len(config.lengths), 2):
+        if request in holdings or request + 1 in holdings:
+            continue
+        found = [lookup(GetComputedBlocks(table, prompt_of(config, table))).values for table in (request, request + 1)]
+        common = min(len(hits) for hits in found)
+        left = prompt_of(config, request) - common * config.block_size
+        for external in {0, config.block_size} if left > config.block_size else {0}:
+            hits, other_hits = (each[:common] for each in found)
+            yield AllocateGroups(request, request + 1, external, left - external, hits, other_hits)
 
 
 def calls_without_discipline(config: Config) -> Iterable[Operation]:
@@ -112,10 +131,17 @@ def with_append_slots(operations: Iterable[Operation], view: View) -> Iterable[O
             yield op
 
 
+def blocks_named(operation: Operation) -> Hits:
+    """The hits that a call brings along."""
+    if isinstance(operation, AllocateGroups):
+        return (*operation.hits, *operation.other_hits)
+    return operation.hits if isinstance(operation, AllocateSlots) else ()
+
+
 def unknown(config: Config, operation: Operation) -> str | None:
     """Blocks and requests that there are not, and more tokens than a request has."""
     requests = range(len(config.lengths))
-    if isinstance(operation, AllocateSlots) and any(block >= config.blocks for block in operation.hits):
+    if any(block >= config.blocks for block in blocks_named(operation)):
         return f"there are {config.blocks} blocks"
     if isinstance(operation, CommonPrefix) and any(request not in requests for request in operation.running):
         return f"there are {len(config.lengths)} requests"

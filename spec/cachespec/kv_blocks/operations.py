@@ -42,6 +42,22 @@ class AllocateSlots(_Call):
 
 
 @dataclass(frozen=True, slots=True)
+class AllocateGroups(_Call):
+    """`allocate_slots` for a new request whose layers are in two groups, each with a table of its own.
+
+    `request` and `other` name the two tables. `external`: tokens whose KV is loaded from outside, behind the hits;
+    `tokens`: those to compute. DONE with the new blocks of both tables; REFUSED where there is no room.
+    """
+
+    request: Request
+    other: Request
+    external: int
+    tokens: int
+    hits: tuple[Block, ...]
+    other_hits: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AppendSlots(_Call):
     """`append_slots(request, tokens)`: the call of the first managers for a running request.
 

@@ -33,8 +33,8 @@ def places(config: Config, view: View) -> Iterator[Place]:
 
 
 def is_relied_on(config: Config, place: Place) -> bool:
-    """The request did not compute this block: it came as a hit."""
-    return (place.position + 1) * config.block_size <= place.holding.origin
+    """The request counts the whole block as computed: it came as a hit, or was executed."""
+    return (place.position + 1) * config.block_size <= place.holding.computed
 
 
 def is_written_by(config: Config, place: Place) -> bool:
@@ -165,7 +165,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "KV-7",
-        "a block that came as a hit has the KV of its content, or a step that is scheduled already will write it",
+        "a block that counts as computed has its KV, or a step that is scheduled already will write it",
         hits_are_written,
         lambda c, v: any(h.origin > 0 for _, h in v.holdings),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.kv_blocks.configuration import Config, blocks_for, content_of, limit_of
 from cachespec.kv_blocks.operations import (
+    AllocateGroups,
     AllocateSlots,
     AppendSlots,
     Commit,
@@ -22,7 +23,7 @@ Blocks = tuple[int, ...]
 
 def is_allocation(op: Operation, outcome: Outcome, code: Code = Code.DONE) -> bool:
     """Slots were asked for, with this answer."""
-    return isinstance(op, AllocateSlots | AppendSlots) and outcome.code is code
+    return isinstance(op, AllocateSlots | AllocateGroups | AppendSlots) and outcome.code is code
 
 
 def is_release(op: Operation, outcome: Outcome) -> bool:
@@ -32,6 +33,8 @@ def is_release(op: Operation, outcome: Outcome) -> bool:
 
 def hits_of(op: Operation) -> Blocks:
     """What a request brings along."""
+    if isinstance(op, AllocateGroups):
+        return (*op.hits, *op.other_hits)
     return op.hits if isinstance(op, AllocateSlots) else ()
 
 
@@ -137,7 +140,9 @@ def the_first_are_taken(config: Config, before: View, op: Operation, outcome: Ou
     if not is_allocation(op, outcome):
         return True
     waiting = tuple(block for block in before.free if block not in hits_of(op))
-    return outcome.values == waiting[: len(outcome.values)] and after.free == waiting[len(outcome.values) :]
+    taken, left = waiting[: len(outcome.values)], waiting[len(outcome.values) :]
+    in_order = outcome.values == taken or isinstance(op, AllocateGroups)
+    return in_order and sorted(outcome.values) == sorted(taken) and after.free == left
 
 
 def ends_are_evicted_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

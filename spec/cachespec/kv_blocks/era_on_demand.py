@@ -1,0 +1,101 @@
+"""The managers that take what they need: one call for all requests, and block 0 set aside as a placeholder.
+
+- kv-2025-10 (K1), released with 0.11.0;
+- kv-2026-05 (K1b), released with 0.20.2: blocks may be evicted by number, common prefixes are counted by tables, and a
+  count of registered blocks never goes back;
+- kv-2026-11 (K2), released with 0.33.0: what cannot be found is taken first, and no common prefix is given.
+
+Not modelled of K2: several hashes for one block and copies of a partial tail, blocks outside a window, reserves and
+watermarks for admission, frees that wait for a connector. All of them leave full attention without a connector as here.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, Containers, Outcome
+from cachespec.kernel.outcome import Code
+from cachespec.kv_blocks.configuration import NOTHING, Config, Request, blocks_for
+from cachespec.kv_blocks.era_rules import (
+    Result,
+    common_by_count,
+    failed,
+    has_room,
+    lengthened,
+    new_blocks,
+    register_blocks,
+    registered_to,
+    scheduled_to,
+    slots_end,
+    touched,
+    with_hits,
+)
+from cachespec.kv_blocks.operations import AllocateSlots, CommonPrefix, FreeRequest, Withdraw
+from cachespec.kv_blocks.state import Pool, initial
+from cachespec.kv_blocks.transitions import holding_of, release, write
+
+
+def initial_with_null(config: Config, containers: Containers) -> Pool:
+    """The first block is set aside: it is never free, never held, and carries nothing."""
+    pool = initial(config, containers)
+    null = pool.free.oldest(NOTHING)
+    return pool._replace(free=pool.free.remove(null), null=null)
+
+
+def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+    """`allocate_slots` of K1: room first, then hits, then new blocks, then hashes."""
+    if op.tokens == 0:
+        return pool, FAILED
+    holding = holding_of(pool, op.request)
+    owned = holding.blocks + len(op.hits)
+    end = slots_end(config, op.computed + len(op.hits) * config.block_size + op.tokens)
+    needed = blocks_for(config, end) - owned
+    if not has_room(pool, op.hits, needed):
+        return pool, REFUSED
+    pool = touched(pool, op.hits)
+    if holding.blocks > 0 and len(op.hits) > 0:
+        return failed(pool)  # C-KV-20
+    if holding.blocks == 0:
+        pool = registered_to(with_hits(config, pool, op.request, op.hits), op.request, len(op.hits))
+    pool = scheduled_to(lengthened(config, pool, op.request, max(needed, 0)), op.request, end)
+    return registered(config, pool, op.request, end, owned)
+
+
+def allocate_after_the_assertion(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+    """From K1b on: that a running request has no hits is asserted before anything is done."""
+    if holding_of(pool, op.request).blocks > 0 and len(op.hits) > 0:
+        return failed(pool)
+    return allocate(config, pool, op)
+
+
+def registered(config: Config, pool: Pool, request: Request, end: int, owned: int) -> Result:
+    """C-KV-6: full blocks are registered now, drafts left out, although the step has not been executed."""
+    first = holding_of(pool, request).registered
+    full = min(end, config.lengths[request]) // config.block_size
+    if full <= first:
+        return new_blocks(pool, request, owned)
+    pool, done = register_blocks(config, registered_to(pool, request, full), request, first, full)
+    return new_blocks(pool, request, owned) if done else failed(pool)
+
+
+def common_by_tables(config: Config, pool: Pool, op: CommonPrefix) -> Result:
+    """K1b: as many references as there are tables; those of finished requests count on both sides."""
+    return common_by_count(pool, op, pool.holdings.length)
+
+
+def no_common_prefix(config: Config, pool: Pool, op: CommonPrefix) -> Result:
+    """K2: cascade attention was removed."""
+    return pool, Outcome(Code.DONE, (0,))
+
+
+def free_unhashed_first(config: Config, pool: Pool, op: FreeRequest) -> Result:
+    """K2, and normatively: what cannot be found is taken first."""
+    if not pool.holdings.has(op.request):
+        return pool, ABSENT
+    flying = min(holding_of(pool, op.request).scheduled, config.lengths[op.request])
+    return release(write(config, pool, op.request, flying), op.request), DONE
+
+
+def withdraw_unhashed_first(config: Config, pool: Pool, op: Withdraw) -> Result:
+    """C-KV-6, in K2 too: what was registered for this step keeps its hash."""
+    if not pool.holdings.has(op.request):
+        return pool, ABSENT
+    return release(pool, op.request), DONE

@@ -1,0 +1,132 @@
+"""The managers that take more blocks than they need, so as to be asked less often.
+
+- kv-2025-01 (K0): a call for a new request, and another for a running one;
+- kv-2025-02 (K0b), released with 0.7.3: one call for both, and a count of registered blocks for each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cachespec.kernel import FAILED, REFUSED
+from cachespec.kv_blocks.configuration import NOTHING, Config, Request, blocks_for, limit_of
+from cachespec.kv_blocks.era_rules import (
+    Result,
+    failed,
+    has_room,
+    lengthened,
+    new_blocks,
+    register_blocks,
+    registered_to,
+    scheduled_to,
+    starting_at,
+    touched,
+    with_hits,
+)
+from cachespec.kv_blocks.operations import AllocateSlots, AppendSlots
+from cachespec.kv_blocks.state import Pool
+from cachespec.kv_blocks.transitions import holding_of
+
+Preallocation = Callable[[Config, Pool, int, int], int]
+"""`(needed, owned)`: how many blocks are taken."""
+
+
+def widest(config: Config) -> int:
+    """The width of the block table."""
+    return blocks_for(config, limit_of(config))
+
+
+def preallocated(config: Config, pool: Pool, needed: int, owned: int) -> int:
+    """So many blocks are taken: some in advance, but not beyond the width of the table (C-KV-1, C-KV-2)."""
+    return min(needed + config.preallocated, pool.free.length, widest(config) - owned)
+
+
+def overwritten(pool: Pool, request: Request) -> Pool:
+    """C-KV-5: the table is forgotten, and nobody gives its references back."""
+    for position in range(holding_of(pool, request).blocks):
+        pool = pool._replace(tables=pool.tables.remove((request, position)))
+    return pool._replace(holdings=pool.holdings.remove(request))
+
+
+def allocate_new(config: Config, pool: Pool, op: AllocateSlots, preallocation: Preallocation = preallocated) -> Result:
+    """`allocate_slots` of K0, for a request that should have no table (C-KV-5)."""
+    if op.tokens == 0:
+        return pool, FAILED
+    needed = blocks_for(config, op.tokens)
+    if not has_room(pool, op.hits, needed):
+        return pool, REFUSED
+    pool = touched(pool, op.hits)
+    more = preallocation(config, pool, needed, len(op.hits))
+    if more <= 0:
+        return failed(pool)
+    pool = with_hits(config, overwritten(pool, op.request), op.request, op.hits)
+    pool = lengthened(config, pool, op.request, more)
+    return registered_new(config, pool, op)
+
+
+def registered_new(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+    """The new full blocks are registered. What was counted as computed without being so is not noticed (C-KV-4)."""
+    hit = len(op.hits)
+    if op.computed > 0:
+        pool = starting_at(pool, op.request, hit * config.block_size + op.computed)
+    pool = scheduled_to(pool, op.request, hit * config.block_size + op.computed + op.tokens)
+    full = hit + op.tokens // config.block_size
+    pool, registered = register_blocks(config, registered_to(pool, op.request, full), op.request, hit, full)
+    return new_blocks(pool, op.request, hit) if registered else failed(pool)
+
+
+def append_slots(config: Config, pool: Pool, op: AppendSlots, preallocation: Preallocation = preallocated) -> Result:
+    """`append_slots` of K0. C-KV-2: a table that is as wide as it may be fails an assertion, or is too short."""
+    holding = holding_of(pool, op.request)
+    owned = holding.blocks
+    needed = blocks_for(config, op.computed + op.tokens) - owned
+    if needed > pool.free.length:
+        return pool, REFUSED
+    if needed > 0:
+        more = preallocation(config, pool, needed, owned)
+        if more <= 0:
+            return failed(pool)
+        pool = lengthened(config, pool, op.request, more)
+    pool = scheduled_to(pool, op.request, op.computed + op.tokens)
+    first, full = op.computed // config.block_size, (op.computed + op.tokens) // config.block_size
+    if full > holding_of(pool, op.request).blocks or not has_parent(pool, op.request, first, full):
+        return failed(pool)
+    pool, registered = register_blocks(config, registered_to(pool, op.request, full), op.request, first, full)
+    return new_blocks(pool, op.request, owned) if registered else failed(pool)
+
+
+def has_parent(pool: Pool, request: Request, first: int, full: int) -> bool:
+    """The block before the first new full one must have a hash (an assertion)."""
+    if first in (0, full):
+        return True
+    return pool.carried.has(pool.tables.get((request, first - 1), NOTHING))
+
+
+def allocate_or_append(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+    """`allocate_slots` of K0b, for new and running requests."""
+    if op.tokens == 0:
+        return pool, FAILED
+    owned = holding_of(pool, op.request).blocks + len(op.hits)
+    end = op.computed + len(op.hits) * config.block_size + op.tokens
+    needed = blocks_for(config, end) - owned
+    if not has_room(pool, op.hits, needed):
+        return pool, REFUSED
+    pool = with_hits(config, touched(pool, op.hits), op.request, op.hits)
+    if needed > 0:
+        more = preallocated(config, pool, needed, owned)
+        if more <= 0:
+            return failed(pool)
+        pool = lengthened(config, pool, op.request, more)
+    pool = scheduled_to(pool, op.request, end)
+    full = min(end, config.lengths[op.request]) // config.block_size
+    first = min(first_without_hash(pool, op.request, full), full)
+    pool, registered = register_blocks(config, registered_to(pool, op.request, full), op.request, first, full)
+    return new_blocks(pool, op.request, owned) if registered else failed(pool)
+
+
+def first_without_hash(pool: Pool, request: Request, full: int) -> int:
+    """Where registering starts: what is registered already is skipped."""
+    position = holding_of(pool, request).registered
+    while position < full and pool.carried.has(pool.tables.get((request, position), NOTHING)):
+        position = position + 1
+    return position

@@ -1,0 +1,213 @@
+"""What the released managers have in common, where they differ from the normative one.
+
+They find a block by its hash alone; they register full blocks when they schedule the tokens that will fill them; and
+what goes wrong half way is an assertion, which leaves behind what was done up to there.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import ABSENT, DONE, FAILED, MISS, REFUSED, STALE, Code, Outcome
+from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Content, Request, content_of, hash_of, limit_of
+from cachespec.kv_blocks.operations import (
+    Commit,
+    CommonPrefix,
+    EvictBlock,
+    FreeRequest,
+    GetComputedBlocks,
+    ResetPrefixCache,
+    Withdraw,
+)
+from cachespec.kv_blocks.state import Pool
+from cachespec.kv_blocks.transitions import (
+    append,
+    blocks_from,
+    extend,
+    forget,
+    free_among,
+    holding_of,
+    register,
+    touch,
+    write,
+)
+
+Result = tuple[Pool, Outcome]
+
+
+def first_with_hash(config: Config, pool: Pool, content: Content) -> Block:
+    """Of the blocks that carry the hash the first registered one, whatever it holds (C-KV-10)."""
+    copies = pool.copies.get(hash_of(config, content), ())
+    return copies[0] if len(copies) > 0 else NOTHING
+
+
+def prefix_by_hash(config: Config, pool: Pool, request: Request, most: int) -> tuple[Block, ...]:
+    """The blocks of the longest cached prefix, at most so many."""
+    hits: tuple[Block, ...] = ()
+    while len(hits) < most:
+        block = first_with_hash(config, pool, content_of(config, request, len(hits)))
+        if block < 0:
+            return hits
+        hits = (*hits, block)
+    return hits
+
+
+def answered(pool: Pool, hits: tuple[Block, ...]) -> Result:
+    """What a look-up returns."""
+    return pool, Outcome(Code.HIT, hits) if len(hits) > 0 else MISS
+
+
+def lookup_up_to_all(config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
+    """Until 0.7.3: all full blocks; of a full hit the scheduler gives one block back."""
+    return answered(pool, prefix_by_hash(config, pool, op.request, op.tokens // config.block_size))
+
+
+def lookup_but_the_last(config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
+    """Later: at least one token is left."""
+    return answered(pool, prefix_by_hash(config, pool, op.request, max(0, op.tokens - 1) // config.block_size))
+
+
+def touched(pool: Pool, hits: tuple[Block, ...]) -> Pool:
+    """A reference more to each hit, in no table yet."""
+    for block in hits:
+        pool = touch(pool, block)
+    return pool
+
+
+def with_hits(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> Pool:
+    """The hits come behind what the table has; they were touched before."""
+    fresh = holding_of(pool, request).blocks == 0
+    for block in hits:
+        pool = append(pool, request, block)
+    if not fresh or len(hits) == 0:
+        return pool
+    found = len(hits) * config.block_size
+    holding = holding_of(pool, request)._replace(origin=found, computed=found, scheduled=found)
+    return pool._replace(holdings=pool.holdings.set(request, holding))
+
+
+def starting_at(pool: Pool, request: Request, computed: int) -> Pool:
+    """History: the scheduler counts so many tokens as computed, whoever computed them."""
+    holding = holding_of(pool, request)
+    begun = holding._replace(origin=computed, computed=computed, scheduled=computed)
+    return pool._replace(holdings=pool.holdings.set(request, begun))
+
+
+def scheduled_to(pool: Pool, request: Request, end: int) -> Pool:
+    """Steps in flight will write the request's tokens before `end`."""
+    return pool._replace(holdings=pool.holdings.set(request, holding_of(pool, request)._replace(scheduled=end)))
+
+
+def registered_to(pool: Pool, request: Request, blocks: int) -> Pool:
+    """The count of registered blocks, as the managers keep it from 0.7.3 on."""
+    return pool._replace(holdings=pool.holdings.set(request, holding_of(pool, request)._replace(registered=blocks)))
+
+
+def has_room(pool: Pool, hits: tuple[Block, ...], needed: int) -> bool:
+    """So many blocks are free apart from the hits."""
+    return needed <= pool.free.length - free_among(pool, hits)
+
+
+def lengthened(config: Config, pool: Pool, request: Request, more: int) -> Pool:
+    """The table with so many blocks more."""
+    return extend(config, pool, request, holding_of(pool, request).blocks + more)
+
+
+def register_blocks(config: Config, pool: Pool, request: Request, first: int, last: int) -> tuple[Pool, bool]:
+    """The blocks from `first` to before `last` carry their hashes from now on; False where an assertion fails.
+
+    The KV is written later, or never (C-KV-6).
+    """
+    for position in range(first, last):
+        block, content = pool.tables.get((request, position), NOTHING), content_of(config, request, position)
+        if block < 0 or content < 0 or pool.carried.has(block):
+            return pool, False
+        pool = register(config, pool, block, content)
+    return pool, True
+
+
+def new_blocks(pool: Pool, request: Request, owned: int) -> Result:
+    """The answer: what the table has beyond so many blocks."""
+    return pool, Outcome(Code.DONE, blocks_from(pool, request, owned))
+
+
+def execute(config: Config, pool: Pool, op: Commit) -> Result:
+    """The worker has written; the manager is not told."""
+    holding = holding_of(pool, op.request)
+    if holding.blocks == 0:
+        return pool, ABSENT
+    if op.computed < holding.computed or op.computed > holding.scheduled:
+        return pool, STALE
+    return write(config, pool, op.request, op.computed), DONE
+
+
+def drop_at_the_end(pool: Pool, request: Request, position: int) -> Pool:
+    """One place is given back; a block that becomes free goes behind all others, found or not (C-KV-15)."""
+    block = pool.tables.get((request, position), NOTHING)
+    pool = pool._replace(tables=pool.tables.remove((request, position)))
+    count = pool.references.get(block, 0) - 1
+    if count > 0:
+        return pool._replace(references=pool.references.set(block, count))
+    return pool._replace(references=pool.references.remove(block), free=pool.free.push(block, 1))
+
+
+def release_backwards(pool: Pool, request: Request) -> Pool:
+    """The table is given back from its end."""
+    blocks = holding_of(pool, request).blocks
+    for turn in range(blocks):
+        pool = drop_at_the_end(pool, request, blocks - 1 - turn)
+    return pool._replace(holdings=pool.holdings.remove(request))
+
+
+def free_backwards(config: Config, pool: Pool, op: FreeRequest) -> Result:
+    """What is in flight is still written."""
+    if not pool.holdings.has(op.request):
+        return pool, ABSENT
+    flying = min(holding_of(pool, op.request).scheduled, config.lengths[op.request])
+    return release_backwards(write(config, pool, op.request, flying), op.request), DONE
+
+
+def withdraw_backwards(config: Config, pool: Pool, op: Withdraw) -> Result:
+    """C-KV-6: blocks that were registered for this step keep their hashes, and nobody will write them."""
+    if not pool.holdings.has(op.request):
+        return pool, ABSENT
+    return release_backwards(pool, op.request), DONE
+
+
+def evict_one(config: Config, pool: Pool, op: EvictBlock) -> Result:
+    """C-KV-19: the block alone; what stands behind it in a table stays registered."""
+    if not pool.carried.has(op.block):
+        return pool, ABSENT
+    return forget(config, pool, op.block), DONE
+
+
+def reset_when_idle(config: Config, pool: Pool, op: ResetPrefixCache) -> Result:
+    """Refused unless every block, the null block left out, is in the free queue."""
+    aside = 1 if pool.null >= 0 else 0
+    if pool.free.length + aside < config.blocks:
+        return pool, REFUSED
+    for block in range(config.blocks):
+        pool = forget(config, pool, block)
+    return pool, DONE
+
+
+def common_by_count(pool: Pool, op: CommonPrefix, everybody: int) -> Result:
+    """Leading blocks with as many references."""
+    blocks = holding_of(pool, op.request).blocks
+    count = 0
+    while count < blocks and pool.references.get(pool.tables.get((op.request, count), NOTHING), 0) == everybody:
+        count = count + 1
+    return pool, Outcome(Code.DONE, (count,))
+
+
+def common_by_running(config: Config, pool: Pool, op: CommonPrefix) -> Result:
+    """C-KV-13: as many references as requests run, whosesoever they are."""
+    return common_by_count(pool, op, len(op.running))
+
+
+def slots_end(config: Config, end: int) -> int:
+    """No slots beyond the longest request, from 0.8 on; what is drafted beyond has none."""
+    return min(end, limit_of(config))
+
+
+def failed(pool: Pool) -> Result:
+    """An assertion, and what was done up to there."""
+    return pool, FAILED

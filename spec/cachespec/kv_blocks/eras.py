@@ -1,0 +1,248 @@
+"""The normative variant, the released managers, and the faults that were repaired before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from cachespec.kernel import NORMATIVE, Operation, Transition, Variant
+from cachespec.kv_blocks import era_on_demand as on_demand
+from cachespec.kv_blocks import era_preallocating as preallocating
+from cachespec.kv_blocks import era_rules as rules
+from cachespec.kv_blocks import groups, single_faults
+from cachespec.kv_blocks.configuration import Config
+from cachespec.kv_blocks.environment import Lookup, calls, with_append_slots
+from cachespec.kv_blocks.operations import (
+    AllocateGroups,
+    AllocateSlots,
+    AppendSlots,
+    Commit,
+    CommonPrefix,
+    EvictBlock,
+    FreeRequest,
+    GetComputedBlocks,
+    ResetPrefixCache,
+    Withdraw,
+)
+from cachespec.kv_blocks.state import Pool, View, initial, view
+from cachespec.kv_blocks.transitions import TRANSITIONS
+
+PoolVariant = Variant[Config, Pool, View]
+Alphabet = Callable[[Config, Pool], Iterable[Operation]]
+
+
+def lookup_in(transitions: Mapping[type[Operation], Transition], config: Config, pool: Pool) -> Lookup:
+    """The variant's own answers to look-ups in this state."""
+    return lambda question: transitions[GetComputedBlocks](config, pool, question)[1]
+
+
+def alphabet_of(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
+    """The calls of callers that go by this variant's look-ups."""
+    return lambda config, pool: calls(config, view(config, pool), lookup_in(transitions, config, pool))
+
+
+def alphabet_with_append_slots(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
+    """The same, where running requests have a call of their own."""
+    ordinary = alphabet_of(transitions)
+    return lambda config, pool: with_append_slots(ordinary(config, pool), view(config, pool))
+
+
+def alphabet_with_one_token(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
+    """The same, of a scheduler that computes one token of a full hit again."""
+    ordinary = alphabet_with_append_slots(transitions)
+    return lambda config, pool: single_faults.one_token_of_a_full_hit(
+        config, ordinary(config, pool), lookup_in(transitions, config, pool)
+    )
+
+
+NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
+    tag=NORMATIVE,
+    title="normative",
+    state=Pool,
+    initial=initial,
+    transitions={**TRANSITIONS, AllocateGroups: groups.allocate_groups},
+    view=view,
+    alphabet=alphabet_of(TRANSITIONS),
+)
+
+REGISTERED_EARLY = "full blocks are registered when they are scheduled (C-KV-6), and found by hash alone (C-KV-10)"
+NOT_YET = "not there yet"
+
+PREALLOCATING: Mapping[type[Operation], Transition] = {
+    GetComputedBlocks: rules.lookup_up_to_all,
+    AllocateSlots: preallocating.allocate_new,
+    AppendSlots: preallocating.append_slots,
+    Commit: rules.execute,
+    FreeRequest: rules.free_backwards,
+    Withdraw: rules.withdraw_backwards,
+    ResetPrefixCache: rules.reset_when_idle,
+    CommonPrefix: rules.common_by_running,
+}
+
+EARLY: Mapping[str, str] = {
+    "KV-7/executed": "blocks are registered when they are scheduled; what comes of it is for KV-7 to judge",
+}
+
+FROM_0_7: Mapping[str, str] = {
+    **EARLY,
+    "KV-12": "the scheduler, and not the manager, gives a block of a full hit back",
+    "KV-13/all": "fewer common blocks cost time and nothing else; a count of references cannot give all",
+}
+
+K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+    tag="K0",
+    title="kv-2025-01",
+    transitions=PREALLOCATING,
+    differences={
+        GetComputedBlocks: "all tokens may be found; a hash is trusted (C-KV-10)",
+        AllocateSlots: f"takes blocks in advance; overwrites a table (C-KV-5); {REGISTERED_EARLY}",
+        AppendSlots: "a call of its own for running requests; fails at the width of the table (C-KV-2)",
+        Commit: "the manager is not told",
+        FreeRequest: "a block that cannot be found goes behind all others too (C-KV-15)",
+        Withdraw: "registered blocks stay registered (C-KV-6)",
+        CommonPrefix: "references are counted, whosesoever they are (C-KV-13)",
+    },
+    alphabet=alphabet_with_append_slots(PREALLOCATING),
+    exempt=FROM_0_7,
+).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
+
+ONE_CALL: Mapping[type[Operation], Transition] = {
+    **PREALLOCATING,
+    AllocateSlots: preallocating.allocate_or_append,
+}
+
+K0B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+    tag="K0b",
+    title="kv-2025-02",
+    transitions=ONE_CALL,
+    differences={
+        **K0.differences,
+        AllocateSlots: f"one call for new and running requests; takes blocks in advance; {REGISTERED_EARLY}",
+        ResetPrefixCache: "refused unless all blocks are free",
+    },
+    alphabet=alphabet_of(ONE_CALL),
+    exempt=FROM_0_7,
+).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
+
+ON_DEMAND: Mapping[type[Operation], Transition] = {
+    **PREALLOCATING,
+    GetComputedBlocks: rules.lookup_but_the_last,
+    AllocateSlots: on_demand.allocate,
+    AllocateGroups: groups.allocate_in_two_phases,
+}
+
+K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+    tag="K1",
+    title="kv-2025-10",
+    transitions=ON_DEMAND,
+    differences={
+        GetComputedBlocks: "a hash is trusted (C-KV-10)",
+        AllocateSlots: f"slots end at the longest request; {REGISTERED_EARLY}",
+        AllocateGroups: REGISTERED_EARLY,
+        Commit: "the manager is not told",
+        FreeRequest: "a block that cannot be found goes behind all others too (C-KV-15)",
+        Withdraw: "registered blocks stay registered (C-KV-6)",
+        ResetPrefixCache: "refused unless all blocks but the null block are free",
+        CommonPrefix: "references are counted, whosesoever they are (C-KV-13)",
+    },
+    initial=on_demand.initial_with_null,
+    alphabet=alphabet_of(ON_DEMAND),
+    exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
+).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`"})
+
+BY_TABLES: Mapping[type[Operation], Transition] = {
+    **ON_DEMAND,
+    AllocateSlots: on_demand.allocate_after_the_assertion,
+    AllocateGroups: groups.allocate_group_by_group,
+    EvictBlock: rules.evict_one,
+    CommonPrefix: on_demand.common_by_tables,
+}
+
+K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+    tag="K1b",
+    title="kv-2026-05",
+    transitions=BY_TABLES,
+    differences={
+        **K1.differences,
+        AllocateGroups: "takes blocks for one group before it touches the hits of the next (C-KV-12)",
+        EvictBlock: "what stands behind the block stays registered (C-KV-19)",
+        CommonPrefix: "references are compared with the number of tables",
+    },
+    initial=on_demand.initial_with_null,
+    alphabet=alphabet_of(BY_TABLES),
+    exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
+).lacking({AppendSlots: "part of `allocate_slots`"})
+
+UNHASHED_FIRST: Mapping[type[Operation], Transition] = {
+    **BY_TABLES,
+    AllocateGroups: groups.allocate_in_two_phases,
+    FreeRequest: on_demand.free_unhashed_first,
+    Withdraw: on_demand.withdraw_unhashed_first,
+    CommonPrefix: on_demand.no_common_prefix,
+}
+
+K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+    tag="K2",
+    title="kv-2026-11",
+    transitions=UNHASHED_FIRST,
+    differences={
+        **K1B.differences,
+        AllocateGroups: REGISTERED_EARLY,
+        FreeRequest: "as normatively: what cannot be found is taken first",
+        CommonPrefix: "always none: cascade attention was removed",
+    },
+    initial=on_demand.initial_with_null,
+    alphabet=alphabet_of(UNHASHED_FIRST),
+    exempt={
+        **EARLY,
+        "KV-13": "no common prefix is ever given",
+        "KV-13/all": "no common prefix is ever given",
+    },
+).lacking({AppendSlots: "part of `allocate_slots`"})
+
+
+def fault(
+    base: PoolVariant, tag: str, title: str, operation: type[Operation], transition: Transition, why: str
+) -> PoolVariant:
+    """A released manager with one rule replaced."""
+    return base.era(tag, title, {operation: transition}, {operation: why})
+
+
+K0_UNLIMITED = fault(
+    K0,
+    "K0-unlimited",
+    "before #10730: blocks in advance without limit",
+    AllocateSlots,
+    lambda config, pool, op: preallocating.allocate_new(config, pool, op, single_faults.without_limit),
+    "takes blocks in advance beyond the width of the table (C-KV-1)",
+)
+K0_TOUCH_FIRST = fault(
+    K0,
+    "K0-touch-first",
+    "before #11565: hits are touched before the check",
+    AllocateSlots,
+    single_faults.touch_before_the_check,
+    "a refusal leaves the hits touched (C-KV-3)",
+)
+K0_LATE_TOUCH = fault(
+    K0,
+    "K0-late-touch",
+    "as #10507 was reviewed: blocks are taken before the hits are touched",
+    AllocateSlots,
+    single_faults.take_before_touching,
+    "a hit may be taken for another position (C-KV-3)",
+)
+K0_ONE_TOKEN: PoolVariant = K0.era(
+    tag="K0-one-token",
+    title="before #11186: of a full hit one token is computed again",
+    transitions={},
+    differences={},
+    alphabet=alphabet_with_one_token(PREALLOCATING),
+)
+K1_SHORT = fault(
+    K1,
+    "K1-short",
+    "as #46892 reports: the estimate leaves out what is loaded from outside",
+    AllocateGroups,
+    groups.allocate_on_a_short_estimate,
+    "fewer blocks are asked for than are taken (C-KV-14)",
+)

@@ -1,0 +1,109 @@
+"""A request whose layers are in two groups: two tables, one pool, and KV that is loaded from outside.
+
+Enough of it for the order of touching and taking, and for the estimate before: both groups have blocks of one size and
+full attention, and the two tables are released one by one. Windows, state-space layers and groups of different block
+sizes are not modelled.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import PRESENT, REFUSED, STALE, TOO_LARGE, Code, Outcome
+from cachespec.kv_blocks.configuration import Block, Config, Request, blocks_for, limit_of
+from cachespec.kv_blocks.era_rules import (
+    Result,
+    failed,
+    register_blocks,
+    registered_to,
+    scheduled_to,
+    touched,
+    with_hits,
+)
+from cachespec.kv_blocks.operations import AllocateGroups
+from cachespec.kv_blocks.state import Pool
+from cachespec.kv_blocks.transitions import adopt, are_cached, blocks_from, extend, free_among, holding_of
+
+
+def end_of(config: Config, op: AllocateGroups) -> int:
+    """The tokens for which there are to be slots."""
+    return len(op.hits) * config.block_size + op.external + op.tokens
+
+
+def estimate(config: Config, op: AllocateGroups) -> int:
+    """So many new blocks both tables need."""
+    return 2 * blocks_for(config, end_of(config, op)) - len(op.hits) - len(op.other_hits)
+
+
+def lacks_room(pool: Pool, op: AllocateGroups, needed: int) -> bool:
+    """Too few blocks are free apart from the hits of both groups."""
+    return needed > pool.free.length - free_among(pool, op.hits) - free_among(pool, op.other_hits)
+
+
+def answer(pool: Pool, op: AllocateGroups) -> Result:
+    """The new blocks of one table, and of the other."""
+    first = blocks_from(pool, op.request, len(op.hits))
+    return pool, Outcome(Code.DONE, (*first, *blocks_from(pool, op.other, len(op.other_hits))))
+
+
+def allocate_groups(config: Config, pool: Pool, op: AllocateGroups) -> Result:
+    """KV-9: the hits of all groups are touched before a block is taken for any (C-KV-12)."""
+    if end_of(config, op) > limit_of(config):
+        return pool, TOO_LARGE
+    if op.request == op.other or holding_of(pool, op.request).blocks + holding_of(pool, op.other).blocks > 0:
+        return pool, PRESENT
+    if len(op.hits) != len(op.other_hits):
+        return pool, STALE
+    if not are_cached(config, pool, op.request, op.hits) or not are_cached(config, pool, op.other, op.other_hits):
+        return pool, STALE
+    if op.tokens <= 0 or lacks_room(pool, op, estimate(config, op)):
+        return pool, REFUSED
+    pool = adopt(config, pool, op.request, op.hits)
+    pool = adopt(config, pool, op.other, op.other_hits)
+    for request in (op.request, op.other):
+        pool = extend(config, pool, request, blocks_for(config, end_of(config, op)))
+        pool = scheduled_to(pool, request, end_of(config, op))
+    return answer(pool, op)
+
+
+def adopted(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> Pool:
+    """Hits as a release takes them: without a second look."""
+    return registered_to(with_hits(config, touched(pool, hits), request, hits), request, len(hits))
+
+
+def completed(config: Config, pool: Pool, op: AllocateGroups) -> Result:
+    """Both tables get the rest of their blocks, and full ones are registered."""
+    end = end_of(config, op)
+    full = end // config.block_size
+    for request, hits in ((op.request, op.hits), (op.other, op.other_hits)):
+        if blocks_for(config, end) - holding_of(pool, request).blocks > pool.free.length:
+            return failed(pool)
+        pool = scheduled_to(extend(config, pool, request, blocks_for(config, end)), request, end)
+        pool, done = register_blocks(config, registered_to(pool, request, full), request, len(hits), full)
+        if not done:
+            return failed(pool)
+    return answer(pool, op)
+
+
+def allocate_in_two_phases(config: Config, pool: Pool, op: AllocateGroups) -> Result:
+    """0.11.0, and again 0.33.0: the hits of all groups first."""
+    if lacks_room(pool, op, estimate(config, op)):
+        return pool, REFUSED
+    pool = adopted(config, pool, op.request, op.hits)
+    return completed(config, adopted(config, pool, op.other, op.other_hits), op)
+
+
+def allocate_group_by_group(config: Config, pool: Pool, op: AllocateGroups) -> Result:
+    """0.20.2, C-KV-12: blocks for what is loaded into one group are taken before the hits of the next are touched."""
+    if lacks_room(pool, op, estimate(config, op)):
+        return pool, REFUSED
+    loaded = blocks_for(config, len(op.hits) * config.block_size + op.external) if op.external > 0 else 0
+    for request, hits in ((op.request, op.hits), (op.other, op.other_hits)):
+        pool = extend(config, adopted(config, pool, request, hits), request, loaded)
+    return completed(config, pool, op)
+
+
+def allocate_on_a_short_estimate(config: Config, pool: Pool, op: AllocateGroups) -> Result:
+    """C-KV-14: what is loaded from outside needs blocks, and is not in the estimate."""
+    if lacks_room(pool, op, estimate(config, op) - 2 * (op.external // config.block_size)):
+        return pool, REFUSED
+    pool = adopted(config, pool, op.request, op.hits)
+    return completed(config, adopted(config, pool, op.other, op.other_hits), op)
