@@ -22,6 +22,9 @@ Address = int
 Place = int
 """An address less its laps: units from the beginning of the data."""
 
+BASE = 256
+"""What one unit of a field counts to."""
+
 
 class Config(NamedTuple):
     """Sizes in units: a unit is what is written at once, a byte or a word."""
@@ -56,6 +59,8 @@ def invalid(config: Config) -> str | None:
         return f"capacity must be greater than the header, {config.header}, not {config.capacity}"
     if config.modulus < 2:
         return f"there must be two ids at least, not {config.modulus}"
+    if 2 * max(config.modulus, config.capacity) > BASE ** (config.header // 2):
+        return f"ids and sizes must fit fields of {config.header // 2} units with a sign"
     if not config.sizes or min(config.sizes) < 1:
         return "sizes must be given, each of them positive"
     return _invalid_environment(config)

@@ -6,11 +6,9 @@ The payload of a chunk repeats one number, by which it is known; memory that was
 from __future__ import annotations
 
 from cachespec.kernel import Map
-from cachespec.ring.configuration import Config, Content, Id, Place
+from cachespec.ring.configuration import BASE, Config, Content, Id, Place
 
 Memory = Map[Place, int]
-BASE = 256
-"""What one unit of a field counts to, the lowest first."""
 
 
 def mark(content: Content) -> int:

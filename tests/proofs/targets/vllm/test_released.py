@@ -45,6 +45,13 @@ def test_the_era_is_true(era: Era) -> None:
         ("mirror", "M1", "M2"),
         ("mirror", "M2", "M1"),
         ("mirror", "M3", "M2"),
+        ("block_hash", "K0b", "K1"),
+        ("block_hash", "K1", "K0b"),
+        ("block_hash", "K1b", "K1"),
+        ("block_hash", "K2", "K1b"),
+        ("ring", "M1", "M2"),
+        ("ring", "M2", "M3"),
+        ("ring", "M3", "M2"),
     ],
 )
 def test_an_era_of_another_release_is_found_out(component: str, right: str, wrong: str) -> None:

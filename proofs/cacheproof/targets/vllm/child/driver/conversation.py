@@ -22,6 +22,7 @@ COMPONENTS = {
     "encoder_cache": ("driver.encoder_cache", "EncoderCacheDriver"),
     "mirror": ("driver.mirror", "MirrorDriver"),
     "block_hash": ("driver.block_hash", "BlockHashDriver"),
+    "ring": ("driver.ring", "RingDriver"),
 }
 """Where the driver of each component is."""
 
@@ -116,6 +117,8 @@ class Conversation:
 def probe(finder: stand_ins.Finder, calls: Calls) -> dict[str, Any]:
     """Import everything that can be driven, and say what that touched, and why a component cannot be driven."""
     components = {component: _obstacle(component, calls) for component in COMPONENTS}
+    for answered in stand_ins.ANSWERS:
+        importlib.import_module(answered.rpartition(".")[0])  # only a call would import it
     source = Path(calls.source)
     files = {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
     return {

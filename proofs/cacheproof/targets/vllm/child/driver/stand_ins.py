@@ -22,6 +22,8 @@ OTHER_PATHS = "called only by functions that are not driven"
 
 PACKAGES = {
     "vllm": RE_EXPORTS,
+    "vllm.distributed": RE_EXPORTS,
+    "vllm.distributed.device_communicators": "its __init__ has nothing; the others in it are for accelerators",
     "vllm.v1": RE_EXPORTS,
     "vllm.v1.core": RE_EXPORTS,
     "vllm.v1.engine": "its __init__ declares messages, and would import the scheduler's types",
@@ -43,7 +45,7 @@ MODULES = {
     "yaml": OTHER_PATHS,
     "zmq": OTHER_PATHS,
     "vllm.config": ANNOTATIONS + "; a driven class gets an object with the one setting that it reads",
-    "vllm.distributed": "the shared-memory ring, which the driven caches do not use",
+    "vllm.distributed.parallel_state": "a driven call asks it one question, which is answered below",
     "vllm.exceptions": OTHER_PATHS,
     "vllm.inputs": ANNOTATIONS,
     "vllm.multimodal.gpu_ipc_memory": OTHER_PATHS,

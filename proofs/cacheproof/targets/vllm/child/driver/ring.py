@@ -1,0 +1,120 @@
+"""The release's `SingleWriterShmRingBuffer`: one writer, and readers that have its memory attached.
+
+The class keeps the widths of a chunk's fields and the number of ids in attributes of the object; those are set to what
+the configuration says, so that ids come round within a run. Everything else is as released.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .calls import ABSENT, Calls, DriverError, Reply, integer
+
+MODULE = "vllm.distributed.device_communicators.shm_object_storage"
+
+Handle = tuple[int, ...]
+"""Reader, content, id, place and segment, as a message has them."""
+
+
+class RingDriver:
+    """One ring, whose readers are in this process too: what they map is the same memory."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._class = importlib.import_module(MODULE).SingleWriterShmRingBuffer
+        self._writer: Any = None
+        self._readers: list[Any] = []
+        self._sizes: list[int] = []
+        self._handles: Counter[Handle] = Counter()
+        self._unanswered: Counter[int] = Counter()
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "allocate": self._allocate,
+            "read": self._read,
+            "free": self._free,
+            "clear": self._clear,
+            "revoke": self._lacking,
+            "restart": self._lacking,
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """A new ring, attached by so many readers."""
+        capacity, width = integer(config, "capacity"), integer(config, "header") // 2
+        self._readers.clear()
+        self._writer = None
+        self._writer = self._class(capacity, None, create=True)
+        name = self._writer.shared_memory.name
+        self._readers = [self._class(capacity, name, create=False) for _ in range(integer(config, "readers"))]
+        for ring in (self._writer, *self._readers):
+            ring.ID_NBYTES = ring.SIZE_NBYTES = width
+            ring.MD_SIZE = 2 * width
+            ring.ID_MAX = integer(config, "modulus")
+        self._sizes = list(config["sizes"])
+        self._handles.clear()
+        self._unanswered.clear()
+
+    def observe(self) -> dict[str, Any]:
+        """The writer's table and numbers, and the data."""
+        ring = self._writer
+        first = getattr(ring, "DATA_OFFSET", 0)
+        return {
+            "ids": sorted(ring.metadata),
+            "addresses": [ring.metadata[identity] for identity in sorted(ring.metadata)],
+            "id_start": ring.monotonic_id_start,
+            "id_end": ring.monotonic_id_end,
+            "start": ring.data_buffer_start,
+            "end": ring.data_buffer_end,
+            "memory": list(bytes(ring.shared_memory.buf[first : first + ring.data_buffer_size])),
+        }
+
+    def _allocate(self, message: Mapping[str, Any]) -> Reply:
+        content = integer(message, "content")
+        return self._calls.perform(lambda: self._written(content))
+
+    def _written(self, content: int) -> Reply:
+        size = self._sizes[content]
+        try:
+            address, identity = self._writer.allocate_buf(size)
+        except MemoryError:
+            return Reply("refused")
+        with self._writer.access_buf(address) as (payload, _):
+            payload[:] = bytes([content + 1]) * size
+        place = address % self._writer.data_buffer_size
+        self._handles.update((reader, content, identity, place, 0) for reader in range(len(self._readers)))
+        self._unanswered[identity] = len(self._readers)
+        return Reply("done", (address, identity))
+
+    def _read(self, message: Mapping[str, Any]) -> Reply:
+        handle = tuple(integer(message, name) for name in ("reader", "content", "identity", "place", "segment"))
+        if not self._handles[handle]:
+            return ABSENT
+        self._handles[handle] -= 1
+        return self._calls.perform(lambda: self._found(*handle[:1], *handle[2:4]))
+
+    def _found(self, reader: int, identity: int, place: int) -> Reply:
+        """The comparison of ids is made by the caller of the ring, in every release."""
+        with self._readers[reader].access_buf(place) as (payload, (found, _)):
+            if found != identity:
+                return Reply("stale")
+            values = tuple(bytes(payload))
+        self._unanswered[identity] -= 1
+        return Reply("hit", values)
+
+    def _free(self, message: Mapping[str, Any]) -> Reply:
+        want = integer(message, "want")
+        return self._calls.perform(lambda: self._freed(want))
+
+    def _freed(self, want: int) -> Reply:
+        freed = tuple(self._writer.free_buf(lambda identity, payload: self._unanswered[identity] <= 0, want))
+        for identity in freed:
+            del self._unanswered[identity]
+        return Reply("done", freed)
+
+    def _clear(self, message: Mapping[str, Any]) -> Reply:
+        self._unanswered.clear()
+        return self._calls.done(self._writer.clear)
+
+    def _lacking(self, message: Mapping[str, Any]) -> Reply:
+        raise DriverError("no release has this call")
