@@ -26,7 +26,7 @@ def settled_bytes_are_those_written(config: Config, view: View) -> bool:
 
 
 def bytes_are_there(worker: WorkerView, carried: tuple[tuple[int, int], ...]) -> bool:
-    memory = dict(worker.memory)
+    memory = dict(worker.settled_memory)
     return all(memory.get(block) == prefix for block, prefix in carried)
 
 
@@ -71,7 +71,7 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "KV-7/found",
-        "a block that can be found has been written, at every worker, with what it is found for",
+        "when its inbox is done, a worker has in every block that can be found what it is found for",
         settled_bytes_are_those_written,
         lambda c, v: bool(v.scheduler.kv.carried) and any(worker.inbox for worker in v.workers),
     ),

@@ -14,7 +14,7 @@ from cachespec.engine.configuration import (
     mirror_config,
     scheduler_config,
 )
-from cachespec.engine.worker import Phase, Step, Worker, executed
+from cachespec.engine.worker import Intake, Phase, Step, Worker, executed
 from cachespec.kernel import Containers, IndexedBy, Map, Observation
 from cachespec.mirror.normative_state import State as Mirror
 
@@ -79,9 +79,9 @@ def initial(config: Config, containers: Containers) -> State:
     )
 
 
-def issued(state: State, step: Step) -> State:
+def issued(state: State, step: Step, intake: Intake) -> State:
     """Every worker gets the step."""
-    return state._replace(workers=tuple(worker._replace(inbox=(*worker.inbox, step)) for worker in state.workers))
+    return state._replace(workers=tuple(intake(worker, step) for worker in state.workers))
 
 
 def with_worker(state: State, name: WorkerName, worker: Worker) -> State:

@@ -25,7 +25,7 @@ from cachespec.engine.configuration import (
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.plans import clearing, step_of
 from cachespec.engine.state import State, is_executed, issued, with_worker
-from cachespec.engine.worker import DROP_FIRST, Phase, executed
+from cachespec.engine.worker import DROP_FIRST, Intake, Phase, executed, queue
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Operation, Outcome, Transition, Variant
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
@@ -40,6 +40,9 @@ class Parts:
     mirror: Variant[mirror.Config, Any, mirror.View]
     scheduler: Variant[scheduler.Config, Any, scheduler.View]
     phases: tuple[Phase, ...] = DROP_FIRST
+    """What a worker does with a step, in order."""
+    takes_plan: Intake = queue
+    takes_reset: Intake = queue
 
 
 NORMATIVE_PARTS = Parts(mirror.COMPONENT.normative, scheduler.COMPONENT.normative)
@@ -128,7 +131,8 @@ def schedule(parts: Parts, config: Config, state: State, op: Schedule) -> Result
     state = state._replace(scheduler=after)
     if outcome.code is not Code.DONE:
         return state, outcome
-    return issued(state, step_of(scheduler_config(config), after, after.plans[-1])), outcome
+    step = step_of(scheduler_config(config), after, after.plans[-1])
+    return issued(state, step, parts.takes_plan), outcome
 
 
 def execute(parts: Parts, config: Config, state: State, op: Execute) -> Result:
@@ -174,7 +178,7 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
     step = clearing(config, parts.scheduler, state.scheduler)
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
     state = state._replace(scheduler=after, resets_left=state.resets_left - 1)
-    return (issued(state, step) if step.drops != () else state), outcome
+    return (issued(state, step, parts.takes_reset) if step.drops != () else state), outcome
 
 
 def transitions(parts: Parts) -> Mapping[type[Operation], Transition]:

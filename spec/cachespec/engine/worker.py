@@ -90,6 +90,24 @@ def attend(worker: Worker, step: Step) -> Worker:
 
 DROP_FIRST: tuple[Phase, ...] = (drop, encode, gather, attend)
 
+Intake = Callable[[Worker, Step], Worker]
+"""What a worker does when it is told a step."""
+
+
+def queue(worker: Worker, step: Step) -> Worker:
+    """X-1, X-4: the step waits its turn, whatever is in it."""
+    return worker._replace(inbox=(*worker.inbox, step))
+
+
+def drop_at_once(worker: Worker, step: Step) -> Worker:
+    """C-ENC-9, C-X-1: what is to be dropped is dropped when it is told, before the steps that are still to be done."""
+    told = queue(drop(worker, step), step._replace(drops=()))
+    return told if step.clears == 0 else drop(worker, step)
+
+
+DROP_LAST: tuple[Phase, ...] = (encode, gather, attend, drop)
+"""C-ENC-8: as was proposed for runners whose steps overlap."""
+
 
 def executed(worker: Worker, phases: tuple[Phase, ...] = DROP_FIRST) -> Worker:
     """The oldest step of the inbox, all phases in order."""

@@ -1,0 +1,69 @@
+"""An engine, made of its parts."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import partial
+from typing import Any, get_type_hints
+
+from cachespec.engine.configuration import Config, mirror_config, scheduler_config
+from cachespec.engine.environment import calls
+from cachespec.engine.state import State, View, initial, members, worker_view
+from cachespec.engine.transitions import Parts, transitions
+from cachespec.kernel import Containers, Variant
+
+
+def view(parts: Parts, config: Config, state: State) -> View:
+    """The state with the views of its parts."""
+    return View(
+        mirror=parts.mirror.view(mirror_config(config), state.mirror),
+        scheduler=parts.scheduler.view(scheduler_config(config), state.scheduler),
+        workers=tuple(worker_view(worker, parts.phases) for worker in state.workers),
+        submitted=members(state.submitted),
+        received=members(state.received),
+        rejected=members(state.rejected),
+        cancelled=members(state.cancelled),
+        resets_left=state.resets_left,
+    )
+
+
+def normal(parts: Parts, config: Config, state: State) -> State:
+    """Every part in its normal form."""
+    if parts.mirror.normal is None:
+        return state
+    return state._replace(mirror=parts.mirror.normal(mirror_config(config), state.mirror))
+
+
+def state_over(parts: Parts) -> type[State]:
+    """The class of a state whose scheduler may be one of another time."""
+    hints = {**get_type_hints(State, include_extras=True), "scheduler": parts.scheduler.state}
+    make: Any = namedtuple  # noqa: PYI024  # a class of which the fields are known at run time only
+    made: type[State] = make("State", tuple(hints))
+    made.__annotations__ = hints
+    return made
+
+
+def start_over(state: type[State], parts: Parts, config: Config, containers: Containers) -> State:
+    """No request was sent; every part is as it begins."""
+    fields = {
+        **initial(config, containers)._asdict(),
+        "mirror": parts.mirror.start(mirror_config(config), containers),
+        "scheduler": parts.scheduler.start(scheduler_config(config), containers),
+    }
+    return state(**fields)
+
+
+def engine(tag: str, title: str, parts: Parts, **changes: Any) -> Variant[Config, State, View]:
+    """The engine that is made of these parts."""
+    state = state_over(parts)
+    return Variant(
+        tag=tag,
+        title=title,
+        state=state,
+        initial=partial(start_over, state, parts),
+        transitions=transitions(parts),
+        view=partial(view, parts),
+        alphabet=partial(calls, parts),
+        normal=partial(normal, parts),
+        **changes,
+    )

@@ -1,0 +1,84 @@
+"""Engines of which one part is as it once was, or as it was once proposed.
+
+What a part does by itself is in its own component. Here is what only shows when they are together: an account that is
+kept well, and a worker that does in another order what the account was kept for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, Allocate, Cache
+from cachespec.encoder_cache import Config as EncoderConfig
+from cachespec.encoder_cache.transitions import allocate
+from cachespec.engine.assembly import engine
+from cachespec.engine.transitions import NORMATIVE_PARTS
+from cachespec.engine.worker import DROP_LAST, drop_at_once
+from cachespec.kernel import Code, Outcome
+from cachespec.scheduler.era_rules import executed_only, released_at_once
+from cachespec.scheduler.eras import S2, S3
+from cachespec.scheduler.eras import scheduler as scheduler_by
+from cachespec.scheduler.normative import RULES
+from cachespec.scheduler.operations import ResetEncoderCache, Schedule
+
+
+def allocate_and_still_report(config: EncoderConfig, cache: Cache, op: Allocate) -> tuple[Cache, Outcome]:
+    """C-ENC-8: the eviction of what is there again stays on the list."""
+    after, outcome = allocate(config, cache, op)
+    return (after._replace(freed=cache.freed) if outcome.code is Code.DONE else after), outcome
+
+
+REPORTING = NORMATIVE_ENCODER_CACHE.era(
+    "reports-recreated",
+    "an encoder cache that reports what it has created again",
+    {Allocate: allocate_and_still_report},
+    {Allocate: "C-ENC-8: what is evicted and created again before the report is reported"},
+)
+
+REPORTS_RECREATED_PARTS = replace(
+    NORMATIVE_PARTS,
+    scheduler=scheduler_by("reports-recreated", "reports what is there", RULES._replace(encoder=REPORTING), {}),
+)
+
+REPORTS_RECREATED = engine(
+    "reports-recreated",
+    "engine that reports what is there again",
+    REPORTS_RECREATED_PARTS,
+    differences={Schedule: "C-ENC-8: what is evicted and created again in one pass is reported; workers drop first"},
+)
+
+DROPS_LAST = engine(
+    "drops-last",
+    "engine whose workers drop last",
+    replace(REPORTS_RECREATED_PARTS, phases=DROP_LAST),
+    differences={Schedule: "C-ENC-8: what is created again is reported, and workers drop after they have encoded"},
+)
+
+DROPS_AT_ONCE = engine(
+    "drops-at-once",
+    "engine that releases before execution",
+    replace(
+        NORMATIVE_PARTS,
+        scheduler=scheduler_by(
+            "releases-early",
+            "releases items when they are scheduled",
+            RULES._replace(after_round=released_at_once, executed=executed_only),
+            {},
+        ),
+        takes_plan=drop_at_once,
+    ),
+    differences={Schedule: "C-ENC-9: items are released when they are scheduled, and dropped before it is executed"},
+)
+
+RESETS_AT_ONCE = engine(
+    "resets-at-once",
+    "engine whose reset overtakes its steps",
+    replace(NORMATIVE_PARTS, takes_reset=drop_at_once),
+    differences={ResetEncoderCache: "C-X-1: workers are cleared at once, beside the steps that are in flight"},
+)
+
+S2_ENGINE = engine("S2", "engine-2025-10", replace(NORMATIVE_PARTS, scheduler=S2), exempt=dict(S2.exempt))
+S3_ENGINE = engine("S3", "engine-2026-11", replace(NORMATIVE_PARTS, scheduler=S3), exempt=dict(S3.exempt))
+
+ERAS: tuple[Any, ...] = (REPORTS_RECREATED, DROPS_LAST, DROPS_AT_ONCE, RESETS_AT_ONCE, S2_ENGINE, S3_ENGINE)
