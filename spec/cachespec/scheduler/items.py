@@ -43,7 +43,7 @@ def fitted(rules: Table, config: Config, fit: Fit, request: Request, start: int)
 def fit_item(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
     """One item. SCH-3: the tokens that remain touch it only if it is there, or encoded in this step."""
     item = items_of(config, request)[place]
-    if fit.refused or is_apart(item, start, fit.tokens):
+    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
         return fit
     if config.whole_items and cuts(item, start, fit.tokens):
         return up_to(fit, item, start)

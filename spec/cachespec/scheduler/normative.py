@@ -12,6 +12,7 @@ from cachespec.scheduler.configuration import Config, Request
 from cachespec.scheduler.counts import known_length, offered, wanted
 from cachespec.scheduler.feasibility import is_feasible, limited
 from cachespec.scheduler.items import fit_item
+from cachespec.scheduler.lines import in_front, placed
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.parts import cached_prefix
 from cachespec.scheduler.rounds import Prefix
@@ -31,7 +32,7 @@ def found(rules: Table, config: Config, state: State, request: Request) -> Prefi
     known = known_length(config, state, request)
     hits = cached_prefix(rules, config, state.kv, request, known)
     beyond = min(config.external[request], known - 1) if config.external else 0
-    return Prefix(hits, max(len(hits) * config.block_size, beyond))
+    return Prefix(hits, max(len(hits) * config.block_size, beyond), 0)
 
 
 def offered_whole(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
@@ -50,9 +51,13 @@ RULES = Table(
     wanted=wanted,
     offered=offered,
     fit_item=fit_item,
+    trimmed=rounds.untrimmed,
     is_count=is_positive,
+    passed_over=rounds.closing,
     victim=rounds.last_running,
     lose=rounds.lose_everything,
+    joined=placed,
+    back_in_line=in_front,
     found=found,
     offered_whole=offered_whole,
     turned_down=rounds.turned_down,

@@ -14,7 +14,7 @@ from cachespec.kernel import MISS, REFUSED, Code, Map, Outcome
 from cachespec.scheduler.configuration import Config, Request
 from cachespec.scheduler.counts import known_length, length_in_sight
 from cachespec.scheduler.items import Fit, fitted
-from cachespec.scheduler.lines import in_front, left_out, placed
+from cachespec.scheduler.lines import left_out
 from cachespec.scheduler.parts import give_up, reported, slots, take, without_blocks, without_items
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
@@ -64,15 +64,28 @@ def serve(rules: Table, config: Config, current: Round, request: Request) -> Rou
     offer = rules.offered(config, current.state, request, start, tokens, current.tokens)
     fit = look_at_items(rules, config, current, request, start, offer)
     if not rules.is_count(fit.tokens):
-        return closing(rules, config, current, request, fit)
+        return passed_over(rules, config, current, request, fit)
     search = with_blocks(rules, config, holding(current, fit), request, start, fit.tokens)
     return scheduled(rules, config, search.round, request, start, fit) if search.found else search.round
 
 
 def look_at_items(rules: Table, config: Config, current: Round, request: Request, start: int, offer: int) -> Fit:
     """The encoder pass of one request."""
-    fit = Fit(current.state.encoder, offer, current.embeds, 0, (), (), current.closed, 0)
-    return fitted(rules, config, fit, request, start)
+    fit = fitted(
+        rules, config, Fit(current.state.encoder, offer, current.embeds, 0, (), (), current.closed, 0), request, start
+    )
+    return fit._replace(tokens=rules.trimmed(config, current.state, request, start, fit.tokens))
+
+
+def untrimmed(config: Config, state: State, request: Request, start: int, tokens: int) -> int:
+    """What the items leave is scheduled as it is (C-ENC-14)."""
+    return tokens
+
+
+def passed_over(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
+    """Nothing of a running request is scheduled."""
+    after: Round = rules.passed_over(rules, config, current, request, fit)
+    return after
 
 
 def closing(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
@@ -129,9 +142,9 @@ def last_running(config: Config, state: State) -> Request:
 def preempt(rules: Table, config: Config, current: Round, victim: Request) -> Round:
     """SCH-5, SCH-10: it gives back everything and waits, before everybody who came later."""
     state = rules.lose(rules, config, current.state, victim)
-    state = voided(state, victim)._replace(
+    state = state._replace(
         running=left_out(state.running, victim),
-        waiting=in_front(config, state.waiting, victim),
+        waiting=rules.back_in_line(config, state.waiting, victim),
         computed=state.computed.remove(victim),
         proposed=state.proposed.remove(victim),
     )
@@ -139,8 +152,11 @@ def preempt(rules: Table, config: Config, current: Round, victim: Request) -> Ro
 
 
 def lose_everything(rules: Table, config: Config, state: State, request: Request) -> State:
-    """Its blocks and its items. Where items are kept, one who waits for blocks keeps others from running (C-ENC-5)."""
-    return without_items(rules, config, without_blocks(rules, config, state, request), request)
+    """Its blocks, its items and the output in flight.
+
+    A request that waits and keeps items is in the way of one that runs and has the blocks (C-ENC-5).
+    """
+    return without_items(rules, config, without_blocks(rules, config, voided(state, request), request), request)
 
 
 def voided(state: State, request: Request) -> State:
@@ -158,10 +174,14 @@ def void_in(plan: Plan, request: Request) -> Plan:
 
 
 class Prefix(NamedTuple):
-    """Where a request begins: `start` tokens are computed, those of the blocks `hits` among them."""
+    """Where a request begins."""
 
     hits: tuple[int, ...]
+    """Blocks of its tokens that were found."""
     start: int
+    """So many of its tokens are computed, those of the hits among them."""
+    covered: int
+    """So many are computed in blocks of its own: none, for it has none."""
 
 
 def admit_waiting(rules: Table, config: Config, current: Round) -> Round:
@@ -182,11 +202,11 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     fit = look_at_items(rules, config, current, request, prefix.start, offer)
     if not rules.is_count(fit.tokens):
         return denied(rules, config, holding(current, fit), request, ENCODER)
-    new = prefix.start - len(prefix.hits) * config.block_size + fit.tokens
-    answer = slots(rules, config, current.state.kv, request, 0, new, prefix.hits)
+    new = prefix.start - prefix.covered - len(prefix.hits) * config.block_size + fit.tokens
+    answer = slots(rules, config, current.state.kv, request, prefix.covered, new, prefix.hits)
     if not answer.yes:
         return denied(rules, config, holding(current, fit), request, BLOCKS)
-    admitted = admit(config, holding(current, fit).state._replace(kv=answer.kv), request)
+    admitted = admit(rules, config, holding(current, fit).state._replace(kv=answer.kv), request)
     return scheduled(rules, config, current._replace(state=admitted), request, prefix.start, fit)
 
 
@@ -201,11 +221,11 @@ def is_full(config: Config, current: Round) -> bool:
     return current.tokens <= 0 or len(current.state.running) >= config.max_running
 
 
-def admit(config: Config, state: State, request: Request) -> State:
-    """It runs from now on."""
+def admit(rules: Table, config: Config, state: State, request: Request) -> State:
+    """It runs from now on. SCH-7: it is served after those that are as important, and preempted before them."""
     return state._replace(
         waiting=left_out(state.waiting, request),
-        running=placed(config, state.running, request),
+        running=rules.joined(config, state.running, request),
     )
 
 

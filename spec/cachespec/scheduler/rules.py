@@ -32,12 +32,20 @@ class Table(NamedTuple):
     """`(config, state, request, start, tokens, budget)`: how many of them before the items are looked at."""
     fit_item: Callable[..., Any]
     """`(rules, config, fit, request, place, start) -> fit`: one item of the encoder pass."""
+    trimmed: Callable[..., int]
+    """`(config, state, request, start, tokens)`: what of it is scheduled, after the items were looked at."""
     is_count: Callable[[int], bool]
     """`(tokens)`: whether this many tokens are scheduled."""
+    passed_over: Callable[..., Any]
+    """`(rules, config, round, request, fit) -> round`: nothing of a running request is scheduled now."""
     victim: Callable[..., int]
     """`(config, state)`: who is preempted."""
     lose: Callable[..., Any]
     """`(rules, config, state, victim) -> state`: what a preempted request gives back."""
+    joined: Callable[..., Any]
+    """`(config, running, request) -> running`: where an admitted request is served."""
+    back_in_line: Callable[..., Any]
+    """`(config, waiting, victim) -> waiting`: where a preempted request waits."""
     found: Callable[..., Any]
     """`(rules, config, state, request) -> prefix`: where a waiting request begins."""
     offered_whole: Callable[..., int]

@@ -1,0 +1,73 @@
+"""The running phase as it was released with priorities: an index that walks a list from which others are taken."""
+
+from __future__ import annotations
+
+from cachespec.scheduler.configuration import LENGTH, Config, Request, items_of
+from cachespec.scheduler.items import Fit
+from cachespec.scheduler.rounds import Round, attempt, holding, look_at_items, preempt, scheduled
+from cachespec.scheduler.rules import Table
+
+
+def serve_by_index(rules: Table, config: Config, current: Round) -> Round:
+    """S2. SCH-7: where somebody before the index is preempted, the one behind the index is passed over.
+
+    SCH-5: whoever was scheduled and is preempted now stays in the plan, with its tokens and its items.
+    """
+    index = 0
+    while index < len(current.state.running) and current.tokens > 0:
+        request = current.state.running[index]
+        fit, start = fit_of(rules, config, current, request)
+        index = index + 1
+        if not rules.is_count(fit.tokens):
+            current = rules.passed_over(rules, config, current, request, fit)
+            continue
+        current = holding(current, fit)
+        search = attempt(rules, config, current, request, start, fit.tokens)
+        while not search.found and search.round.state.computed.has(request):
+            current = preempt(rules, config, search.round, rules.victim(config, search.round.state))
+            search = attempt(rules, config, current, request, start, fit.tokens)
+        if not search.found:
+            return search.round
+        current = scheduled(rules, config, search.round, request, start, fit)
+    return current
+
+
+def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
+    """S3: the index moves with the list; whoever was scheduled gives back its tokens and its compute budget."""
+    index = 0
+    while index < len(current.state.running) and current.tokens > 0:
+        request = current.state.running[index]
+        fit, start = fit_of(rules, config, current, request)
+        if not rules.is_count(fit.tokens):
+            current, index = rules.passed_over(rules, config, current, request, fit), index + 1
+            continue
+        search = attempt(rules, config, holding(current, fit), request, start, fit.tokens)
+        while not search.found and search.round.state.computed.has(request):
+            victim = rules.victim(config, search.round.state)
+            index = index - (search.round.state.running.index(victim) < index)
+            current = restored(config, preempt(rules, config, search.round, victim), victim)
+            fit = fit._replace(embeds=fit.embeds + current.embeds - search.round.embeds)
+            search = attempt(rules, config, current, request, start, fit.tokens)
+        current = search.round
+        if search.found:
+            current, index = scheduled(rules, config, current, request, start, fit), index + 1
+    return current
+
+
+def restored(config: Config, current: Round, victim: Request) -> Round:
+    """Without the victim's part of the plan."""
+    mine = [one for one in current.scheduled if one.request == victim]
+    embeds = sum(items_of(config, victim)[place][LENGTH] for one in mine for place in one.encode)
+    return current._replace(
+        scheduled=tuple(one for one in current.scheduled if one.request != victim),
+        tokens=current.tokens + sum(one.tokens for one in mine),
+        embeds=current.embeds + embeds,
+    )
+
+
+def fit_of(rules: Table, config: Config, current: Round, request: Request) -> tuple[Fit, int]:
+    """What the request may get before blocks are looked for, and where it begins."""
+    start = current.state.computed.get(request, 0)
+    tokens = rules.wanted(config, current.state, request, start)
+    offer = rules.offered(config, current.state, request, start, tokens, current.tokens)
+    return look_at_items(rules, config, current, request, start, offer), start

@@ -1,0 +1,344 @@
+"""What the released schedulers decide otherwise. Each function stands in the place of a normative one.
+
+- scheduler-2025-01 (S0): before #11895;
+- scheduler-2025-02 (S1), released with 0.7.3;
+- scheduler-2025-10 (S2), released with 0.11.0;
+- scheduler-2026-11 (S3), the core of 0.33.0.
+
+Not modelled of them: LoRA limits, structured output, pooling, pauses, connectors, shared memory, streaming input, and
+with S3 the lookahead of drafters that read embeddings ahead.
+"""
+
+from __future__ import annotations
+
+from cachespec.encoder_cache import CachedInputs
+from cachespec.encoder_cache.operations import ENCODER
+from cachespec.scheduler.configuration import (
+    CONTENT,
+    LENGTH,
+    START,
+    Config,
+    Item,
+    Place,
+    Request,
+    encoder_config,
+    items_of,
+    priority_of,
+)
+from cachespec.scheduler.counts import known_length, length_in_sight, prefill_end, promised
+from cachespec.scheduler.feasibility import limited
+from cachespec.scheduler.items import Fit, is_apart
+from cachespec.scheduler.parts import (
+    ask_for_room,
+    cached_prefix,
+    look_up,
+    release,
+    without_blocks,
+    without_items,
+    written,
+)
+from cachespec.scheduler.requests import sampled
+from cachespec.scheduler.rounds import Prefix, Round
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State
+
+# What is queued -----------------------------------------------------------------------------------------------------
+
+
+def shorter_than_model(config: Config, request: Request) -> bool:
+    """C-ENC-11, C-SCH-5, C-SCH-9: only the prompt is looked at. What can never be served waits for ever."""
+    return config.prompts[request] < config.max_model_len
+
+
+# Counts -------------------------------------------------------------------------------------------------------------
+
+
+def wanted_when_idle(config: Config, state: State, request: Request, start: int) -> int:
+    """S1: a request with a step in flight is passed over; otherwise all that it has, with its drafts."""
+    if any(one.request == request and not one.void for plan in state.plans for one in plan.scheduled):
+        return 0
+    return known_length(config, state, request) + state.proposed.get(request, 0) - start
+
+
+def wanted_up_to_model(config: Config, state: State, request: Request, start: int) -> int:
+    """S2: up to the length of the model. An asynchronous step beyond the last output is scheduled, and ignored."""
+    end = length_in_sight(config, state, request) + state.proposed.get(request, 0)
+    return min(end, config.max_model_len - 1) - start
+
+
+def wanted_up_to_end(config: Config, state: State, request: Request, start: int) -> int:
+    """S3: nothing, where the steps in flight are sure to complete the output."""
+    flying = promised(state, request)
+    if flying > 0 and start + 2 - flying >= config.prompts[request] + config.outputs[request]:
+        return 0
+    return wanted_up_to_model(config, state, request, start)
+
+
+def offered_as_is(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+    """S1, S2: the least of what there is; nothing keeps it from being negative."""
+    return min(limited(config, tokens), budget)
+
+
+def offered_alone_or_limited(
+    config: Config, state: State, request: Request, start: int, tokens: int, budget: int
+) -> int:
+    """S3: the threshold counts only among several requests (C-ENC-16); then the alignment."""
+    alone = len(state.waiting) + len(state.running) == 1
+    return floored(config, state, request, start, min(tokens if alone else limited(config, tokens), budget))
+
+
+def floored(config: Config, state: State, request: Request, start: int, tokens: int) -> int:
+    """A chunk of a prompt ends at a multiple of the alignment, if need be at its own beginning (C-ENC-14)."""
+    end = start + tokens
+    if config.alignment == 0 or end >= prefill_end(config, state, request):
+        return tokens
+    return max(0, end // config.alignment * config.alignment - start)
+
+
+def whole_or_as_is(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+    """S2: where prompts are not cut, one that does not fit the step gets nothing (C-SCH-9)."""
+    if config.chunked_prefill == 0 and limited(config, tokens) > budget:
+        return 0
+    return offered_as_is(config, state, request, start, tokens, budget)
+
+
+def whole_or_aligned(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+    """S3: likewise."""
+    if config.chunked_prefill == 0 and limited(config, tokens) > budget:
+        return 0
+    return offered_alone_or_limited(config, state, request, start, tokens, budget)
+
+
+def is_not_zero(tokens: int) -> bool:
+    """C-SCH-1: a negative count is scheduled."""
+    return tokens != 0
+
+
+# The encoder pass ---------------------------------------------------------------------------------------------------
+
+
+def stopped(fit: Fit, tokens: int) -> Fit:
+    """Nothing behind this item is looked at."""
+    return fit._replace(tokens=tokens, refused=1)
+
+
+def with_item(config: Config, fit: Fit, place: Place, item: Item) -> Fit:
+    """The item is encoded in this step."""
+    return fit._replace(
+        embeds=fit.embeds - item[LENGTH],
+        granted=fit.granted + item[LENGTH],
+        encode=(*fit.encode, place),
+        relies=(*fit.relies, place),
+    )
+
+
+def is_chosen(config: Config, fit: Fit, request: Request, item: Item) -> bool:
+    """The same content is encoded in this step for another item of the request."""
+    return any(items_of(config, request)[place][CONTENT] == item[CONTENT] for place in fit.encode)
+
+
+def fit_item_before_11895(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """C-SCH-1: a chunk that begins inside of an item that is not there has a negative count."""
+    item = items_of(config, request)[place]
+    after = fit_item_by_request(rules, config, fit, request, place, start)
+    return after._replace(tokens=item[START] - start) if after.refused > fit.refused else after
+
+
+def fit_item_by_request(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """S1: what was granted before in the same pass is not counted (C-ENC-3)."""
+    item = items_of(config, request)[place]
+    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
+        return fit
+    if look_up(rules, config, fit.encoder, request, place).yes:
+        return fit._replace(relies=(*fit.relies, place))
+    asked = ask_for_room(rules, config, fit.encoder, request, place, fit.embeds, 0)
+    fit = fit._replace(encoder=asked.encoder)
+    if not asked.yes or item[LENGTH] > fit.embeds:
+        return stopped(fit, max(0, item[START] - start))
+    return with_item(config, fit, place, item)
+
+
+def fit_item_pinning(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """S2: what is there is pinned before it is known whether anything is scheduled (C-ENC-10).
+
+    C-ENC-15: where items are not split, a chunk that begins with an item still splits it.
+    """
+    item = items_of(config, request)[place]
+    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens) or is_chosen(config, fit, request, item):
+        return fit
+    found = look_up(rules, config, fit.encoder, request, place)
+    fit = fit._replace(encoder=found.encoder)
+    if found.yes:
+        return fit._replace(relies=(*fit.relies, place))
+    if config.whole_items and start < item[START] and start + fit.tokens < item[START] + item[LENGTH]:
+        return stopped(fit, item[START] - start)
+    return if_room(rules, config, fit, request, place, start)
+
+
+def if_room(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """S2, S3: room is asked for beside what was granted before."""
+    item = items_of(config, request)[place]
+    asked = ask_for_room(rules, config, fit.encoder, request, place, fit.embeds, fit.granted)
+    fit = fit._replace(encoder=asked.encoder)
+    if not asked.yes:
+        return stopped(fit, max(0, item[START] - start))
+    return with_item(config, fit, place, item)
+
+
+def fit_item_whole_first(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+    """S3: whether the item would be split is asked first, and at the item too; a repeated one is referred to later."""
+    item = items_of(config, request)[place]
+    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
+        return fit
+    if config.whole_items and start <= item[START] and start + fit.tokens < item[START] + item[LENGTH]:
+        return stopped(fit, item[START] - start)
+    if is_chosen(config, fit, request, item):
+        return fit._replace(relies=(*fit.relies, place))
+    found = look_up(rules, config, fit.encoder, request, place)
+    fit = fit._replace(encoder=found.encoder)
+    return (
+        fit._replace(relies=(*fit.relies, place)) if found.yes else if_room(rules, config, fit, request, place, start)
+    )
+
+
+# Who is not scheduled, and who is preempted -------------------------------------------------------------------------
+
+
+def pins_kept(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
+    """What the pass has pinned stays pinned, and those behind go on (C-ENC-10)."""
+    return current._replace(state=current.state._replace(encoder=fit.encoder))
+
+
+def head_of_line(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+    """S1, S2: nobody behind is admitted; what the pass has pinned stays pinned (C-ENC-10)."""
+    return current._replace(ended=1)
+
+
+def skipped_or_freed(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+    """S3: for want of an item the request is passed over with its pins; for want of blocks it is freed, and stops."""
+    if cause == ENCODER:
+        return current
+    return current._replace(state=without_items(rules, config, current.state, request), ended=1)
+
+
+def skipped_if_long(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+    """S2: a prompt that is not cut and does not fit is passed over, again and again (C-SCH-9)."""
+    left = known_length(config, current.state, request)
+    if cause == ENCODER and config.chunked_prefill == 0 and limited(config, left) > current.tokens:
+        return current
+    return head_of_line(rules, config, current, request, cause)
+
+
+def lose_blocks_only(rules: Table, config: Config, state: State, request: Request) -> State:
+    """S1: a preempted request keeps its items (C-ENC-5)."""
+    return without_blocks(rules, config, state, request)
+
+
+def lose_both(rules: Table, config: Config, state: State, request: Request) -> State:
+    """S2, S3: what is in flight still counts: its output is delivered."""
+    return without_items(rules, config, without_blocks(rules, config, state, request), request)
+
+
+def least_important(config: Config, state: State) -> Request:
+    """S2, S3: of those with the least important priority the last that came."""
+    worst = max(priority_of(config, request) for request in state.running)
+    return [request for request in state.running if priority_of(config, request) == worst][-1]
+
+
+def joined_last(config: Config, running: tuple[Request, ...], request: Request) -> tuple[Request, ...]:
+    """S2, S3: who is admitted is served last, whatever its priority."""
+    return (*running, request)
+
+
+# Where a waiting request begins -------------------------------------------------------------------------------------
+
+
+def found_block_back(rules: Table, config: Config, state: State, request: Request) -> Prefix:
+    """S0, S1: of a full hit the last block is given back, and computed again."""
+    known = known_length(config, state, request)
+    hits = cached_prefix(rules, config, state.kv, request, known)
+    kept = hits[:-1] if len(hits) * config.block_size == known else hits
+    return Prefix(kept, len(kept) * config.block_size, 0)
+
+
+def found_or_counted(rules: Table, config: Config, state: State, request: Request) -> Prefix:
+    """S2: a request whose count is not zero is not looked up: its tokens are taken to be there."""
+    if state.computed.has(request):
+        start = state.computed.get(request, 0)
+        return Prefix((), start, start)
+    return found_in_cache(rules, config, state, request)
+
+
+def found_in_cache(rules: Table, config: Config, state: State, request: Request) -> Prefix:
+    """S3: what is cached, one token at least left out."""
+    hits = cached_prefix(rules, config, state.kv, request, known_length(config, state, request))
+    return Prefix(hits, len(hits) * config.block_size, 0)
+
+
+# The plan and its output --------------------------------------------------------------------------------------------
+
+
+def released_at_once(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+    """S2: items behind the tokens that are scheduled are released before the plan is executed (C-ENC-9).
+
+    One who was preempted in the same round is counted as computed all the same.
+    """
+    if not any(request == one.request for request in state.running):
+        state = state._replace(computed=state.computed.set(one.request, one.tokens))
+    return with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0))
+
+
+def with_listed_released(rules: Table, config: Config, state: State, request: Request, end: int) -> State:
+    """Of the items that count as the request's, those before this position."""
+    encoder = state.encoder
+    _, listed = rules.encoder.step(encoder_config(config), encoder, CachedInputs(request))
+    for place in listed.values:
+        _, start, length = items_of(config, request)[place]
+        if start + length <= end:
+            encoder = release(rules, config, encoder, request, place)
+    return state._replace(encoder=encoder)
+
+
+def counted(rules: Table, config: Config, state: State, one: Scheduled, rejected: int) -> State:
+    """The KV is written, and rejected drafts do not count as computed; of a request that runs."""
+    if not any(request == one.request for request in state.running):
+        return state
+    return state._replace(
+        kv=written(rules, config, state.kv, one.request, one.start + one.tokens - rejected),
+        computed=state.computed.set(one.request, state.computed.get(one.request, 0) - rejected),
+    )
+
+
+def executed_and_released(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+    """S1: items behind what is computed by now are released."""
+    if one.void:
+        return state
+    rejected = max(0, one.drafts - accepted)
+    state = counted(rules, config, state, one, rejected)
+    state = with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0))
+    return sampled(rules, config, state, one, rejected) if one.samples else state
+
+
+def executed_only(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+    """S2: nothing is left to release; output in flight of a preempted request is delivered."""
+    if one.void or state.gone.has(one.request):
+        return state
+    rejected = max(0, one.drafts - accepted)
+    state = counted(rules, config, state, one, rejected)
+    return sampled(rules, config, state, one, rejected) if one.samples else state
+
+
+def executed_and_released_by_count(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+    """S3: the count by which items are released was moved on by the steps in flight (C-ENC-9)."""
+    if one.void or state.gone.has(one.request):
+        return state
+    rejected = max(0, one.drafts - accepted)
+    state = counted(rules, config, state, one, rejected)
+    promises = promised(state, one.request) + one.samples
+    state = with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0) - promises)
+    return sampled(rules, config, state, one, rejected) if one.samples else state
+
+
+def keeps_items(rules: Table, config: Config, state: State, request: Request) -> State:
+    """C-ENC-4: an aborted request gives back its blocks, and not its items."""
+    return without_blocks(rules, config, state, request)

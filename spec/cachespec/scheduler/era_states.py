@@ -1,0 +1,42 @@
+"""The states of the released schedulers: as the normative one, over the caches of their time."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, cast, get_type_hints
+
+from cachespec.kernel import Containers, Map
+from cachespec.kernel.component import Variant
+from cachespec.scheduler.configuration import Config, Request, encoder_config, kv_config
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import State, initial
+
+
+def state_over(encoder: Variant[Any, Any, Any], **more: Any) -> type[State]:
+    """The class of a state with another encoder cache; `more`: further fields, with their annotations."""
+    hints = {**get_type_hints(State, include_extras=True), "encoder": encoder.state, **more}
+    made: Any = namedtuple("State", tuple(hints))  # type: ignore[misc]  # noqa: PYI024  # the fields are those of State
+    made.__annotations__ = hints
+    return cast("type[State]", made)
+
+
+def start_over(state: type[State], rules: Table, config: Config, containers: Containers, **more: Any) -> State:
+    """No request has arrived; the caches are empty."""
+    fields = {
+        **initial(config, containers)._asdict(),
+        "kv": rules.kv.initial(kv_config(config), containers),
+        "encoder": rules.encoder.initial(encoder_config(config), containers),
+        **more,
+    }
+    return state(**fields)
+
+
+def marks(state: State, name: str) -> Map[Request, int]:
+    """A further field of a variant's state: requests, each 1."""
+    return cast("Map[Request, int]", getattr(state, name))
+
+
+def with_marks(state: State, name: str, marked: Map[Request, int]) -> State:
+    """With another value of that field."""
+    fields: dict[str, Any] = {name: marked}
+    return state._replace(**fields)

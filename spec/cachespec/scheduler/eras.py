@@ -1,0 +1,166 @@
+"""The released schedulers: the table of rules with some replaced, over the caches of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT
+from cachespec.kernel import Operation, Outcome, Transition, Variant
+from cachespec.kv_blocks.eras import K0B, K1, K2
+from cachespec.scheduler import era_rounds, era_rules, requests, rounds
+from cachespec.scheduler.configuration import Config
+from cachespec.scheduler.environment import calls
+from cachespec.scheduler.era_states import start_over, state_over
+from cachespec.scheduler.normative import RULES
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import State, View
+from cachespec.scheduler.view import seen
+
+SchedulerVariant = Variant[Config, State, View]
+Result = tuple[State, Outcome]
+
+
+def following(rules: Table) -> Mapping[type[Operation], Transition]:
+    """The transitions by this table of rules."""
+    return {
+        Add: lambda config, state, op: requests.add(rules, config, state, op.request),
+        Schedule: lambda config, state, op: rounds.run(rules, config, state),
+        Update: lambda config, state, op: requests.update(rules, config, state, op.accepted),
+        Abort: lambda config, state, op: requests.abort(rules, config, state, op.request),
+        ResetPrefixCache: lambda config, state, op: requests.reset_blocks(rules, config, state),
+        ResetEncoderCache: lambda config, state, op: requests.reset_items(rules, config, state),
+    }
+
+
+def scheduler(
+    tag: str,
+    title: str,
+    rules: Table,
+    differences: Mapping[type[Operation], str],
+    exempt: Mapping[str, str] | None = None,
+    view: Callable[[Config, State], View] | None = None,
+    **more: Any,
+) -> SchedulerVariant:
+    """A scheduler by its rules. `more`: further fields of its state, with their annotations; they begin empty."""
+    state = state_over(rules.encoder, **more)
+    return Variant(
+        tag=tag,
+        title=title,
+        state=state,
+        initial=lambda config, containers: start_over(
+            state, rules, config, containers, **{name: containers.map() for name in more}
+        ),
+        transitions=following(rules),
+        view=view or (lambda config, one: seen(rules, config, one)),
+        alphabet=calls,
+        differences=differences,
+        exempt=exempt or {},
+    )
+
+
+NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
+REGISTERED_EARLY = "blocks are registered when they are scheduled: what comes of that is in kv_blocks (C-KV-6)"
+OF_KV = dict.fromkeys(("KV-6", "KV-6/chain", "KV-7", "KV-4/immutable", "KV-3", "KV-2", "KV-1"), REGISTERED_EARLY)
+OF_ENCODER = dict.fromkeys(
+    ("ENC-2", "ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5"),
+    "what the encoder cache of the time does with it is in encoder_cache",
+)
+ENTRIES_OF_ONE = {"ENC-6": "nothing is evicted: an entry leaves when its request lets go of it"}
+
+S1_RULES = RULES._replace(
+    kv=K0B,
+    encoder=PER_REQUEST,
+    accepts=era_rules.shorter_than_model,
+    wanted=era_rules.wanted_when_idle,
+    offered=era_rules.offered_as_is,
+    fit_item=era_rules.fit_item_by_request,
+    is_count=era_rules.is_not_zero,
+    passed_over=era_rules.pins_kept,
+    lose=era_rules.lose_blocks_only,
+    found=era_rules.found_block_back,
+    offered_whole=era_rules.offered_as_is,
+    turned_down=era_rules.head_of_line,
+    executed=era_rules.executed_and_released,
+)
+
+S1_DIFFERENCES: Mapping[type[Operation], str] = {
+    Add: "C-ENC-11, C-SCH-5: everything is queued whose prompt is shorter than the model's length",
+    Schedule: "C-ENC-3: both grants of a pass may be of the same slots; C-ENC-5: a preempted request keeps its items; "
+    "a full hit gives a block back; a request in flight is passed over; " + REGISTERED_EARLY,
+    Update: "items are released by what the cache lists",
+}
+
+S1 = scheduler("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, {**OF_KV, **OF_ENCODER, **ENTRIES_OF_ONE}).lacking(
+    NO_RESET
+)
+
+S0 = scheduler(
+    "S0",
+    "scheduler-2025-01",
+    S1_RULES._replace(fit_item=era_rules.fit_item_before_11895),
+    {**S1_DIFFERENCES, Schedule: "C-SCH-1: an item that is blocked leaves its start minus what is computed; as S1"},
+    {**OF_KV, **OF_ENCODER, **ENTRIES_OF_ONE},
+).lacking(NO_RESET)
+
+S2_RULES = RULES._replace(
+    kv=K1,
+    encoder=SHARED,
+    accepts=era_rules.shorter_than_model,
+    serve_running=era_rounds.serve_by_index,
+    wanted=era_rules.wanted_up_to_model,
+    offered=era_rules.offered_as_is,
+    fit_item=era_rules.fit_item_pinning,
+    is_count=era_rules.is_not_zero,
+    passed_over=era_rules.pins_kept,
+    victim=era_rules.least_important,
+    joined=era_rules.joined_last,
+    lose=era_rules.lose_both,
+    found=era_rules.found_or_counted,
+    offered_whole=era_rules.whole_or_as_is,
+    turned_down=era_rules.skipped_if_long,
+    after_round=era_rules.released_at_once,
+    executed=era_rules.executed_only,
+)
+
+S2 = scheduler(
+    "S2",
+    "scheduler-2025-10",
+    S2_RULES,
+    {
+        Add: S1_DIFFERENCES[Add],
+        Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
+        "C-ENC-15: a chunk that begins with an item splits it; a request that is preempted by one behind it stays in "
+        "the plan, and the next one is passed over; " + REGISTERED_EARLY,
+        Update: "output in flight of a preempted request is delivered",
+    },
+    {**OF_KV, **OF_ENCODER},
+).lacking(NO_RESET)
+
+S3_RULES = S2_RULES._replace(
+    kv=K2,
+    encoder=SHARED_BY_COUNT,
+    serve_running=era_rounds.serve_and_restore,
+    wanted=era_rules.wanted_up_to_end,
+    offered=era_rules.offered_alone_or_limited,
+    fit_item=era_rules.fit_item_whole_first,
+    found=era_rules.found_in_cache,
+    offered_whole=era_rules.whole_or_aligned,
+    turned_down=era_rules.skipped_or_freed,
+    after_round=rounds.nothing_more,
+    executed=era_rules.executed_and_released_by_count,
+)
+
+S3 = scheduler(
+    "S3",
+    "scheduler-2026-11",
+    S3_RULES,
+    {
+        Add: S1_DIFFERENCES[Add],
+        Schedule: "a waiting request that lacks an item is passed over, and keeps what it has pinned (C-ENC-10); "
+        "C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
+        Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
+    },
+    {**OF_KV, **OF_ENCODER},
+)
