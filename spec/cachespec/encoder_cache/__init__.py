@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from cachespec.encoder_cache.configuration import Config, interchangeable, invalid
 from cachespec.encoder_cache.environment import calls, unknown
-from cachespec.encoder_cache.era_per_request import PER_REQUEST
+from cachespec.encoder_cache.era_encoder_decoder import ENCODER_DECODER
+from cachespec.encoder_cache.era_per_request import PER_REQUEST, PER_REQUEST_UNTIL_ABORTED
 from cachespec.encoder_cache.era_shared import SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.encoder_cache.operations import (
     Abandon,
@@ -47,7 +48,15 @@ COMPONENT: Component[Config, Cache, View] = Component(
     config=Config,
     invalid=invalid,
     operations=(CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, CachedInputs, Abandon, Report, Reset),
-    variants=variants(NORMATIVE_ENCODER_CACHE, PER_REQUEST, SHARED, SHARED_WITH_RESET, SHARED_BY_COUNT),
+    variants=variants(
+        NORMATIVE_ENCODER_CACHE,
+        PER_REQUEST_UNTIL_ABORTED,
+        PER_REQUEST,
+        SHARED,
+        SHARED_WITH_RESET,
+        SHARED_BY_COUNT,
+        ENCODER_DECODER,
+    ),
     observe=observe,
     interchangeable=interchangeable,
     unknown=unknown,
@@ -58,8 +67,10 @@ COMPONENT: Component[Config, Cache, View] = Component(
 
 __all__ = [
     "COMPONENT",
+    "ENCODER_DECODER",
     "NORMATIVE_ENCODER_CACHE",
     "PER_REQUEST",
+    "PER_REQUEST_UNTIL_ABORTED",
     "SHARED",
     "SHARED_BY_COUNT",
     "SHARED_WITH_RESET",

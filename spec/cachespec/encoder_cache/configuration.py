@@ -42,6 +42,8 @@ class Config(NamedTuple):
     repeat themselves in the list."""
     halting: int = 0
     """1: nobody calls any more once a count has left its range, which happens in variants only."""
+    repeats: int = 0
+    """1: a content that a request shows several times is asked for each time, as schedulers did before #23544."""
 
 
 def invalid(config: Config) -> str | None:
@@ -71,7 +73,7 @@ def _invalid_claims(config: Config) -> str | None:
 def _invalid_environment(config: Config) -> str | None:
     if min((*config.budgets, config.unreported)) < 0:
         return "budgets and unreported must not be negative"
-    for name in ("disciplined", "failures", "resets", "halting"):
+    for name in ("disciplined", "failures", "resets", "halting", "repeats"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None

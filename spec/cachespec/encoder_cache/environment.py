@@ -2,8 +2,8 @@
 
 Where `disciplined` is 0 every call is made at any time, with every kind of `pending`. Where it is 1 the callers keep
 the order of the engine's own scheduler: an input is checked before room is asked for; one request is admitted at a
-time, and each of its contents is asked for once; only what was granted is allocated; only what is held is released; a
-pass ends when nothing is granted and not yet allocated.
+time, and each of its contents is asked for once (several times, where `repeats` is 1); only what was granted is
+allocated; only what is held is released; a pass ends when nothing is granted and not yet allocated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def calls_for_input(config: Config, view: View, request: int, position: int) -> 
     disciplined = config.disciplined == 1
     mine = (request, position)
     others_turn = bool(view.promised) and view.promised[0][0] != request
-    granted = promised_contents(config, view)
+    granted = set() if config.repeats else promised_contents(config, view)
     content = content_of(config, request, position)
     if not disciplined or (not others_turn and content not in granted):
         yield CheckAndUpdate(request, position)
@@ -66,7 +66,7 @@ def calls_for_input(config: Config, view: View, request: int, position: int) -> 
         yield from room_asked_for(config, view, request, position)
     if not disciplined or mine in view.promised:
         yield Allocate(request, position)
-    if not disciplined or (mine in view.held and not view.promised):
+    if not disciplined or (mine in (*view.held, *view.released) and not view.promised):
         yield FreeInput(request, position)
 
 

@@ -138,3 +138,16 @@ PER_REQUEST: Variant[Config, PerRequestCache, View] = Variant(
         "ENC-12/needed": NOTHING_IS_EVICTED,
     },
 )
+
+
+def keep_what_is_aborted(config: Config, cache: PerRequestCache, op: FreeRequest) -> Result:
+    """C-ENC-4: nobody tells the manager that the request is gone."""
+    return withdraw(config, cache, op.request), DONE
+
+
+PER_REQUEST_UNTIL_ABORTED = PER_REQUEST.era(
+    "E0a",
+    "encoder-2025-01",
+    {FreeRequest: keep_what_is_aborted},
+    {FreeRequest: "C-ENC-4: an aborted request keeps its entries for ever (before #12545)"},
+)

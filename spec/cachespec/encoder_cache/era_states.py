@@ -53,6 +53,25 @@ class SharedCache(NamedTuple):
     """History: what checks have pinned in this pass for requests that are not admitted yet."""
 
 
+class CountingCache(NamedTuple):
+    """For encoder-decoder models: a count, and what was made of late. Only the first three are the manager's."""
+
+    free: int
+    """`num_free_slots`."""
+    allocated: tuple[Content, ...]
+    """`allocated`: made since the last report."""
+    to_free: tuple[Content, ...]
+    """`to_free`: made before it; the next report says so."""
+    held: Map[tuple[Request, Input], int]
+    """History: inputs that were allocated and not released since, with the embeddings that they claim."""
+    served: Map[tuple[Request, Input], int]
+    """History: inputs of requests that have been admitted and not finished; each 1."""
+    promised: Queue[tuple[Request, Input]]
+    """History."""
+    attempted: Queue[tuple[Request, Input]]
+    """History; a check pins nothing, so it stays empty."""
+
+
 def initial_per_request(config: Config, containers: Containers) -> PerRequestCache:
     """Empty: every slot is free."""
     return PerRequestCache(
@@ -123,3 +142,37 @@ def view_shared(config: Config, cache: SharedCache) -> View:
 def view_shared_with_sizes(config: Config, cache: SharedCache) -> View:
     """The release that stores the size of each entry shows it."""
     return view_shared(config, cache)._replace(shown=OBSERVABLES)
+
+
+def initial_counting(config: Config, containers: Containers) -> CountingCache:
+    """Every slot is free."""
+    return CountingCache(
+        free=config.capacity,
+        allocated=(),
+        to_free=(),
+        held=containers.map(),
+        served=containers.map(),
+        promised=containers.queue(),
+        attempted=containers.queue(),
+    )
+
+
+def view_counting(config: Config, cache: CountingCache) -> View:
+    """An entry is what an input was allocated and has not given back."""
+    held = tuple(pair for pair, _ in cache.held.items())
+    holders = holders_of(config, held)
+    return View(
+        free=cache.free,
+        freeable=None,
+        entries=tuple(cache.held.items()),
+        references=tuple((content, 1) for content in sorted({content for content, _ in holders})),
+        holders=holders,
+        held=held,
+        idle=(),
+        freed=tuple((content,) for content in (*cache.to_free, *cache.allocated)),
+        promised=tuple(pair for pair, _ in cache.promised.items()),
+        promised_embeds=cache.promised.total,
+        attempted=(),
+        shown=("free", "freed"),
+        released=tuple(pair for pair, _ in cache.served.items()),
+    )

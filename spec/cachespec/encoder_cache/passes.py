@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from cachespec.encoder_cache.configuration import NOTHING, Config, Input, Request, positions, size_of
-from cachespec.encoder_cache.era_states import PerRequestCache, SharedCache
+from cachespec.encoder_cache.era_states import CountingCache, PerRequestCache, SharedCache
 from cachespec.encoder_cache.operations import CanAllocate
 from cachespec.encoder_cache.state import Cache
 from cachespec.kernel import Queue
@@ -18,7 +18,7 @@ Held = tuple[Request, Input]
 
 NO_ONE: Held = (NOTHING, NOTHING)
 
-AnyCache = TypeVar("AnyCache", Cache, SharedCache, PerRequestCache)
+AnyCache = TypeVar("AnyCache", Cache, SharedCache, PerRequestCache, CountingCache)
 
 
 def has_members(queue: Queue[Held]) -> bool:

@@ -58,6 +58,8 @@ class View(NamedTuple):
     attempted: tuple[tuple[int, int], ...]
     shown: tuple[str, ...]
     """The observables that this variant has."""
+    released: tuple[tuple[int, int], ...] = ()
+    """Inputs that a scheduler goes on releasing because they are listed, beside those that are held."""
 
 
 OBSERVABLES = ("free", "freeable", "cached", "sizes", "holders", "idle", "idle_sizes", "freed")

@@ -1,0 +1,154 @@
+"""Encoder-decoder-2026-05 (ED): the manager for models whose decoder reads the encoder's output beside the prompt.
+
+Released with 0.20.2 and 0.33.0. An output is used in the step in which it is made and never again: every later step
+finds what it needs among the keys and values. So nothing is ever found, nothing evicted, and the workers are told of
+every output one step after it was made, whoever has asked for it. What remains is a count of free slots.
+
+Its scheduler frees all inputs of a request after every step in which the request has computed something, as the manager
+lists them all; and the manager adds the slots each time (C-ENC-13, #55733). Normatively such a model needs no manager
+of its own: releasing what is not held changes nothing, and what is released is idle and goes when the room is needed.
+"""
+
+from __future__ import annotations
+
+from cachespec.encoder_cache.configuration import Config, Input, Request, content_of, positions, size_of
+from cachespec.encoder_cache.environment import calls
+from cachespec.encoder_cache.era_per_request import NOTHING_IS_EVICTED, NOTHING_IS_SHARED
+from cachespec.encoder_cache.era_states import CountingCache, initial_counting, view_counting
+from cachespec.encoder_cache.operations import (
+    BLOCKS,
+    Abandon,
+    Allocate,
+    CachedInputs,
+    CanAllocate,
+    CheckAndUpdate,
+    FreeInput,
+    FreeRequest,
+    Report,
+    Reset,
+)
+from cachespec.encoder_cache.passes import end_pass, promise, redeem, withdraw
+from cachespec.encoder_cache.state import View
+from cachespec.kernel import DONE, MISS, REFUSED, Code, Outcome, Variant
+
+Result = tuple[CountingCache, Outcome]
+
+
+def never_found(config: Config, cache: CountingCache, op: CheckAndUpdate) -> Result:
+    """What was made once is made again."""
+    return cache, MISS
+
+
+def can_allocate(config: Config, cache: CountingCache, op: CanAllocate) -> Result:
+    """Against the free slots alone; nothing is evicted."""
+    size = size_of(config, op.request, op.input)
+    if size > op.budget or size + op.pending > cache.free:
+        return cache, REFUSED
+    return promise(config, cache, op), DONE
+
+
+def allocate(config: Config, cache: CountingCache, op: Allocate) -> Result:
+    """C-ENC-2, C-ENC-3: charged without another question, as often as it is called."""
+    content, size = content_of(config, op.request, op.input), size_of(config, op.request, op.input)
+    charged = cache._replace(
+        free=cache.free - size,
+        allocated=(*cache.allocated, content),
+        held=cache.held.set((op.request, op.input), size),
+        served=cache.served.set((op.request, op.input), 1),
+    )
+    return redeem(config, charged, op.request, op.input), DONE
+
+
+def freed(config: Config, cache: CountingCache, request: Request, position: Input) -> CountingCache:
+    """C-ENC-13: the slots are added, whether the input holds any or not."""
+    return cache._replace(
+        free=cache.free + size_of(config, request, position), held=cache.held.remove((request, position))
+    )
+
+
+def free_input(config: Config, cache: CountingCache, op: FreeInput) -> Result:
+    """C-ENC-13."""
+    return freed(config, cache, op.request, op.input), DONE
+
+
+def free_request(config: Config, cache: CountingCache, op: FreeRequest) -> Result:
+    """C-ENC-13: every input of the request once more."""
+    for position in positions(config, op.request):
+        cache = freed(config, cache, op.request, position)
+        cache = cache._replace(served=cache.served.remove((op.request, position)))
+    return withdraw(config, cache, op.request), DONE
+
+
+def every_input(config: Config, cache: CountingCache, op: CachedInputs) -> Result:
+    """C-ENC-13: all of the request's inputs, whatever has become of them."""
+    return cache, Outcome(Code.DONE, tuple(positions(config, op.request)))
+
+
+def abandon(config: Config, cache: CountingCache, op: Abandon) -> Result:
+    """C-ENC-13: where KV blocks are missing the request is freed, though it has taken nothing yet."""
+    if op.cause == BLOCKS:
+        return free_request(config, cache, FreeRequest(op.request))
+    return withdraw(config, cache, op.request), DONE
+
+
+def report(config: Config, cache: CountingCache, op: Report) -> Result:
+    """What was made before the last report: its step has been executed."""
+    reported = Outcome(Code.DONE, cache.to_free)
+    return end_pass(cache._replace(to_free=cache.allocated, allocated=())), reported
+
+
+def reset(config: Config, cache: CountingCache, op: Reset) -> Result:
+    """Everything is cleared."""
+    for request in range(len(config.requests)):
+        for position in positions(config, request):
+            held, served = cache.held.remove((request, position)), cache.served.remove((request, position))
+            cache = cache._replace(held=held, served=served)
+    return end_pass(cache._replace(free=config.capacity, allocated=(), to_free=())), DONE
+
+
+ALL_ARE_LISTED = "every input is listed, whatever has become of it: C-ENC-13 is shown by what that does to the counts"
+ONE_STEP = "an output is used in its own step only: the report says that the step is over, not that an entry is gone"
+
+ENCODER_DECODER: Variant[Config, CountingCache, View] = Variant(
+    tag="ED",
+    title="encoder-decoder-2026-05",
+    state=CountingCache,
+    initial=initial_counting,
+    transitions={
+        CheckAndUpdate: never_found,
+        CanAllocate: can_allocate,
+        Allocate: allocate,
+        FreeInput: free_input,
+        FreeRequest: free_request,
+        CachedInputs: every_input,
+        Abandon: abandon,
+        Report: report,
+        Reset: reset,
+    },
+    view=view_counting,
+    alphabet=lambda config, cache: calls(config, view_counting(config, cache)),
+    differences={
+        CheckAndUpdate: "nothing is ever found",
+        CanAllocate: "nothing is evicted",
+        Allocate: "C-ENC-2, C-ENC-3: charged as often as it is called, beyond the capacity too",
+        FreeInput: "C-ENC-13: slots come back whether they were held or not",
+        FreeRequest: "C-ENC-13: slots of every input come back once more",
+        CachedInputs: "C-ENC-13: every input",
+        Abandon: "C-ENC-13: slots come back that were never taken",
+        Report: "what was made before the last report",
+        Reset: "everything is cleared",
+    },
+    exempt={
+        "ENC-2/freeable": NOTHING_IS_EVICTED,
+        "ENC-3": NOTHING_IS_EVICTED,
+        "ENC-4": NOTHING_IS_SHARED,
+        "ENC-5": NOTHING_IS_SHARED,
+        "ENC-5/listed": ALL_ARE_LISTED,
+        "ENC-6": NOTHING_IS_EVICTED,
+        "ENC-7": ONE_STEP,
+        "ENC-7/once": ONE_STEP,
+        "ENC-12": NOTHING_IS_EVICTED,
+        "ENC-12/needed": NOTHING_IS_EVICTED,
+        "ENC-13/reasons": "what was made once is made again: nothing is looked for",
+    },
+)
