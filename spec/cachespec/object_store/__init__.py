@@ -1,0 +1,35 @@
+"""The shared-memory object store: items that P0 puts into shared memory once, and that every worker reads there.
+
+P0 sends handles instead of items. Read `operations` (what can happen), `state`, `accounting` (which handles are out),
+`writer` (P0), `readers` (the workers), `journeys` (what becomes of requests, and faults), then `properties` and the
+eras. The chunks are those of `cachespec.ring`.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import Component, variants
+from cachespec.object_store.configuration import Config, interchangeable, invalid
+from cachespec.object_store.environment import unknown
+from cachespec.object_store.eras import M1, M2, M3, STRIPPED, UNSIGNED
+from cachespec.object_store.normative import NORMATIVE_STORE
+from cachespec.object_store.operations import OPERATIONS
+from cachespec.object_store.properties import PROGRESS, SAFETY, STEPS
+from cachespec.object_store.state import Store
+from cachespec.object_store.switches import switched_off
+from cachespec.object_store.view import View, observe
+
+COMPONENT: Component[Config, Store, View] = Component(
+    name="object_store",
+    summary="multimodal items in shared memory, written once and read by every worker",
+    config=Config,
+    invalid=invalid,
+    operations=OPERATIONS,
+    variants=variants(NORMATIVE_STORE, M1, M2, M3, STRIPPED, UNSIGNED),
+    observe=observe,
+    interchangeable=interchangeable,
+    switched_off=switched_off,
+    unknown=unknown,
+    safety=SAFETY,
+    steps=STEPS,
+    progress=PROGRESS,
+)

@@ -1,0 +1,326 @@
+"""The eras of the object store, and two variants that need one rule of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachespec.kernel import ABSENT as NOT_THERE
+from cachespec.kernel import DONE, FAILED, STALE, Code, Containers, Outcome
+from cachespec.object_store import era_counting as counting
+from cachespec.object_store.configuration import NOTHING, Config, Request, content_of, positions, ring_config
+from cachespec.object_store.era_counting import Result, counted_by_reader, is_meant
+from cachespec.object_store.journeys import moved, sent
+from cachespec.object_store.memory import NOBODY, found_at, place_of
+from cachespec.object_store.normal_form import normal_of_counts
+from cachespec.object_store.normative import NORMATIVE_STORE
+from cachespec.object_store.operations import (
+    Acknowledge,
+    Clear,
+    Die,
+    End,
+    Forge,
+    FreeUnused,
+    GetCached,
+    Look,
+    Put,
+    Read,
+    ReaderTouch,
+    Reject,
+    Release,
+    Restart,
+    Resume,
+    Schedule,
+    Touch,
+)
+from cachespec.object_store.operations import Store as StorePart
+from cachespec.object_store.readers import busy, next_one
+from cachespec.object_store.state import (
+    ABSENT,
+    IDLE,
+    PREEMPTED,
+    RAW,
+    READING,
+    RENDERING,
+    RUNNING,
+    TOUCHING,
+    WAITING,
+    Delivery,
+    Handle,
+    Journey,
+    Store,
+    initial,
+    with_request,
+    with_worker,
+)
+from cachespec.ring.configuration import Id
+from cachespec.ring.era_chunks import (
+    clear_beginning_again,
+    clear_keeping_ids,
+    free_chunks_staying_behind,
+    ring_with_a_chunk_that_is_not,
+)
+
+NO_VERSION = "a frontend that dies takes its engine along, and so does a worker"
+
+
+# store-2026-11 (M3) -------------------------------------------------------------------------------------------------
+
+
+def clear_keeping(config: Config, store: Store, op: Clear) -> Result:
+    """C-SHM-12: chunks go to which handles are out; ids go on."""
+    return counting.emptied(config, store, clear_keeping_ids(ring_config(config), store.ring)), DONE
+
+
+def touched_and_sent(config: Config, store: Store, request: Request, again: int, covered: int) -> Store:
+    """Workers touch every item of the request before they read one, where P0 touches too."""
+    for reader in range(config.readers):
+        worker = store.workers[reader]
+        for task in (TOUCHING, READING)[1 - config.touches :]:
+            for position in positions(config, request)[covered:]:
+                handle = store.requests[request].handles[position]
+                if handle.content != NOTHING:
+                    worker = sent(worker, Delivery(request, position, handle, task, again))
+        store = with_worker(store, reader, worker)
+    return store
+
+
+def schedule_touching(config: Config, store: Store, op: Schedule) -> Result:
+    """Every handle is sent, covered or not (#54994)."""
+    store, outcome = moved(store, op.request, (WAITING,), RUNNING)
+    return (touched_and_sent(config, store, op.request, 0, 0), outcome) if outcome == DONE else (store, outcome)
+
+
+def resume_as_new(config: Config, store: Store, op: Resume) -> Result:
+    """C-SHM-6: a resumed request is sent as a new one, and its handles are read and counted again."""
+    store, outcome = moved(store, op.request, (PREEMPTED,), RUNNING)
+    return (touched_and_sent(config, store, op.request, 1, 0), outcome) if outcome == DONE else (store, outcome)
+
+
+def look_signed(config: Config, store: Store, op: Look) -> Result:
+    """The signature first, then the id."""
+    if not busy(store, op.reader, IDLE, READING):
+        return store, NOT_THERE
+    worker = store.workers[op.reader]
+    if worker.inbox[0].handle.genuine == 0:
+        return with_worker(store, op.reader, next_one(worker)), STALE
+    return counting.look(config, store, op)
+
+
+def read_signed(config: Config, store: Store, op: Read) -> Result:
+    """The signature first."""
+    if not busy(store, op.reader, IDLE, READING):
+        return store, NOT_THERE
+    worker = store.workers[op.reader]
+    if worker.inbox[0].handle.genuine == 0:
+        return with_worker(store, op.reader, next_one(worker)), STALE
+    return counting.read(config, store, op)
+
+
+def validate(config: Config, store: Store, op: ReaderTouch) -> Result:
+    """A worker's touch looks at signature and id, and changes nothing."""
+    if not busy(store, op.reader, IDLE, TOUCHING):
+        return store, NOT_THERE
+    worker = store.workers[op.reader]
+    handle = worker.inbox[0].handle
+    good = handle.genuine == 1 and is_meant(config, store, handle)
+    return with_worker(store, op.reader, next_one(worker)), DONE if good else STALE
+
+
+M3 = (
+    replace(NORMATIVE_STORE, view=counting.view, normal=normal_of_counts)
+    .lacking({Die: NO_VERSION, Restart: NO_VERSION})
+    .era(
+        "M3",
+        "store-2026-11",
+        {
+            GetCached: counting.get_cached,
+            Put: counting.put,
+            FreeUnused: counting.free_unused,
+            StorePart: counting.store_part,
+            Clear: clear_keeping,
+            Reject: counting.reject,
+            Schedule: schedule_touching,
+            Resume: resume_as_new,
+            End: counting.end,
+            ReaderTouch: validate,
+            Read: read_signed,
+            Look: look_signed,
+            Acknowledge: counting.acknowledge,
+        },
+        {
+            GetCached: "C-SHM-8: the oldest chunk is handed out again although it stands in the way",
+            Put: "C-SHM-13: what is freed may not suffice; C-MIR-9: fails where an item that was found is gone",
+            FreeUnused: "C-SHM-13: no more than twice the largest item is freed",
+            StorePart: "C-SHM-16: nothing keeps the header before the data",
+            Clear: "C-SHM-12: chunks go to which handles are out",
+            Reject: "C-SHM-4: what was issued stays counted",
+            Schedule: "workers touch every item first",
+            Resume: "C-SHM-6: a resumed request's handles are read and counted again",
+            End: "C-SHM-4: what was issued and never read stays counted",
+            ReaderTouch: "signature and id are looked at",
+            Read: "the signature is looked at, and the id before copying only (C-SHM-14)",
+            Look: "C-SHM-6: a handle is read as often as it is sent",
+            Acknowledge: "C-SHM-14: the id is not looked at again; the count is in the chunk",
+        },
+    )
+)
+
+
+# store-2025-12 (M2) -------------------------------------------------------------------------------------------------
+
+
+def touch_counting(config: Config, store: Store, op: Touch) -> Result:
+    """C-SHM-2: P0's touch counts as if a handle had been issued."""
+    journey = store.requests[op.request]
+    if journey.phase != RENDERING or journey.touched != op.position:
+        return store, NOT_THERE
+    content = content_of(config, op.request, op.position)
+    touched = with_request(store, op.request, journey._replace(touched=journey.touched + 1))
+    if not store.listed.has(content):
+        return touched, NOT_THERE
+    return counting.issued_again(touched, store.listed.get(content, NOTHING)), DONE
+
+
+def touch_by_count(config: Config, store: Store, op: ReaderTouch) -> Result:
+    """C-SHM-2: a worker's touch counts only what looks as if it had been read before. C-SHM-10: whatever is there."""
+    if not busy(store, op.reader, IDLE, TOUCHING):
+        return store, NOT_THERE
+    worker = store.workers[op.reader]
+    handle = worker.inbox[0].handle
+    touched = with_worker(store, op.reader, next_one(worker))
+    block = found_at(config, store, handle)
+    count = config.readers * config.lookalikes if block == NOBODY else block.counter
+    if count < config.readers:
+        return touched, DONE
+    return counted_by_reader(config, touched, place_of(config, handle.address)), DONE
+
+
+def clear_from_zero(config: Config, store: Store, op: Clear) -> Result:
+    """C-SHM-7: ids begin at 0 again."""
+    return counting.emptied(config, store, clear_beginning_again(ring_config(config), store.ring)), DONE
+
+
+def forge(config: Config, store: Store, op: Forge) -> Result:
+    """C-SHM-9: a handle says where to read, and nobody asks where it is from."""
+    if store.requests[op.request].phase != ABSENT or not store.listed.has(op.content):
+        return store, NOT_THERE
+    identity = store.listed.get(op.content, NOTHING)
+    claimed = content_of(config, op.request, 0)
+    handle = Handle(claimed, store.ring.starts.get(identity, 0), identity, 0, genuine=0, standing=0)
+    handles = (handle, *(RAW for _ in positions(config, op.request)[1:]))
+    return with_request(store, op.request, Journey(WAITING, handles=handles)), DONE
+
+
+M2 = M3.era(
+    "M2",
+    "store-2025-12",
+    {
+        Touch: touch_counting,
+        ReaderTouch: touch_by_count,
+        Clear: clear_from_zero,
+        Forge: forge,
+        Resume: counting.resume_without_items,
+        Read: counting.read,
+        Look: counting.look,
+    },
+    {
+        Touch: "C-SHM-2: a touch counts as if a handle had been issued",
+        ReaderTouch: "C-SHM-2, C-SHM-10: a touch counts what has been read before, whatever chunk that is",
+        Clear: "C-SHM-7, C-SHM-12: ids begin at 0 again",
+        Forge: "C-SHM-9: handles carry no signature",
+        Resume: "a resumed request is sent without its items",
+        Read: "C-SHM-9: handles carry no signature",
+        Look: "C-SHM-9: handles carry no signature",
+    },
+).lacking({Release: "nothing is protected"})
+
+
+# store-2025-10 (M1) -------------------------------------------------------------------------------------------------
+
+
+def free_staying_behind(config: Config, store: Store) -> tuple[Store, tuple[Id, ...]]:
+    """C-SHM-1: the start of the ring stays behind."""
+
+    def size_at(address: int) -> int:
+        return store.memory.get(place_of(config, address), NOBODY).total
+
+    ring, outcome = free_chunks_staying_behind(
+        ring_config(config),
+        store.ring,
+        lambda identity: counting.count_suffices(config, store, identity),
+        2 * config.largest,
+        size_at,
+    )
+    return counting.forgotten(store._replace(ring=ring), outcome.values), outcome.values
+
+
+def put_staying_behind(config: Config, store: Store, op: Put) -> Result:
+    """C-SHM-1."""
+    return counting.put_freeing(config, store, op, free_staying_behind)
+
+
+def free_unused_staying_behind(config: Config, store: Store, op: FreeUnused) -> Result:
+    """C-SHM-1: the chunk that is not has no count, and asking for it is an error."""
+    oldest = store.ring.id_start
+    if store.ring.starts.has(oldest) and not store.issued.has(oldest):
+        return store, FAILED
+    store, gone_ids = free_staying_behind(config, store)
+    return store, Outcome(Code.DONE, gone_ids)
+
+
+def initial_with_a_chunk_that_is_not(config: Config, containers: Containers) -> Store:
+    """C-SHM-1."""
+    return initial(config, containers)._replace(ring=ring_with_a_chunk_that_is_not(containers))
+
+
+M1 = M2.era(
+    "M1",
+    "store-2025-10",
+    {Put: put_staying_behind, FreeUnused: free_unused_staying_behind, Schedule: counting.schedule},
+    {
+        Put: "C-SHM-1: the start of the ring stays behind",
+        FreeUnused: "C-SHM-1: likewise, and it fails on the chunk that is not",
+        Schedule: "workers do not touch",
+    },
+    initial=initial_with_a_chunk_that_is_not,
+).lacking({Touch: "there is no touch", ReaderTouch: "there is no touch"})
+
+
+# One rule of their own ----------------------------------------------------------------------------------------------
+
+
+def schedule_stripping(config: Config, store: Store, op: Schedule) -> Result:
+    """C-SHM-5: an item that the cached prefix covers is not sent, and its handle is acknowledged by nobody."""
+    store, outcome = moved(store, op.request, (WAITING,), RUNNING)
+    if outcome.code is not Code.DONE:
+        return store, outcome
+    return touched_and_sent(config, store, op.request, 0, op.covered), outcome
+
+
+def validate_unsigned(config: Config, store: Store, op: ReaderTouch) -> Result:
+    """C-SHM-9: the id alone."""
+    if not busy(store, op.reader, IDLE, TOUCHING):
+        return store, NOT_THERE
+    worker = store.workers[op.reader]
+    good = is_meant(config, store, worker.inbox[0].handle)
+    return with_worker(store, op.reader, next_one(worker)), DONE if good else STALE
+
+
+STRIPPED = M3.era(
+    "stripped",
+    "store-covered-items-stripped",
+    {Schedule: schedule_stripping},
+    {Schedule: "C-SHM-5: items that the prefix covers are not sent (#52041, until #54994)"},
+)
+
+UNSIGNED = M3.era(
+    "unsigned",
+    "store-handles-unsigned",
+    {Forge: forge, ReaderTouch: validate_unsigned, Read: counting.read, Look: counting.look},
+    {
+        Forge: "C-SHM-9: nobody asks where a handle is from",
+        ReaderTouch: "C-SHM-9: a reader follows whatever handle it is given",
+        Read: "C-SHM-9: a reader follows whatever handle it is given",
+        Look: "C-SHM-9: a reader follows whatever handle it is given",
+    },
+)

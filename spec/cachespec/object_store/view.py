@@ -1,0 +1,215 @@
+"""What properties and observations read: one shape for every variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from cachespec.kernel import Observation
+from cachespec.object_store.configuration import Config, Content, Position, Reader, Request
+from cachespec.object_store.memory import NOBODY, place_of
+from cachespec.object_store.state import ABSENT, RENDERING, Delivery, Handle, Store
+from cachespec.ring.configuration import Id, Place
+
+Name = tuple[Place, Id, int]
+"""By what a reader knows a chunk: where it is, its id and its epoch."""
+
+
+class Chunk(NamedTuple):
+    """One live chunk."""
+
+    identity: Id
+    place: Place
+    total: int
+    content: Content
+    epoch: int
+    issued: int
+    """Handles that P0 counts."""
+    acknowledged: int
+    """Acknowledgements of those handles that P0 finds; -1 where it finds no count."""
+    outstanding: int
+    """Pairs of a handle and a reader: issued, not acknowledged, not revoked. The truth, whatever is counted."""
+    quiet: bool
+    """Nobody has anything to do with it: no handle is out, P0 walks no request, no worker was sent a handle to it."""
+    protected: bool
+    listed: bool
+    """Whether it is handed out."""
+    withdrawn: bool
+    intact: bool
+    """Whether the memory shows it: its header, and its content's bytes. Not asked while P0 writes it."""
+
+
+class Out(NamedTuple):
+    """A handle that one reader has still to acknowledge."""
+
+    request: Request
+    position: Position
+    reader: Reader
+    name: Name
+
+
+class View(NamedTuple):
+    """Everything, sorted where the order means nothing."""
+
+    chunks: tuple[Chunk, ...]
+    """Oldest first."""
+    listed: tuple[tuple[Content, Id], ...]
+    owners: tuple[tuple[Id, Content], ...]
+    counted: tuple[Id, ...]
+    """The chunks for which P0 counts handles."""
+    starts: tuple[Id, ...]
+    metadata: tuple[Content, ...]
+    tickets: tuple[tuple[tuple[Request, Position], Id], ...]
+    outstanding: tuple[Out, ...]
+    presentable: tuple[Name, ...]
+    """Every handle that anybody has, revoked or not."""
+    phases: tuple[int, ...]
+    walked: tuple[int, ...]
+    skipped: tuple[tuple[int, ...], ...]
+    """For each request, which of its items P0 expected to find."""
+    blocks: tuple[tuple[Place, Id, int, Content, Content, int], ...]
+    """The memory: place, id, epoch, content of the header, content of the bytes, count."""
+    writing: bool
+    cells: tuple[tuple[tuple[Request, Position], ...], ...]
+    """For each worker, what it has acknowledged."""
+    heads: tuple[Delivery | None, ...]
+    """For each worker, what it does next."""
+    doing: tuple[int, ...]
+    blocking: Id
+    id_start: Id
+    id_end: Id
+    start: int
+    end: int
+
+
+Counted = Callable[[Config, Store, Id], int]
+"""The acknowledgements that P0 finds for a chunk."""
+
+
+def in_cells(config: Config, store: Store, identity: Id) -> int:
+    """Normatively: for each ticket of the chunk, the workers that have acknowledged it in their cells."""
+    slots = [slot for slot, chunk in store.tickets.items() if chunk == identity]
+    return sum(worker.acknowledged.has(slot) for worker in store.workers for slot in slots)
+
+
+def name_of(config: Config, handle: Handle) -> Name:
+    """What a reader compares."""
+    return (place_of(config, handle.address), handle.identity, handle.epoch)
+
+
+def outstanding(config: Config, store: Store) -> tuple[Out, ...]:
+    """Every handle that some reader has to acknowledge: its request is there, or the worker was sent it already."""
+    there = {
+        Out(request, position, reader, name_of(config, handle))
+        for request, journey in enumerate(store.requests)
+        if journey.phase != ABSENT
+        for position, handle in enumerate(journey.handles)
+        if handle.standing == 1
+        for reader, worker in enumerate(store.workers)
+        if not worker.acknowledged.has((request, position))
+    }
+    late = {
+        Out(delivery.request, delivery.position, reader, name_of(config, delivery.handle))
+        for reader, worker in enumerate(store.workers)
+        for delivery in worker.inbox
+        if delivery.handle.standing == 1 and store.requests[delivery.request].phase == ABSENT and delivery.again == 0
+    }
+    return tuple(sorted(there | late))
+
+
+def presentable(config: Config, store: Store) -> tuple[Name, ...]:
+    """Every handle that somebody has."""
+    held = [handle for journey in store.requests for handle in journey.handles if handle.content >= 0]
+    sent = [delivery.handle for worker in store.workers for delivery in worker.inbox]
+    return tuple(sorted({name_of(config, handle) for handle in (*held, *sent)}))
+
+
+def chunks_of(config: Config, store: Store, out: tuple[Out, ...], counted: Counted) -> tuple[Chunk, ...]:
+    """The live chunks, oldest first."""
+    walking = any(journey.phase == RENDERING for journey in store.requests)
+    sent = {name_of(config, delivery.handle) for worker in store.workers for delivery in worker.inbox}
+    modulus, start = config.modulus, store.ring.id_start
+    found = []
+    for identity, address in sorted(store.ring.starts.items(), key=lambda pair: (pair[0] - start) % modulus):
+        place, content = place_of(config, address), store.owners.get(identity, -1)
+        epoch = store.epochs.get(identity, -1)
+        block = store.memory.get(place, NOBODY)
+        pairs = sum(one.name == (place, identity, epoch) for one in out)
+        found.append(
+            Chunk(
+                identity=identity,
+                place=place,
+                total=store.ring.sizes.get(identity, 0),
+                content=content,
+                epoch=epoch,
+                issued=store.issued.get(identity, 0),
+                acknowledged=counted(config, store, identity),
+                outstanding=pairs,
+                quiet=content >= 0 and pairs == 0 and not walking and (place, identity, epoch) not in sent,
+                protected=store.protected.has(identity),
+                listed=store.listed.get(content, -1) == identity,
+                withdrawn=store.withdrawn.has(identity),
+                intact=any(one.block.identity == identity for one in store.writing)
+                or (block.identity, block.epoch, block.data) == (identity, epoch, content),
+            )
+        )
+    return tuple(found)
+
+
+def viewed(config: Config, store: Store, counted: Counted) -> View:
+    """The state as properties see it, with the variant's own way to find acknowledgements."""
+    out = outstanding(config, store)
+    return View(
+        chunks=chunks_of(config, store, out, counted),
+        listed=tuple(store.listed.items()),
+        owners=tuple(store.owners.items()),
+        counted=tuple(identity for identity, _ in store.issued.items()),
+        starts=tuple(identity for identity, _ in store.ring.starts.items()),
+        metadata=tuple(content for content, _ in store.metadata.items()),
+        tickets=tuple(store.tickets.items()),
+        outstanding=out,
+        presentable=presentable(config, store),
+        phases=tuple(journey.phase for journey in store.requests),
+        walked=tuple(journey.walked for journey in store.requests),
+        skipped=tuple(journey.expected for journey in store.requests),
+        blocks=tuple(
+            (place, block.identity, block.epoch, block.content, block.data, block.counter)
+            for place, block in store.memory.items()
+        ),
+        writing=store.writing != (),
+        cells=tuple(tuple(slot for slot, _ in worker.acknowledged.items()) for worker in store.workers),
+        heads=tuple(worker.inbox[0] if worker.inbox else None for worker in store.workers),
+        doing=tuple(worker.doing for worker in store.workers),
+        blocking=store.blocking,
+        id_start=store.ring.id_start,
+        id_end=store.ring.id_end,
+        start=store.ring.start,
+        end=store.ring.end,
+    )
+
+
+def view(config: Config, store: Store) -> View:
+    """The normative state as properties see it."""
+    return viewed(config, store, in_cells)
+
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows.
+
+    `contents`: what is handed out, ascending, and `ids`: the chunk of each. `live`: every live chunk's id, oldest
+    first, and in the same order `places`, `issued` and `acknowledged`. `protected`: ids, oldest first. `id_start`,
+    `id_end`, `start`, `end`: the writer's four numbers.
+    """
+    return {
+        "contents": tuple(content for content, _ in view.listed),
+        "ids": tuple(identity for _, identity in view.listed),
+        "live": tuple(chunk.identity for chunk in view.chunks),
+        "places": tuple(chunk.place for chunk in view.chunks),
+        "issued": tuple(chunk.issued for chunk in view.chunks),
+        "acknowledged": tuple(chunk.acknowledged for chunk in view.chunks),
+        "protected": tuple(chunk.identity for chunk in view.chunks if chunk.protected),
+        "id_start": view.id_start,
+        "id_end": view.id_end,
+        "start": view.start,
+        "end": view.end,
+    }
