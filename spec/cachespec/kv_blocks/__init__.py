@@ -39,6 +39,7 @@ from cachespec.kv_blocks.operations import (
     Withdraw,
 )
 from cachespec.kv_blocks.properties import SAFETY, STEPS
+from cachespec.kv_blocks.service import SERVICE
 from cachespec.kv_blocks.state import Holding, Pool, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
@@ -76,6 +77,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,
+    service=SERVICE,
 )
 
 __all__ = [
