@@ -227,7 +227,13 @@ PLANTED = [
         "MIR-1/again",
         bug({Abort: abort_on_its_way}),
         Config(1, (1, 1), abort=1, outstanding=1),
-        frozenset({"MIR-6/kept"}),
+        frozenset({"MIR-1/mended", "MIR-6/kept"}),
+    ),
+    Planted(
+        "MIR-1/mended",
+        bug({Abort: abort_on_its_way}),
+        Config(1, (1, 1), abort=1, outstanding=1),
+        frozenset({"MIR-1/again", "MIR-6/kept"}),
     ),
     Planted(
         "MIR-11",

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cachespec.kernel import Component, variants
 from cachespec.mirror.configuration import Config, interchangeable, invalid
-from cachespec.mirror.eras import M0, M1, M2, M3
+from cachespec.mirror.eras import M0, M0B, M1, M2, M2B, M3
 from cachespec.mirror.normal_form import normal
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.operations import OPERATIONS
@@ -25,7 +25,7 @@ COMPONENT: Component[Config, object, View] = Component(
     config=Config,
     invalid=invalid,
     operations=OPERATIONS,
-    variants=variants(replace(NORMATIVE_MIRROR, normal=normal), M0, M1, M2, M3),
+    variants=variants(replace(NORMATIVE_MIRROR, normal=normal), M0, M0B, M1, M2, M2B, M3),
     observe=observe,
     interchangeable=interchangeable,
     safety=SAFETY,

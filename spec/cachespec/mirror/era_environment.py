@@ -170,6 +170,7 @@ def deliver(walk: ReceiverWalk, *, survives: bool) -> Transition:
             answers=link.answers if dead else (*link.answers, answer),
             applied=max(link.applied, message.number),
             lost=link.lost if good or message.epoch != link.epoch else 1,
+            missed=1 if missing and link.marked != NOBODY else link.missed,
         )
         owner = op.sender if state.owner == NOBODY else state.owner
         return with_link(state, op.sender, after)._replace(receiver=cache, dead=1 if dead else 0, owner=owner), outcome
@@ -188,7 +189,7 @@ def counted(state: State) -> State:
 
 def touched(link: Link) -> Link:
     """History: MIR-1 is due again once a request that is yet to come has been answered."""
-    return link._replace(marked=link.updates)
+    return link._replace(marked=link.updates, missed=0)
 
 
 def reject(config: Config, state: State, op: Reject) -> Result:
@@ -368,6 +369,7 @@ def link_view(config: Config, link: Link, held: tuple[tuple[int, int], ...], *, 
         answers=len(link.answers),
         unanswered=link.waiting + len(link.retries),
         updates=link.updates,
+        mended=link.missed == 1,
         quiet=idle and link.answers == () and link.waiting == 0 and link.marked == NOBODY and link.hung == 0,
     )
 

@@ -66,6 +66,8 @@ class Link(NamedTuple):
     """Whether P1 will never apply some update of this epoch."""
     marked: Number = NOBODY
     """The first update after the last fault, or -1 once a later request was answered."""
+    missed: int = 0
+    """M3: whether a miss was reported since the last fault, and because of it: before another request was answered."""
 
 
 class State(NamedTuple):

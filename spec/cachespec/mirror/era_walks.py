@@ -124,6 +124,12 @@ def frontend_m0(config: Config, cache: Cache, contents: tuple[int, ...]) -> Fron
     return Frontend(cache, DONE, items, payloads, contents)
 
 
+def frontend_sending_all(config: Config, cache: Cache, contents: tuple[int, ...]) -> Frontend:
+    """C-MIR-2: the cache is updated as in M0, and every item is sent, whether or not P1 has it."""
+    after = frontend_m0(config, cache, contents)
+    return after._replace(payloads=(1,) * len(contents))
+
+
 def frontend(touch: Callable[[Config, Cache, tuple[int, ...]], Cache], *, oversize_passes: bool) -> FrontendWalk:
     """M1 to M3: look all items up, touch them modality by modality, then update them in the same order."""
 
@@ -191,6 +197,15 @@ def receiver(touch: Callable[[Config, Cache, tuple[int, ...]], Cache]) -> Receiv
         return Receiver(cache, HIT._replace(values=used))
 
     return walk
+
+
+def receiver_by_adapter(config: Config, cache: Cache, message: Message) -> Receiver:
+    """C-MIR-15: P1's key begins with the name of the adapter; what is one image to P0 is one for each adapter here.
+
+    In a scope of this era, contents of one identity are one image under several adapters.
+    """
+    asked = message._replace(items=message.wanted)
+    return receiver(touch_leaving_ghosts)(config._replace(identities=()), cache, asked)
 
 
 def receiver_m3(config: Config, cache: Cache, message: Message) -> Receiver:

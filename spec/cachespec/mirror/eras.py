@@ -1,4 +1,4 @@
-"""The mirror as released: M0 (0.7.3), M1 (0.11.0), M2 (0.20.2) and M3 (0.33.0)."""
+"""The mirror as released: M0 (0.7.3), M1 (0.11.0), M2 (0.20.2), M3 (0.33.0); in between, M0b and M2b."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from cachespec.mirror.era_walks import (
     clear_popping,
     frontend,
     frontend_m0,
+    frontend_sending_all,
     receiver,
+    receiver_by_adapter,
     receiver_m0,
     receiver_m3,
     touch_leaving_ghosts,
@@ -38,11 +40,10 @@ from cachespec.mirror.operations import (
 )
 from cachespec.mirror.view import View
 
-EXEMPT = {
-    "MIR-6/kept": "P0 keeps no request; a message carries its own contents",
-    "MIR-10": "the eras do not account for what they send again",
-    "MIR-10/needed": "each era has a walk of its own on either side",
-}
+KEPT = {"MIR-6/kept": "P0 keeps no request; a message carries its own contents"}
+REPEATED = {"MIR-10": "the eras do not account for what they send again"}
+NEEDED = {"MIR-10/needed": "each era has a walk of its own on either side"}
+MENDED = {"MIR-1/mended": "nothing mends what was missed"}
 
 FRONTEND_M1 = frontend(touch_nothing, oversize_passes=False)
 FRONTEND_M2 = frontend(touch_leaving_ghosts, oversize_passes=False)
@@ -86,7 +87,7 @@ M1: Variant[Config, State, View] = Variant(
         ResetReceiver: "P0 is not told (C-MIR-12)",
         RestartReceiver: "P0 is not told",
     },
-    exempt=EXEMPT,
+    exempt={**KEPT, **REPEATED, **NEEDED, **MENDED},
 )
 
 M0 = M1.era(
@@ -110,6 +111,17 @@ M0 = M1.era(
     }
 )
 
+M0B = M0.era(
+    "M0b",
+    "mirror-2025-03",
+    {
+        Render: environment.render(frontend_sending_all),
+        Submit: environment.submit(frontend_sending_all),
+    },
+    {Render: "what P1 has is sent all the same (C-MIR-2)"},
+    exempt={**KEPT, **REPEATED, **MENDED},
+)
+
 M2 = M1.era(
     "M2",
     "mirror-2025-11",
@@ -129,6 +141,13 @@ M2 = M1.era(
     },
 )
 
+M2B = M2.era(
+    "M2b",
+    "mirror-2025-12",
+    {Deliver: environment.deliver(receiver_by_adapter, survives=True)},
+    {Deliver: "P1's keys have the adapter's name and P0's have not (C-MIR-15)"},
+)
+
 M3 = M1.era(
     "M3",
     "mirror-2026-07",
@@ -143,6 +162,7 @@ M3 = M1.era(
         Render: "what is present is touched first; an item larger than the cache passes; a hit that the request itself "
         "evicts is still a failed assertion (C-MIR-9)",
         Deliver: "data replaces what is there; misses are reported for a retry, the rest is applied (C-MIR-5)",
-        Retry: "P0 drops what was missed and renders again; the orders stay apart",
+        Retry: "P0 drops what was missed and renders again; the orders stay apart (C-MIR-20)",
     },
+    exempt={**KEPT, **REPEATED, **NEEDED},
 )

@@ -53,6 +53,10 @@ def quiet_means_equal(config: Config, view: View) -> bool:
     return all(orders_agree(link) for link in view.links if link.quiet)
 
 
+def mended_means_equal(config: Config, view: View) -> bool:
+    return all(orders_agree(link) for link in view.links if link.quiet and link.mended)
+
+
 def bytes_within_capacity(config: Config, view: View) -> bool:
     parts = all(sum(size for _, size in link.held_order) <= link.capacity for link in view.links)
     return parts and view.held_bytes <= view.receiver_capacity
@@ -205,6 +209,12 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "after the last fault, once a further request was answered and nothing is in flight, both orders are equal",
         quiet_means_equal,
         lambda c, v: any(link.quiet and link.sent_order for link in v.links),
+    ),
+    Safety(
+        "MIR-1/mended",
+        "after a fault, once a miss was mended and nothing is in flight, both orders are equal",
+        mended_means_equal,
+        lambda c, v: any(link.quiet and link.mended and link.sent_order for link in v.links),
     ),
     Safety(
         "MIR-11",

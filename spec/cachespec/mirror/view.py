@@ -49,6 +49,8 @@ class LinkView(NamedTuple):
     """Updates of P0 in this epoch."""
     quiet: bool
     """Nothing in flight, nothing unanswered, and a request sent after the last fault has been answered."""
+    mended: bool = True
+    """Whether P1 has reported a miss since the last fault, as far as a variant tells."""
     drafts: tuple[tuple[int, ...], ...] = ()
     """The contents of each rendered request."""
     kept: tuple[tuple[int, ...], ...] = ()
