@@ -20,6 +20,7 @@ from cachespec.kernel.containers.interface import Map
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
+_new = object.__new__
 _ABSENT: Any = object()
 _END: Any = object()
 """The link before the oldest key and after the newest."""
@@ -91,7 +92,8 @@ class _Version:
 
     def _after(self, body: Any, change: Any, length: int, total: int) -> Self:
         """The version after the change; it owns the body, which was this version's."""
-        after = type(self)(body, length, total)
+        after = _new(type(self))
+        after._body, after._nearer, after._back, after._length, after._total = body, None, None, length, total
         self._back, self._nearer, self._body = body.apply(change), after, None
         return after
 
@@ -150,10 +152,10 @@ class RerootingMap(_Version, Generic[Key, Value]):
         super().__init__(_Pairs({}) if body is None else body, length, total)
 
     def has(self, key: Key) -> bool:
-        return key in self._owned().values
+        return key in (self._body or self._owned()).values
 
     def get(self, key: Key, default: Value) -> Value:
-        value: Value = self._owned().values.get(key, default)
+        value: Value = (self._body or self._owned()).values.get(key, default)
         return value
 
     def set(self, key: Key, value: Value) -> RerootingMap[Key, Value]:
@@ -260,6 +262,21 @@ class RerootingQueue(_Version, Generic[Key]):
 
     def oldest(self, default: Key) -> Key:
         return next(iter(self._owned()), default)
+
+    def newest(self, default: Key) -> Key:
+        """The newest key, or the default where the queue is empty."""
+        newest = self._owned().older[_END]
+        return default if newest is _END else newest
+
+    def before(self, key: Key, default: Key) -> Key:
+        """The key before this one, which must be there; the default where this one is the oldest."""
+        before = self._owned().older[key]
+        return default if before is _END else before
+
+    def after(self, key: Key, default: Key) -> Key:
+        """The key after this one, which must be there; the default where this one is the newest."""
+        after = self._owned().newer[key]
+        return default if after is _END else after
 
     def oldest_outside(self, excluded: Map[Key, Any], default: Key) -> Key:
         return next((key for key in self._owned() if not excluded.has(key)), default)
