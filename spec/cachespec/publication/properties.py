@@ -1,0 +1,119 @@
+"""What must hold while chunks are written and read in steps: SHM, as far as it is about the order of steps."""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Progress, Safety, Step
+from cachespec.publication.configuration import FIELDS, Config
+from cachespec.publication.operations import Acknowledge, Copy, Open
+from cachespec.publication.state import Handle, View, count_of, data_of
+from cachespec.ring.configuration import Reader
+from cachespec.ring.memory import mark
+
+
+def presented(view: View) -> tuple[tuple[Reader, Handle], ...]:
+    """Readers, and the handles to this segment that they have, opened or not."""
+    given = ((reader, (*one.handles, one.opened)) for reader, one in enumerate(view.readers))
+    return tuple((reader, handle) for reader, all_of in given for handle in all_of if handle[3] == view.number)
+
+
+def is_live(config: Config, view: View, handle: Handle) -> bool:
+    content, identity, at, _ = handle
+    live = any(one == identity and start % config.capacity == at for one, start, _ in view.chunks)
+    return live and (identity, content) in view.contents
+
+
+def handles_lead_to_live_chunks(config: Config, view: View) -> bool:
+    return all(is_live(config, view, handle) for _, handle in presented(view))
+
+
+def is_visible(config: Config, view: View, handle: Handle) -> bool:
+    content, identity, at, _ = handle
+    size, first = config.sizes[content], data_of(config, at)
+    header = view.memory[at : at + FIELDS] == (identity, FIELDS + config.readers + size)
+    return header and view.memory[first : first + size] == (mark(content),) * size
+
+
+def published_is_visible(config: Config, view: View) -> bool:
+    return all(is_visible(config, view, handle) for _, handle in presented(view))
+
+
+def counts_are_answers(config: Config, view: View) -> bool:
+    """Of the chunks that were published, and the readers that have not died."""
+    out = {(handle[1], reader) for reader, handle in presented(view)}
+    for identity, start, _ in view.chunks:
+        if view.writing.handle[1] == identity:
+            continue
+        for reader in range(config.readers):
+            count = view.memory[count_of(reader, start % config.capacity)]
+            if (identity, reader) not in view.given_up and count != ((identity, reader) not in out):
+                return False
+    return True
+
+
+def read_is_whole(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Acknowledge) or outcome.code is not Code.HIT:
+        return True
+    content = before.readers[op.reader].opened[0]
+    return outcome.values == (mark(content),) * config.sizes[content]
+
+
+def handles_are_served(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Open) or outcome.code is Code.ABSENT:
+        return True
+    return (outcome.code is Code.HIT) == (before.readers[op.reader].handles[0][3] == before.number)
+
+
+def readers_keep_to_their_counts(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Open | Copy | Acknowledge):
+        return True
+    handle = before.readers[op.reader].opened
+    own = count_of(op.reader, handle[2]) if isinstance(op, Acknowledge) else -1
+    pairs = enumerate(zip(before.memory, after.memory, strict=True))
+    return before.chunks == after.chunks and all(old == new or unit == own for unit, (old, new) in pairs)
+
+
+SAFETY: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "SHM-2",
+        "a handle that is not answered leads to a live chunk",
+        handles_lead_to_live_chunks,
+        lambda c, v: len(presented(v)) > 1,
+    ),
+    Safety(
+        "SHM-2/visible",
+        "what there is a handle to is visible as a whole, and stays so",
+        published_is_visible,
+        lambda c, v: bool(presented(v)) and bool(v.pending),
+    ),
+    Safety(
+        "SHM-3",
+        "a count is 1 if its reader has answered, and 0 if not",
+        counts_are_answers,
+        lambda c, v: any(v.memory[count_of(0, start % c.capacity)] == 1 for _, start, _ in v.chunks),
+    ),
+)
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SHM-8/served",
+        "a handle is served, unless its segment is gone",
+        handles_are_served,
+        lambda c, b, op, o, a: isinstance(op, Open) and o.code is Code.STALE,
+    ),
+    Step(
+        "SHM-9",
+        "a reader changes nothing but its own count",
+        readers_keep_to_their_counts,
+        lambda c, b, op, o, a: isinstance(op, Acknowledge) and b.memory != a.memory,
+    ),
+    Step(
+        "SHM-10",
+        "what is read is the data that the handle was given for, from the first unit to the last",
+        read_is_whole,
+        lambda c, b, op, o, a: isinstance(op, Acknowledge) and len(o.values) > 1,
+    ),
+)
+
+PROGRESS: tuple[Progress[Config, View], ...] = (
+    Progress("SHM-8", "when nothing new is begun, every chunk goes", lambda c, v: bool(v.chunks)),
+)
