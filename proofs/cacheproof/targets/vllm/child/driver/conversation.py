@@ -21,6 +21,8 @@ COMPONENTS = {
     "lru": ("driver.lru", "LruDriver"),
     "encoder_cache": ("driver.encoder_cache", "EncoderCacheDriver"),
     "mirror": ("driver.mirror", "MirrorDriver"),
+    "encoder_budget": ("driver.encoder_budget", "EncoderBudgetDriver"),
+    "configuration": ("driver.configuration", "ConfigurationDriver"),
     "block_hash": ("driver.block_hash", "BlockHashDriver"),
     "ring": ("driver.ring", "RingDriver"),
 }

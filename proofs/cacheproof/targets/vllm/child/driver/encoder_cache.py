@@ -11,6 +11,9 @@ from .calls import DONE, HIT, MISS, UNSUPPORTED, Calls, DriverError, Reply, inte
 
 MODULE = "vllm.v1.core.encoder_cache_manager"
 
+COUNTING = "ED"
+"""The variant that is the manager for encoder-decoder models, which is another class of the release."""
+
 BLOCKS = 1
 """The cause of an abandoned admission for which some schedulers release the request's references."""
 RELEASES_WITHOUT_BLOCKS = (0, 20)
@@ -44,7 +47,8 @@ class EncoderCacheDriver:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._class = importlib.import_module(MODULE).EncoderCacheManager
+        self._module = importlib.import_module(MODULE)
+        self._class = self._module.EncoderCacheManager
         self._shared = hasattr(self._class, "check_and_update_cache")
         self._manager: Any = None
         self._requests: tuple[Request, ...] = ()
@@ -62,7 +66,8 @@ class EncoderCacheDriver:
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager of the configured capacity, and the requests of the configuration."""
-        self._manager = self._class(cache_size=integer(config, "capacity"))
+        manager = self._module.EncoderDecoderCacheManager if config.get("variant") == COUNTING else self._class
+        self._manager = manager(cache_size=integer(config, "capacity"))
         sizes, claims = config["sizes"], config.get("claims") or ()
         self._requests = tuple(
             Request(
@@ -80,6 +85,9 @@ class EncoderCacheDriver:
             held = sorted((int(request), i) for request, inputs in manager.cached.items() for i in inputs)
             freed = [(int(request), i) for request, i in manager.freed]
             return {"free": manager.num_free_slots, "cached": _flat(held), "freed": _flat(freed)}
+        if not hasattr(manager, "cached"):
+            waiting = [int(content) for content in (*manager.to_free, *manager.allocated)]
+            return {"free": manager.num_free_slots, "freed": waiting}
         contents = sorted(int(content) for content in manager.cached)
         holders = sorted((int(content), int(r)) for content, requests in manager.cached.items() for r in requests)
         shown = {

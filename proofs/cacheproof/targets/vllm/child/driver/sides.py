@@ -9,6 +9,8 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from .modules import module_if_there
+
 GIBIBYTE = 1 << 30
 """The releases take their capacity in these."""
 
@@ -98,7 +100,7 @@ class Release:
     """Makes both sides as the release has them."""
 
     def __init__(self) -> None:
-        self.counting = _module_if_there(COUNTING)
+        self.counting = module_if_there(COUNTING)
         if self.counting is None:
             self.caches = _first_module(CACHES)
             self.inputs = importlib.import_module("vllm.multimodal.inputs")
@@ -326,17 +328,8 @@ def _nothing(*_: Any) -> None:
     """Where the release asks for something that plays no part here."""
 
 
-def _module_if_there(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
-        return None
-
-
 def _first_module(names: Sequence[str]) -> Any:
-    found = next((module for name in names if (module := _module_if_there(name)) is not None), None)
+    found = next((module for name in names if (module := module_if_there(name)) is not None), None)
     if found is None:
         raise ModuleNotFoundError(f"the release has none of {', '.join(names)}")
     return found

@@ -1,0 +1,128 @@
+"""Which caches the release makes in which process."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from .calls import DONE, Calls, Reply, integer
+from .modules import module_if_there
+
+CACHES = {
+    "MultiModalProcessorOnlyCache": 1,
+    "MultiModalProcessorSenderCache": 2,
+    "LruKeyReplicatedSenderCache": 2,
+    "MultiModalReceiverCache": 3,
+    "LruKeyReplicatedReceiverCache": 3,
+    "ShmObjectStoreSenderCache": 4,
+    "ShmObjectStoreReceiverCache": 5,
+}
+"""The classes of all releases, and which cache each is. They are not made here: only which one would be."""
+
+TYPES = ("lru", "shm")
+REGISTRY = "vllm.multimodal.registry"
+
+
+class ConfigurationDriver:
+    """The functions that choose: of `multimodal.cache` in 0.11, of the registry in 0.20, of `factories` later."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._choosing, self._owner = _choosing(calls)
+        for name, number in CACHES.items():
+            if hasattr(self._choosing, name):
+                setattr(self._choosing, name, lambda *arguments, _number=number, **named: _number)
+        self._shown = dict.fromkeys(("frontend", "engine", "worker", "private"), 0)
+        self._started = False
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "start": self._start,
+            "profile": self._profile,
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """Nothing runs."""
+        self._shown = dict.fromkeys(self._shown, 0)
+        self._started = False
+
+    def observe(self) -> dict[str, Any]:
+        """What each sort of process has."""
+        return dict(self._shown)
+
+    def _start(self, message: Mapping[str, Any]) -> Reply:
+        return self._calls.done(lambda: self._chosen(message))
+
+    def _chosen(self, message: Mapping[str, Any]) -> None:
+        config, registry = _settings(message)
+        call, lock = self._call, object()
+        self._started = True
+        self._shown = {
+            "frontend": call("processor_cache_from_config", config, registry),
+            "engine": call("engine_receiver_cache_from_config", config, registry),
+            "worker": call("worker_receiver_cache_from_config", config, registry, lock),
+            "private": call("processor_only_cache_from_config", config, registry),
+        }
+
+    def _call(self, name: str, config: Any, registry: Any, *more: Any) -> int:
+        """0.11 takes the registry too, and for profiling the model's part of the configuration only."""
+        if self._owner is not None:
+            chooser = object.__new__(self._owner)
+            chooser.supports_multimodal_inputs = registry.supports_multimodal_inputs
+            return getattr(chooser, name)(config, *more) or 0
+        chooses = getattr(self._choosing, name)
+        if "mm_registry" not in chooses.__annotations__:
+            return chooses(config, *more) or 0
+        given = config.model_config if "model_config" in chooses.__annotations__ else config
+        return chooses(given, registry, *more) or 0
+
+    def _profile(self, message: Mapping[str, Any]) -> Reply:
+        """The release's profiling is not run."""
+        return DONE if self._started else Reply("refused")
+
+
+def _choosing(calls: Calls) -> tuple[Any, Any]:
+    """The module that chooses, and the class whose methods do, if that is so."""
+    factories = module_if_there("vllm.multimodal.cache.factories")
+    if factories is not None:
+        return factories, None
+    cache = module_if_there("vllm.multimodal.cache")
+    if hasattr(cache, "processor_cache_from_config"):
+        return cache, None
+    registry = _released_registry(calls)
+    return registry, registry.MultiModalRegistry
+
+
+def _released_registry(calls: Calls) -> Any:
+    """The release's own registry, which other drivers need only by name."""
+    path = Path(calls.source, *REGISTRY.split(".")).with_suffix(".py")
+    spec = importlib.util.spec_from_file_location(REGISTRY, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ModuleNotFoundError(f"the release has no {REGISTRY}", name=REGISTRY)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module.MultiModalRegistry, "processor_cache_from_config"):
+        raise ModuleNotFoundError("nothing in the release chooses between caches", name=REGISTRY)
+    sys.modules[REGISTRY] = module
+    return module
+
+
+def _settings(message: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What the release reads of its configuration, and a registry that knows whether the model is multimodal."""
+    multimodal = integer(message, "multimodal") > 0
+    mm_config = SimpleNamespace(
+        mm_processor_cache_gb=integer(message, "gigabytes"),
+        mm_processor_cache_type=TYPES[integer(message, "cache_type")],
+    )
+    model_config = SimpleNamespace(
+        supports_multimodal_inputs=multimodal, is_multimodal_model=multimodal, get_multimodal_config=lambda: mm_config
+    )
+    parallel_config = SimpleNamespace(
+        _api_process_count=integer(message, "api_processes"),
+        data_parallel_size=integer(message, "engines"),
+        data_parallel_external_lb=integer(message, "external") > 0,
+    )
+    config = SimpleNamespace(model_config=model_config, parallel_config=parallel_config)
+    return config, SimpleNamespace(supports_multimodal_inputs=lambda model_config: multimodal)
