@@ -14,12 +14,13 @@ from cachespec.engine.assembly import engine
 from cachespec.engine.configuration import Config, interchangeable, invalid
 from cachespec.engine.environment import switched_off, unknown
 from cachespec.engine.eras import ERAS
-from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
+from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
+from cachespec.engine.parts import NORMATIVE_PARTS, Parts
 from cachespec.engine.properties import PROGRESS, SAFETY
 from cachespec.engine.state import State, View, observe
-from cachespec.engine.transitions import NORMATIVE_PARTS, Parts
 from cachespec.kernel import NORMATIVE, Component, variants
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Transmit
+from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 NORMATIVE_ENGINE = engine(NORMATIVE, "normative", NORMATIVE_PARTS)
@@ -36,12 +37,15 @@ COMPONENT: Component[Config, State, View] = Component(
         Transmit,
         Expire,
         Join,
+        DeliverRequest,
+        End,
         Cancel,
         DeliverAbort,
         Schedule,
         Execute,
         Update,
         ResetReceiver,
+        Clear,
         ResetPrefixCache,
         ResetEncoderCache,
     ),

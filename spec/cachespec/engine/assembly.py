@@ -6,10 +6,11 @@ from collections import namedtuple
 from functools import partial
 from typing import Any, get_type_hints
 
-from cachespec.engine.configuration import Config, mirror_config, scheduler_config
+from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.environment import calls
+from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, View, initial, members, worker_view
-from cachespec.engine.transitions import Parts, transitions
+from cachespec.engine.transitions import transitions
 from cachespec.kernel import Containers, Variant
 
 
@@ -17,6 +18,7 @@ def view(parts: Parts, config: Config, state: State) -> View:
     """The state with the views of its parts."""
     return View(
         mirror=parts.mirror.view(mirror_config(config), state.mirror),
+        store=parts.store.view(store_config(config), state.store),
         scheduler=parts.scheduler.view(scheduler_config(config), state.scheduler),
         workers=tuple(worker_view(worker, parts.phases) for worker in state.workers),
         submitted=members(state.submitted),
@@ -28,10 +30,12 @@ def view(parts: Parts, config: Config, state: State) -> View:
 
 
 def normal(parts: Parts, config: Config, state: State) -> State:
-    """Every part in its normal form."""
-    if parts.mirror.normal is None:
-        return state
-    return state._replace(mirror=parts.mirror.normal(mirror_config(config), state.mirror))
+    """The parts between P0 and P1 in their normal forms."""
+    if parts.mirror.normal is not None:
+        state = state._replace(mirror=parts.mirror.normal(mirror_config(config), state.mirror))
+    if parts.store.normal is not None:
+        state = state._replace(store=parts.store.normal(store_config(config), state.store))
+    return state
 
 
 def state_over(parts: Parts) -> type[State]:
@@ -48,6 +52,7 @@ def start_over(state: type[State], parts: Parts, config: Config, containers: Con
     fields = {
         **initial(config, containers)._asdict(),
         "mirror": parts.mirror.start(mirror_config(config), containers),
+        "store": parts.store.start(store_config(config), containers),
         "scheduler": parts.scheduler.start(scheduler_config(config), containers),
     }
     return state(**fields)

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, NamedTuple
 
-from cachespec import mirror, scheduler
+from cachespec import mirror, object_store, scheduler
 from cachespec.kernel import Name
+from cachespec.object_store.configuration import Config as StoreConfig
 from cachespec.scheduler.configuration import CONTENT, Item, items_of
 
 Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
 WorkerName = Annotated[int, Name("worker")]
 
-UNLIMITED = -1
+HEADER = 2
+"""Units before an item in shared memory."""
+IDS = 8
+"""How many ids chunks have, before they begin again."""
 
 
 class Config(NamedTuple):
@@ -38,6 +42,10 @@ class Config(NamedTuple):
     shared: tuple[int, ...] = ()
     senders: tuple[int, ...] = ()
     """The frontend of each request; empty where there is one frontend."""
+    shared_memory: int = 0
+    """1: items travel by way of the object store, and there is no mirror."""
+    store_capacity: int = 0
+    """Units of shared memory, where there is one; `sizes` are in the same units."""
     workers: int = 1
     channel: int = 2
     """Messages and answers in flight between frontends and P1."""
@@ -52,6 +60,10 @@ def invalid(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.workers < 1 or config.resets < 0:
         return "workers must be positive, and resets not negative"
+    if config.shared_memory not in (0, 1):
+        return f"shared_memory must be 0 or 1, not {config.shared_memory}"
+    if config.shared_memory and (config.ahead != 1 or frontends(config) != 1):
+        return "with shared memory there is one frontend, and one step in flight"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
     if wrong is not None:
         return wrong
@@ -59,7 +71,9 @@ def invalid(config: Config) -> str | None:
         return f"senders must be given for each of the {len(config.prompts)} requests, none of them negative"
     if max((item[CONTENT] for items in config.items for item in items), default=0) >= len(config.sizes):
         return "every content of an item must have a size"
-    return mirror.COMPONENT.invalid(mirror_config(config))
+    return mirror.COMPONENT.invalid(mirror_config(config)) or (
+        object_store.COMPONENT.invalid(store_config(config)) if config.shared_memory else None
+    )
 
 
 def sender_of(config: Config, request: Request) -> SenderName:
@@ -110,6 +124,25 @@ def mirror_config(config: Config) -> mirror.Config:
         outstanding=len(config.prompts),
         channel=config.channel,
         reset=min(config.resets, 1),
+    )
+
+
+@cache
+def store_config(config: Config) -> StoreConfig:
+    """What the object store sees; where there is none, the least one."""
+    largest = max(config.sizes, default=1)
+    return StoreConfig(
+        capacity=max(config.store_capacity, largest + HEADER),
+        sizes=config.sizes,
+        requests=tuple(contents_of(config, request) for request in range(len(config.prompts))),
+        largest=largest,
+        readers=config.workers,
+        header=HEADER,
+        modulus=IDS,
+        touches=1,
+        aborts=config.aborts,
+        preempts=1,
+        clears=min(config.resets, 1),
     )
 
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cachespec import mirror, scheduler
-from cachespec.engine.configuration import Config, contents_of, mirror_config, scheduler_config, sender_of
-from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
+from cachespec.engine.configuration import Config, contents_of, mirror_config, scheduler_config, sender_of, store_config
+from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
+from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, is_executed
-from cachespec.engine.transitions import Parts
 from cachespec.kernel import Operation
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
+from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join)
+MIRRORED: tuple[type[Operation], ...] = (*OF_THE_MIRROR, ResetReceiver)
+HANDED: tuple[type[Operation], ...] = (DeliverRequest, End, Clear)
 
 
 def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     """In a fixed order."""
-    of_mirror = tuple(parts.mirror.alphabet(mirror_config(config), state.mirror))
-    may_send = {op.sender for op in of_mirror if isinstance(op, Submit)}
-    yield from submissions(config, state, may_send)
-    yield from (op for op in of_mirror if isinstance(op, OF_THE_MIRROR))
+    yield from (with_handles(parts, config, state) if config.shared_memory else with_mirror(parts, config, state))
     yield from departures(config, state)
     for op in parts.scheduler.alphabet(scheduler_config(config), state.scheduler):
         if isinstance(op, Schedule) or (isinstance(op, Update) and is_executed(state)):
@@ -30,7 +30,24 @@ def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
         if worker.inbox != ():
             yield Execute(name)
     if state.resets_left > 0:
-        yield from (ResetReceiver(), ResetPrefixCache(), ResetEncoderCache())
+        yield from (Clear() if config.shared_memory else ResetReceiver(), ResetPrefixCache(), ResetEncoderCache())
+
+
+def with_mirror(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
+    """Requests go out with messages of the mirror."""
+    of_mirror = tuple(parts.mirror.alphabet(mirror_config(config), state.mirror))
+    may_send = {op.sender for op in of_mirror if isinstance(op, Submit)}
+    yield from submissions(config, state, may_send)
+    yield from (op for op in of_mirror if isinstance(op, OF_THE_MIRROR))
+
+
+def with_handles(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
+    """Requests go out with handles; P0 hears of their ends."""
+    yield from submissions(config, state, {sender_of(config, request) for request in range(len(config.prompts))})
+    for request in range(len(config.prompts)):
+        if state.submitted.has(request) and not state.received.has(request):
+            yield DeliverRequest(request)
+    yield from (op for op in parts.store.alphabet(store_config(config), state.store) if isinstance(op, End))
 
 
 def submissions(config: Config, state: State, may_send: set[int]) -> Iterable[Operation]:
@@ -59,10 +76,11 @@ def is_waited_for(state: State, request: int) -> bool:
 def switched_off(config: Config) -> Mapping[type[Operation], str]:
     """What a configuration rules out."""
     off: dict[type[Operation], str] = {Expire: "every answer arrives, in its turn"}
+    off.update(dict.fromkeys((MIRRORED if config.shared_memory else HANDED), "the items take the other way"))
     if not config.aborts:
         off.update(dict.fromkeys((Cancel, DeliverAbort), "aborts = 0"))
     if not config.resets:
-        off.update(dict.fromkeys((ResetReceiver, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
+        off.update(dict.fromkeys((ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
         off[Transmit] = "every message arrives in its turn"
     if all(contents_of(config, request) == () for request in range(len(config.prompts))):
         off.update(dict.fromkeys((Deliver, Receive, Transmit), "no request has an item"))

@@ -13,9 +13,11 @@ from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, Allocate, Cache
 from cachespec.encoder_cache import Config as EncoderConfig
 from cachespec.encoder_cache.transitions import allocate
 from cachespec.engine.assembly import engine
-from cachespec.engine.transitions import NORMATIVE_PARTS
+from cachespec.engine.operations import DeliverAbort
+from cachespec.engine.parts import NORMATIVE_PARTS
 from cachespec.engine.worker import DROP_LAST, drop_at_once
 from cachespec.kernel import Code, Outcome
+from cachespec.object_store.eras import M3
 from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S3
 from cachespec.scheduler.eras import scheduler as scheduler_by
@@ -81,4 +83,11 @@ RESETS_AT_ONCE = engine(
 S2_ENGINE = engine("S2", "engine-2025-10", replace(NORMATIVE_PARTS, scheduler=S2), exempt=dict(S2.exempt))
 S3_ENGINE = engine("S3", "engine-2026-11", replace(NORMATIVE_PARTS, scheduler=S3), exempt=dict(S3.exempt))
 
-ERAS: tuple[Any, ...] = (REPORTS_RECREATED, DROPS_LAST, DROPS_AT_ONCE, RESETS_AT_ONCE, S2_ENGINE, S3_ENGINE)
+M3_STORE = engine(
+    "M3-store",
+    "engine with the object store of 2026-11",
+    replace(NORMATIVE_PARTS, store=M3),
+    differences={DeliverAbort: "C-SHM-4: what a request that no worker saw was handed is never acknowledged"},
+)
+
+ERAS: tuple[Any, ...] = (REPORTS_RECREATED, DROPS_LAST, DROPS_AT_ONCE, RESETS_AT_ONCE, S2_ENGINE, S3_ENGINE, M3_STORE)

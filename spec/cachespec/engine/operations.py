@@ -22,6 +22,15 @@ class SubmitRequest(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class DeliverRequest(Operation):
+    """P1 takes a request that came with handles; what has a mirror comes with its `Deliver`."""
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("P0", "P1")
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel(Operation):
     """The client goes away: at any time after it sent the request."""
 

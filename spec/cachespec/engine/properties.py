@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from cachespec import mirror, scheduler
-from cachespec.engine.configuration import Config, mirror_config, scheduler_config
+from cachespec import mirror, object_store, scheduler
+from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.state import View, WorkerView, resident, unreported
-from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_TENSOR
+from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 
-CONFIGURED = ("SCH-3/whole", "SCH-2")
-"""Properties of the scheduler that speak of what an engine's configuration here does not vary."""
+CONFIGURED = ("SCH-3/whole", "SCH-2", "SHM-11")
+"""Properties of parts that speak of what an engine's configuration here does not vary."""
 
 
 def nothing_was_found(view: View, finding: int) -> bool:
@@ -76,6 +76,12 @@ OWN: tuple[Safety[Config, View], ...] = (
         lambda c, v: bool(v.scheduler.kv.carried) and any(worker.inbox for worker in v.workers),
     ),
     Safety(
+        "SHM-10/used",
+        "a worker reads every item of a request that runs, and reads the right one",
+        lambda c, v: nothing_was_found(v, NO_ITEM),
+        lambda c, v: c.shared_memory == 1 and any(step.encodes for worker in v.workers for step in worker.inbox),
+    ),
+    Safety(
         "X-3",
         "P1 knows the requests that it has received, each once, and no others",
         received_were_sent,
@@ -87,6 +93,11 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     *OWN,
     *lifted(mirror.COMPONENT.safety, config=mirror_config, view=lambda view: view.mirror),
     *lifted(
+        (rule for rule in object_store.COMPONENT.safety if rule.name not in CONFIGURED),
+        config=store_config,
+        view=lambda view: view.store,
+    ),
+    *lifted(
         (rule for rule in scheduler.COMPONENT.safety if rule.name not in CONFIGURED),
         config=scheduler_config,
         view=lambda view: view.scheduler,
@@ -96,5 +107,6 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress("X-3/answered", "every request that was sent is finished, rejected, or aborted", somebody_waits),
     *lifted_progress(mirror.COMPONENT.progress, config=mirror_config, view=lambda view: view.mirror),
+    *lifted_progress(object_store.COMPONENT.progress, config=store_config, view=lambda view: view.store),
     *lifted_progress(scheduler.COMPONENT.progress, config=scheduler_config, view=lambda view: view.scheduler),
 )

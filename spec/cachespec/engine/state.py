@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from cachespec import encoder_cache, mirror, scheduler
+from cachespec import encoder_cache, mirror, object_store, scheduler
 from cachespec.engine.configuration import (
     Config,
     Request,
@@ -13,16 +13,20 @@ from cachespec.engine.configuration import (
     frontends,
     mirror_config,
     scheduler_config,
+    store_config,
 )
 from cachespec.engine.worker import Intake, Phase, Step, Worker, executed
 from cachespec.kernel import Containers, IndexedBy, Map, Observation
 from cachespec.mirror.normative_state import State as Mirror
+from cachespec.object_store.state import Store
+from cachespec.object_store.view import View as StoreView
 
 
 class State(NamedTuple):
     """Each part as it is on its own, and what ties them together."""
 
     mirror: Mirror
+    store: Store
     scheduler: scheduler.State
     workers: Annotated[tuple[Worker, ...], IndexedBy("worker")]
     unconfirmed: Annotated[tuple[tuple[Request, ...], ...], IndexedBy("sender")]
@@ -53,6 +57,7 @@ class View(NamedTuple):
     """What properties read."""
 
     mirror: mirror.View
+    store: StoreView
     scheduler: scheduler.View
     workers: tuple[WorkerView, ...]
     submitted: tuple[int, ...]
@@ -68,6 +73,7 @@ def initial(config: Config, containers: Containers) -> State:
     worker = Worker(tensors=containers.map(), memory=containers.map())
     return State(
         mirror=mirror.COMPONENT.normative.start(mirror_config(config), containers),
+        store=object_store.COMPONENT.normative.start(store_config(config), containers),
         scheduler=scheduler.COMPONENT.normative.start(scheduler_config(config), containers),
         workers=(worker,) * config.workers,
         unconfirmed=((),) * frontends(config),
@@ -126,6 +132,7 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
     """What the parts show, and for each worker its encoder outputs and whether something was missing."""
     shown: dict[str, Observation] = {}
     shown |= mirror.COMPONENT.observe(mirror_config(config), view.mirror)
+    shown |= object_store.COMPONENT.observe(store_config(config), view.store) if config.shared_memory else {}
     shown |= scheduler.COMPONENT.observe(scheduler_config(config), view.scheduler)
     for name, worker in enumerate(view.workers):
         shown[f"tensors_{name}"] = worker.tensors

@@ -8,11 +8,8 @@ Nothing here decides anything: the decisions are those of the parts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from cachespec import mirror, scheduler
 from cachespec.engine.configuration import (
     Config,
     Request,
@@ -21,31 +18,20 @@ from cachespec.engine.configuration import (
     mirror_config,
     scheduler_config,
     sender_of,
+    store_config,
 )
-from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
+from cachespec.engine.handles import completed, ended, handed_out, read_all, stored
+from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
+from cachespec.engine.parts import Parts
 from cachespec.engine.plans import clearing, step_of
 from cachespec.engine.state import State, is_executed, issued, with_worker
-from cachespec.engine.worker import DROP_FIRST, Intake, Phase, executed, queue
-from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Operation, Outcome, Transition, Variant
+from cachespec.engine.worker import executed
+from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Operation, Outcome, Transition
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
+from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 Result = tuple[State, Outcome]
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What an engine is made of. An era names other parts."""
-
-    mirror: Variant[mirror.Config, Any, mirror.View]
-    scheduler: Variant[scheduler.Config, Any, scheduler.View]
-    phases: tuple[Phase, ...] = DROP_FIRST
-    """What a worker does with a step, in order."""
-    takes_plan: Intake = queue
-    takes_reset: Intake = queue
-
-
-NORMATIVE_PARTS = Parts(mirror.COMPONENT.normative, scheduler.COMPONENT.normative)
 
 
 # Frontends and the mirror -------------------------------------------------------------------------------------------
@@ -56,6 +42,8 @@ def submit_request(parts: Parts, config: Config, state: State, op: SubmitRequest
     if state.submitted.has(op.request):
         return state, PRESENT
     contents, sender = contents_of(config, op.request), sender_of(config, op.request)
+    if config.shared_memory:
+        return stored(parts, config, submitted(state, op.request), op.request), DONE
     if contents == ():
         return received(parts, config, submitted(state, op.request), op.request)
     after, outcome = parts.mirror.step(mirror_config(config), state.mirror, Submit(sender, contents))
@@ -87,12 +75,20 @@ def deliver(parts: Parts, config: Config, state: State, op: Deliver) -> Result:
     return received(parts, config, state._replace(mirror=after), request)
 
 
+def deliver_request(parts: Parts, config: Config, state: State, op: DeliverRequest) -> Result:
+    """With shared memory: P1 takes the request, with its handles."""
+    if not state.submitted.has(op.request) or state.received.has(op.request):
+        return state, ABSENT
+    return received(parts, config, state, op.request)
+
+
 def received(parts: Parts, config: Config, state: State, request: Request) -> Result:
     """P1 knows the request; the scheduler takes it, or refuses it for good."""
     taken, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Add(request))
     state = state._replace(scheduler=taken, received=state.received.set(request, 1))
     if outcome.code is Code.TOO_LARGE:
         state = state._replace(rejected=state.rejected.set(request, 1))
+        state = ended(parts, config, state, request) if config.shared_memory else state
     return state, outcome
 
 
@@ -119,7 +115,8 @@ def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) 
     if not state.cancelled.has(op.request) or not state.received.has(op.request):
         return state, ABSENT
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Abort(op.request))
-    return state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request)), outcome
+    state = state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request))
+    return (ended(parts, config, state, op.request) if config.shared_memory else state), outcome
 
 
 # Scheduler and workers ----------------------------------------------------------------------------------------------
@@ -131,16 +128,17 @@ def schedule(parts: Parts, config: Config, state: State, op: Schedule) -> Result
     state = state._replace(scheduler=after)
     if outcome.code is not Code.DONE:
         return state, outcome
-    step = step_of(scheduler_config(config), after, after.plans[-1])
-    return issued(state, step, parts.takes_plan), outcome
+    plan = after.plans[-1]
+    state = handed_out(parts, config, state, plan) if config.shared_memory else state
+    return issued(state, step_of(scheduler_config(config), after, plan), parts.takes_plan), outcome
 
 
 def execute(parts: Parts, config: Config, state: State, op: Execute) -> Result:
     """One worker takes one step; workers do not wait for one another."""
-    worker = state.workers[op.worker]
-    if worker.inbox == ():
+    if state.workers[op.worker].inbox == ():
         return state, ABSENT
-    after = executed(worker, parts.phases)
+    state = read_all(parts, config, state, op.worker) if config.shared_memory else state
+    after = executed(state.workers[op.worker], parts.phases)
     return with_worker(state, op.worker, after), Outcome(Code.DONE if after.finding == 0 else Code.FAILED)
 
 
@@ -149,7 +147,8 @@ def update(parts: Parts, config: Config, state: State, op: Update) -> Result:
     if state.scheduler.plans == () or not is_executed(state):
         return state, ABSENT
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
-    return state._replace(scheduler=after), outcome
+    state = state._replace(scheduler=after)
+    return (completed(parts, config, state, outcome.values) if config.shared_memory else state), outcome
 
 
 # Resets -------------------------------------------------------------------------------------------------------------
@@ -161,6 +160,20 @@ def reset_receiver(parts: Parts, config: Config, state: State, op: ResetReceiver
         return state, REFUSED
     after, outcome = parts.mirror.step(mirror_config(config), state.mirror, op)
     return state._replace(mirror=after, resets_left=state.resets_left - 1), outcome
+
+
+def clear_store(parts: Parts, config: Config, state: State, op: Clear) -> Result:
+    """X-4: P0 forgets what it has stored; handles that are out stay good, or are known to be stale."""
+    if state.resets_left == 0:
+        return state, REFUSED
+    after, outcome = parts.store.step(store_config(config), state.store, op)
+    return state._replace(store=after, resets_left=state.resets_left - 1), outcome
+
+
+def end(parts: Parts, config: Config, state: State, op: End) -> Result:
+    """P0 hears of the end of a request."""
+    after, outcome = parts.store.step(store_config(config), state.store, op)
+    return state._replace(store=after), outcome
 
 
 def reset_prefix_cache(parts: Parts, config: Config, state: State, op: ResetPrefixCache) -> Result:
@@ -190,6 +203,9 @@ def transitions(parts: Parts) -> Mapping[type[Operation], Transition]:
         Transmit: partial(step_mirror, parts),
         Expire: partial(step_mirror, parts),
         Join: partial(step_mirror, parts),
+        DeliverRequest: partial(deliver_request, parts),
+        End: partial(end, parts),
+        Clear: partial(clear_store, parts),
         Cancel: partial(cancel, parts),
         DeliverAbort: partial(deliver_abort, parts),
         Schedule: partial(schedule, parts),

@@ -18,7 +18,7 @@ Prefix = Annotated[int, Name("prefix")]
 """What a full block holds: it names every token up to the block's end."""
 Block = Annotated[int, Name("block")]
 
-SOUND, NO_TENSOR, NO_BYTES, DROPPED_TWICE = 0, 1, 2, 3
+SOUND, NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM = 0, 1, 2, 3, 4
 UNFILLED = -1
 
 
