@@ -30,7 +30,7 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
         return shared
     return {
         **shared,
-        calls.CheckAndUpdate: is_in_turn,
+        calls.CheckAndUpdate: in_turn(config),
         calls.Allocate: is_granted,
         calls.FreeInput: may_release,
         calls.Abandon: may_abandon,
@@ -49,7 +49,7 @@ def may_ask(config: Config) -> Guard:
             allowed = allowed | (pending == 0)
         else:
             resident = row(cache.resident, cell(tables.contents, request, position))
-            allowed = allowed & is_in_turn(tables, cache, request, position) & ~resident
+            allowed = allowed & in_turn(config)(tables, cache, request, position) & ~resident
         if config.unreported > 0:
             allowed = allowed & (length(cache.freed) < config.unreported)
         return allowed
@@ -57,12 +57,21 @@ def may_ask(config: Config) -> Guard:
     return guard
 
 
-def is_in_turn(tables: Tables, cache: Cache, request: Tensor, position: Tensor) -> Tensor:
-    """One request is admitted at a time, and each of its contents is asked for once."""
+def in_turn(config: Config) -> Guard:
+    """Whether an input may be asked for: each of a request's contents once, or, with `repeats`, several times."""
+    return is_the_requests_turn if config.repeats else is_in_turn
+
+
+def is_the_requests_turn(tables: Tables, cache: Cache, request: Tensor, position: Tensor) -> Tensor:
+    """One request is admitted at a time."""
     first = (cache.promised == 0).any(1)
-    others_turn = first.any() & ~row(first, request)
+    return ~first.any() | row(first, request)
+
+
+def is_in_turn(tables: Tables, cache: Cache, request: Tensor, position: Tensor) -> Tensor:
+    """Besides, each of its contents is asked for once."""
     same = tables.contents == cell(tables.contents, request, position)
-    return ~(others_turn | (queued(cache.promised) & same).any())
+    return is_the_requests_turn(tables, cache, request, position) & ~(queued(cache.promised) & same).any()
 
 
 def is_granted(tables: Tables, cache: Cache, request: Tensor, position: Tensor) -> Tensor:

@@ -79,6 +79,11 @@ def test_a_driver_that_fails_is_no_verdict() -> None:
 
 
 BETWEEN_RELEASES = {
+    ("encoder_cache", "E0a"): "before #12545: none of the four has it",
+    ("encoder_budget", "B0"): "before #11895: none of the four has it",
+    ("encoder_budget", "B1"): "#11895 as first proposed: never released",
+    ("encoder_budget", "B2"): "#11895 as reviewed: never released",
+    ("encoder_budget", "B6"): "#34051: never released",
     ("mirror", "M0b"): "between #14864 and #16273: none of the four has it",
     ("mirror", "M2b"): "before #31927: none of the four has it",
 }
@@ -87,7 +92,7 @@ BETWEEN_RELEASES = {
 
 def test_every_era_stands_for_a_release() -> None:
     lines = {(era.component, era.variant) for era in table().eras} | set(BETWEEN_RELEASES)
-    for name in ("lru", "encoder_cache", "mirror"):
+    for name in ("lru", "encoder_cache", "mirror", "encoder_budget", "configuration"):
         eras = {(name, tag) for tag in component_named(name).variants if tag != NORMATIVE}
         assert eras <= lines, "an era that is no release is not known to be true"
 
