@@ -126,15 +126,31 @@ def test_the_site_is_built_and_needs_no_network(checkout: Path) -> None:
     assert 'rel="stylesheet" href="http' not in html
 
 
-@pytest.mark.parametrize("link", ["[a](gone.md)", "[a](lru.md#no-such-heading)"])
-def test_a_broken_link_fails_the_build(checkout: Path, link: str) -> None:
-    page = checkout / "docs" / "glossary.md"
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A book of two pages."""
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    (tmp_path / "proofs").symlink_to(ROOT / "proofs")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# The book\n\n[One](one.md)\n")
+    (tmp_path / "docs" / "one.md").write_text("# One\n\n## A heading\n\n[code](../proofs/cacheproof/book/site.py)\n")
+    return tmp_path
+
+
+def test_a_link_out_of_the_book_becomes_the_name_of_a_file(small: Path) -> None:
+    assert build(small).returncode == 0
+    assert "code (<code>proofs/cacheproof/book/site.py</code>)" in (small / "site" / "one" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("link", ["[a](gone.md)", "[a](one.md#no-such-heading)"])
+def test_a_broken_link_fails_the_build(small: Path, link: str) -> None:
+    page = small / "docs" / "one.md"
     page.write_text(page.read_text() + f"\n{link}\n")
-    ended = build(checkout)
+    ended = build(small)
     assert ended.returncode != 0
     assert "WARNING" in ended.stdout + ended.stderr
 
 
-def test_a_page_that_the_index_leaves_out_fails_the_build(checkout: Path) -> None:
-    (checkout / "docs" / "forgotten.md").write_text("# Forgotten\n")
-    assert build(checkout).returncode != 0
+def test_a_page_that_the_index_leaves_out_fails_the_build(small: Path) -> None:
+    (small / "docs" / "forgotten.md").write_text("# Forgotten\n")
+    assert build(small).returncode != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from cacheproof.book.tables import link, markdown_table
 from cacheproof.catalogue.kept import shown_by
@@ -17,6 +18,9 @@ from cacheproof.wire import config_to_message
 DRAWN = "<!-- drawn from {} -->"
 """In the line before a diagram: which place it shows, so that a site without scripts can draw it."""
 
+EVERY_TIME = object()
+"""The default of what has none."""
+
 
 def counterexample_part(words: Sequence[str]) -> str:
     """`C-MIR-10`, or `C-MIR-10 lru M2 turns LRU-6`: its shortest trace as a sequence diagram, with what it shows."""
@@ -28,12 +32,15 @@ def trace_part(words: Sequence[str]) -> str:
     return trace_table(shown_by(place_named(words)).trace)
 
 
-def place_named(words: Sequence[str]) -> Place:
-    """The place that the words name: a number, then as much of component, variant, scope and property as tells it."""
+def place_named(words: Sequence[str], everywhere: Sequence[Place] | None = None) -> Place:
+    """The place that the words name: a number, then as much of component, variant, scope and property as tells it.
+
+    `everywhere` has all places, where they were read before.
+    """
     if not words:
         raise InputError("say which entry of the catalogue")
     number, *others = words
-    known = list(of_entry(number, places(components().values())))
+    known = list(of_entry(number, places(components().values()) if everywhere is None else everywhere))
     if not known:
         raise InputError(f"no scope shows '{number}'")
     fitting = [place for place in known if _words(place)[: len(others)] == others]
@@ -54,12 +61,19 @@ def caption(place: Place) -> str:
     violation = shown_by(place)
     variant = component_named(place.scope.component).variants[place.variant]
     count = len(violation.trace.steps)
-    settings = ", ".join(f"{name} {value}" for name, value in config_to_message(place.scope.config).items())
+    scope = f"scope `{place.scope.name}` ({settings(place.scope.config)})"
+    length = f"{count} {'operation' if count == 1 else 'operations'}"
     return (
-        f"{link(place.catalogue)} in `{place.scope.component}`, {variant.title} ({variant.tag}), scope "
-        f"`{place.scope.name}` ({settings}): {count} {'operation' if count == 1 else 'operations'} to break "
-        f"`{violation.property}`, *{violation.statement}*."
+        f"{link(place.catalogue)} in `{place.scope.component}`, {variant.title} ({variant.tag}), {scope}: {length} to "
+        f"break `{violation.property}`, *{violation.statement}*."
     )
+
+
+def settings(config: Any) -> str:
+    """The configuration of a scope, without what is as always."""
+    usual = type(config)._field_defaults
+    chosen = {name for name, value in zip(config._fields, config, strict=True) if usual.get(name, EVERY_TIME) != value}
+    return ", ".join(f"{name} {value}" for name, value in config_to_message(config).items() if name in chosen)
 
 
 def picture(place: Place) -> str:

@@ -100,7 +100,7 @@ def keep(found: Sequence[tuple[Place, Trace]], known: Iterable[Place]) -> dict[P
 
 
 def _command(place: Place) -> str:
-    return f"cacheproof catalogue {place.catalogue} --everywhere --keep"
+    return f"cacheproof catalogue {place.catalogue} --scope {place.scope.name} --keep"
 
 
 def _is_good(place: Place, kept: Kept | None) -> bool:

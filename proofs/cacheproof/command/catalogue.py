@@ -26,6 +26,7 @@ def command(
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="In every scope that shows an entry, not in one for each variant.")
     ] = False,
+    scope: Annotated[str | None, typer.Option(help="In every scope of this name that shows an entry.")] = None,
     keep_traces: Annotated[
         bool, typer.Option("--keep", help="Keep the shortest traces with the package, for the pages.")
     ] = False,
@@ -35,7 +36,10 @@ def command(
     known = places(components().values())
     chosen = _chosen(known, numbers or [])
     wanted = [place for number in chosen for place in of_entry(number, known)]
-    wanted = wanted if everywhere else telling(wanted)
+    if scope is not None:
+        wanted = _in_scope(wanted, scope)
+    elif not everywhere:
+        wanted = telling(wanted)
     with progress() as show:
         runs, interrupted = perform_and_keep(tasks_of(wanted), jobs, show)
     by_task = {run.task: run for run in runs}
@@ -43,6 +47,8 @@ def command(
     if keep_traces:
         for path, changed in keep(_traces(derived, by_task), known).items():
             announce(f"{path}: {changed} traces changed")
+    if scope is not None:
+        chosen = [number for number in chosen if any(place.catalogue == number for place in wanted)]
     statuses = {number: _status(number, derived) for number in chosen}
     return Report(
         {"entries": [row for number in chosen for row in _rows(number, statuses[number], derived)]},
@@ -65,6 +71,14 @@ def _chosen(known: Sequence[Place], numbers: Sequence[str]) -> list[str]:
         if number not in there:
             raise InputError(f"no scope shows '{number}', and it is not registered: there are {', '.join(there)}")
     return [number for number in there if not numbers or number in numbers]
+
+
+def _in_scope(known: Sequence[Place], scope: str) -> list[Place]:
+    found = [place for place in known if place.scope.name == scope]
+    if not found:
+        there = ", ".join(dict.fromkeys(place.scope.name for place in known)) or "none"
+        raise InputError(f"no scope '{scope}' shows that: there are {there}")
+    return found
 
 
 def _status(number: str, derived: Sequence[Derived]) -> Status:
