@@ -1,0 +1,85 @@
+"""The engine: that each of its own properties can fail, and that what it shows is what its parts do."""
+
+from __future__ import annotations
+
+import pytest
+from tests.spec.planting import Change, planted
+
+from cacheproof.explore.reference import explore
+from cacheproof.explore.result import Ending, Exploration, Plan
+from cacheproof.explore.verdict import unwitnessed
+from cacheproof.scope import scope_named
+from cachespec.encoder_cache import transitions as encoder_transitions
+from cachespec.engine import COMPONENT, Config, handles, plans, state, transitions, worker
+from cachespec.engine.properties import OWN, PROGRESS
+from cachespec.kv_blocks import transitions as kv_transitions
+from cachespec.mirror import protocol
+from cachespec.scheduler import requests
+
+
+def config_of(scope: str) -> Config:
+    """The configuration of a scope."""
+    found: Config = scope_named(COMPONENT, scope).config
+    return found
+
+
+def run(where: Config, *until: str, liveness: bool = False) -> Exploration:
+    plan = Plan(symmetry=False, liveness=liveness, limit_states=8_000, until=frozenset(until))
+    return explore(COMPONENT, COMPONENT.normative, where, plan)
+
+
+ALONE = "alone"
+FROZEN = "shared-memory-frozen"
+CROWDED = "created-again"
+RESET = "reset-in-flight"
+
+BUGS: dict[str, tuple[str, Change]] = {
+    "X-1": (RESET, Change(plans.clearing, "*unreported(encoder)", "*resident(encoder)")),
+    "X-1/agreement": (CROWDED, Change(plans.step_of, "drops=plan.dropped", "drops=()")),
+    "ENC-8": (ALONE, Change(worker.encode, "for content in step.encodes", "for content in ()")),
+    "KV-7/read": (ALONE, Change(plans.reads, "range(one.start", "range(1 + one.start")),
+    "KV-7/found": (ALONE, Change(plans.writes, "one.start + one.tokens", "one.start + 1")),
+    "SHM-10/used": (FROZEN, Change(handles.read_next, "outcome.values == (", "outcome.values != (")),
+    "X-3": (FROZEN, Change(transitions.received, "state.received.set(request, 1)", "state.received")),
+    "X-3/answered": (ALONE, Change(state.is_executed, "< len", "< -len")),
+}
+"""The scope in which the bug shows, and the bug."""
+
+BUGS_OF_PARTS: dict[str, tuple[str, Change]] = {
+    "MIR-1": (ALONE, Change(protocol.receive, "order=order, ", "")),
+    "SHM-8": (FROZEN, Change(transitions.end, "state._replace(store=after), outcome", "state, outcome")),
+    "SCH-5/blocks": (ALONE, Change(requests.leave, "without_blocks(rules, config, state, request)", "state")),
+    "ENC-2": (ALONE, Change(encoder_transitions.place, "free=cache.free - size", "free=cache.free")),
+    "KV-2": (ALONE, Change(kv_transitions.touch, "free=pool.free.remove(block)", "free=pool.free")),
+}
+"""One for each part: in an engine it is held to its own properties, too."""
+
+EVERY_BUG = BUGS | BUGS_OF_PARTS
+
+
+@pytest.mark.parametrize("name", EVERY_BUG)
+def test_a_planted_bug_breaks_its_property(name: str) -> None:
+    scope, change = EVERY_BUG[name]
+    liveness = name in {rule.name for rule in PROGRESS}
+    with planted(change):
+        found = run(config_of(scope), name, liveness=liveness)
+    assert name in {violation.property for violation in found.violations}
+
+
+def test_every_own_property_has_a_planted_bug() -> None:
+    assert {rule.name for rule in OWN} | {"X-3/answered"} <= set(BUGS)
+
+
+@pytest.mark.parametrize("scope", sorted({scope for scope, _ in EVERY_BUG.values()}))
+def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> None:
+    found = run(config_of(scope), liveness=True)
+    assert found.ending is Ending.EXHAUSTED
+    assert not found.violations
+
+
+def test_every_witness_is_reached_in_a_default_scope() -> None:
+    names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared")
+    scopes = [scope_named(COMPONENT, name) for name in names]
+    assert {scope.set for scope in scopes} == {"default"}
+    runs = [explore(COMPONENT, COMPONENT.normative, scope.config, scope.plan) for scope in scopes]
+    assert unwitnessed(COMPONENT, runs) == ()
