@@ -1,0 +1,106 @@
+"""The specification itself at work, over the containers for production size: how fast the oracle is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cacheproof.bench.measure import Contender, Work
+from cacheproof.bench.plain import Apply, Plain, Turn
+from cacheproof.registry import AnyComponent
+from cacheproof.running_digest import DIGESTED, digest_of
+from cachespec.kernel import REROOTING, Containers, Operation, Outcome, Service
+from cachespec.kernel import Request as Arrival
+
+YARDSTICK = "plain dictionaries"
+REROOTED = "specification"
+WITH_DIGESTS = "specification, digests"
+
+
+class Oracle:
+    """One component over one realisation. With `digests` the digest of the state is asked for after every call."""
+
+    def __init__(
+        self, component: AnyComponent, config: Any, containers: Containers, turn: Turn, *, digests: bool
+    ) -> None:
+        self.config, self.step, self.run, self.digests = config, component.normative.call, turn, digests
+        self.state = component.normative.start(config, containers)
+        self.outcomes: list[Outcome] = []
+
+    def warm_up(self) -> None:
+        """The turn before the first."""
+        self.run(self.apply, -1)
+
+    def turn(self, number: int) -> Work:
+        """The calls of this turn, each answered by the specification."""
+        self.outcomes = []
+        return Work(self.run(self.apply, number), self.outcomes)
+
+    def apply(self, operation: Operation) -> Outcome:
+        """One call."""
+        self.state, outcome = self.step(self.config, self.state, operation)
+        if self.digests:
+            digest_of(self.state)
+        self.outcomes.append(outcome)
+        return outcome
+
+
+def contenders_of(component: AnyComponent, config: Any, turn: Turn, yardstick: Plain) -> dict[str, Contender]:
+    """The plain implementation, and the specification with and without digests."""
+    wrong = component.invalid(config)
+    assert wrong is None, wrong
+    return {
+        YARDSTICK: yardstick,
+        REROOTED: Oracle(component, config, REROOTING, turn, digests=False),
+        WITH_DIGESTS: Oracle(component, config, DIGESTED, turn, digests=True),
+    }
+
+
+def served(service: Service[Any], config: Any, arrivals: list[Arrival], alive: int, apply: Apply) -> int:
+    """Serve requests in the order of arrival, so many at a time; how many calls that took.
+
+    A request that is refused waits until the oldest one has finished, as in an engine.
+    """
+    calls = 0
+    running: list[Arrival] = []
+
+    def call(operation: Operation) -> Outcome:
+        nonlocal calls
+        calls += 1
+        return apply(operation)
+
+    def finish_oldest() -> None:
+        for operation in service.finish(config, running.pop(0)):
+            call(operation)
+
+    for arrival in arrivals:
+        while not admitted(service, config, arrival, call) and running:
+            finish_oldest()
+        running.append(arrival)
+        if len(running) > alive:
+            finish_oldest()
+    while running:
+        finish_oldest()
+    return calls
+
+
+def admitted(service: Service[Any], config: Any, arrival: Arrival, call: Apply) -> bool:
+    """One attempt to admit a request."""
+    script = service.admit(config, arrival)
+    operation = next(script)
+    while True:
+        try:
+            operation = script.send(call(operation))
+        except StopIteration as end:
+            return bool(end.value.admitted)
+
+
+def skewed(count: int, start: int, length: int) -> list[int]:
+    """A fixed sequence of numbers below `count`, small ones more often.
+
+    Squares of what a linear congruential generator modulo 2**31 gives, so it is the same everywhere.
+    """
+    value, numbers = start * 7919 + 12345, []
+    for _ in range(length):
+        value = (value * 1103515245 + 12345) % (1 << 31)
+        numbers.append((value >> 8) ** 2 * count >> 46)
+    return numbers
