@@ -6,6 +6,7 @@ from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Progress, Safety, lifted
 from cachespec.scheduler.configuration import (
     LENGTH,
+    START,
     Config,
     encoder_config,
     final_length,
@@ -13,7 +14,6 @@ from cachespec.scheduler.configuration import (
     kv_config,
 )
 from cachespec.scheduler.feasibility import is_feasible
-from cachespec.scheduler.items import cuts
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import holders_of_blocks, holders_of_items, live
 
@@ -45,10 +45,11 @@ def embeds_are_within_budget(config: Config, view: View) -> bool:
 
 
 def items_are_whole(config: Config, view: View) -> bool:
+    """A part that begins at an item or before, and touches it, ends behind it."""
     if config.whole_items == 0:
         return True
     return not any(
-        cuts(item, one.start, one.tokens) and item[1] < one.start + one.tokens
+        one.start <= item[START] < one.start + one.tokens < item[START] + item[LENGTH]
         for one in parts(view)
         for item in items_of(config, one.request)
     )

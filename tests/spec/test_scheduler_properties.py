@@ -1,0 +1,245 @@
+"""That each property of the scheduler can fail: one planted bug for each, and more.
+
+A bug is a piece of the text of one function of the specification, or one of its caches', that is replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from tests.spec.planting import Change, planted
+
+from cacheproof.explore.reference import explore
+from cacheproof.explore.result import Ending, Plan
+from cacheproof.scope import scope_named
+from cachespec.encoder_cache import transitions as encoder
+from cachespec.kv_blocks import transitions as kv
+from cachespec.scheduler import (
+    COMPONENT,
+    NORMATIVE_SCHEDULER,
+    Config,
+    counts,
+    feasibility,
+    items,
+    lines,
+    normative,
+    requests,
+    rounds,
+)
+
+ALONE_WITH_DRAFTS = Config(
+    block_size=2,
+    kv_blocks=4,
+    token_budget=4,
+    encoder_compute=2,
+    encoder_capacity=4,
+    max_running=2,
+    max_model_len=5,
+    prompts=(3,),
+    outputs=(2,),
+    drafts=1,
+)
+TWO_ITEMS = ALONE_WITH_DRAFTS._replace(max_model_len=8, prompts=(4,), items=(((0, 0, 2), (1, 2, 2)),), drafts=0)
+
+ADMITTED_AGAIN = ALONE_WITH_DRAFTS._replace(
+    kv_blocks=3,
+    token_budget=3,
+    max_model_len=9,
+    prompts=(5, 2),
+    outputs=(1, 3),
+    items=(((0, 2, 2),), ()),
+    drafts=0,
+    ahead=2,
+)
+OVERTAKEN = ALONE_WITH_DRAFTS._replace(
+    encoder_capacity=2,
+    max_running=3,
+    max_model_len=9,
+    prompts=(5, 3, 3),
+    outputs=(1, 3, 3),
+    items=(((0, 2, 1),), ((1, 0, 2),), ((2, 1, 1),)),
+    drafts=0,
+    ahead=2,
+)
+OUTRUN = OVERTAKEN._replace(
+    kv_blocks=5,
+    token_budget=2,
+    encoder_capacity=3,
+    prompts=(5, 6, 6),
+    outputs=(1, 1, 2),
+    items=(((0, 2, 1),), ((1, 1, 2), (2, 3, 2)), ()),
+)
+SPECIAL = {
+    "drafts": ALONE_WITH_DRAFTS,
+    "items": TWO_ITEMS,
+    "admitted-again": ADMITTED_AGAIN,
+    "overtaken": OVERTAKEN,
+    "outrun": OUTRUN,
+}
+
+
+def of(name: str) -> Config:
+    """The configuration of a scope."""
+    config: Config = scope_named(COMPONENT, name).config
+    return config
+
+
+class Planted(NamedTuple):
+    """A bug, the property that it breaks, and where."""
+
+    breaks: str
+    where: str | Config
+    changes: tuple[Change, ...]
+
+
+def bug(breaks: str, where: str | Config, *changes: tuple[Any, str, str]) -> Planted:
+    """Function, piece, and what stands there instead."""
+    return Planted(breaks, where, tuple(Change(*change) for change in changes))
+
+
+ROOM = "return state._replace(encoder=encoder), Outcome(outcome.code)"
+NO_ROOM = "op.tokens <= 0 or needed"
+
+PLANTED = [
+    bug(
+        "SCH-1",
+        "blocked-item",
+        (items.up_to, "max(0, min(fit.tokens, item[START] - start))", "item[START] - start"),
+        (normative.is_positive, "tokens > 0", "tokens != 0"),
+        (kv.allocate_slots, NO_ROOM, "needed"),
+    ),
+    bug("SCH-1/budget", "shared-item", (counts.offered, "min(limited(config, tokens), budget)", "tokens")),
+    bug(
+        "SCH-2",
+        ALONE_WITH_DRAFTS,
+        (counts.wanted, "min(end, final_length(config, request) - 1)", "end"),
+        (requests.sampled, "min(config.drafts, whole - 1 - length)", "config.drafts"),
+    ),
+    bug("SCH-2/finished", "shared-item", (requests.sampled, "if length == whole:", "if length > whole:")),
+    bug("SCH-2/known", "line", (counts.wanted, "end = length_in_sight", "end = 1 + length_in_sight")),
+    bug("SCH-2/drafts", "line", (rounds.scheduled, "max(0, end - length)", "1 + max(0, end - length)")),
+    bug("SCH-2/next", "line", (rounds.scheduled, "start=start,", "start=start + 1,")),
+    bug("SCH-2/output", "line", (requests.sampled, "+ 1 + one.drafts", "+ 2 + one.drafts")),
+    bug("SCH-6", "asynchronous", (rounds.lose_everything, "voided(state, request)", "state")),
+    bug("SCH-3", "shared-item", (items.is_apart, "item[START] >= start", "item[START] + 1 >= start")),
+    bug("SCH-3/whole", "whole-items", (items.cuts, "start <= item[START]", "start < item[START]")),
+    bug(
+        "SCH-4",
+        TWO_ITEMS,
+        (items.with_room, "fit.embeds, fit.granted)", "config.encoder_capacity, fit.granted)"),
+        (items.with_room, " or item[LENGTH] > fit.embeds", ""),
+    ),
+    bug("SCH-5", ADMITTED_AGAIN, (rounds.preempt, "ended=1", "ended=0")),
+    bug(
+        "SCH-5/blocks",
+        "line",
+        (rounds.lose_everything, "without_blocks(rules, config, voided(state, request), request)", "state"),
+    ),
+    bug(
+        "SCH-5/items",
+        "circular-wait",
+        (rounds.turned_down, "give_up(rules, config, current.state.encoder, request, cause)", "current.state.encoder"),
+    ),
+    bug("SCH-5/items", "aborted", (requests.leave, "without_items(rules, config, ", "(lambda *a: a[2])(0, 0, ")),
+    bug("SCH-6", "shared-item", (rounds.admit, "left_out(state.waiting, request)", "state.waiting")),
+    bug("SCH-7", "line", (rounds.serve_running, "len(running)", "len(running) - 1")),
+    bug(
+        "SCH-8/place",
+        "line",
+        (lines.in_front, "< mine", "<= mine"),
+        (lines.in_front, ">= mine", "> mine"),
+    ),
+    bug("SCH-9", "infeasible-item", (requests.add, "if not rules.accepts(config, request)", "if False")),
+    bug("SCH-9/queued", "line", (requests.add, "placed(config, state.waiting, request)", "state.waiting")),
+    bug(
+        "SCH-8", "circular-wait", (rounds.lose_everything, "without_items(rules, config, ", "(lambda *a: a[2])(0, 0, ")
+    ),
+    bug("SCH-8", "infeasible-blocks", (feasibility.fits_blocks, "- 1 <=", "- 9 <=")),
+    bug(
+        "SCH-10", "circular-wait", (rounds.lose_everything, "without_items(rules, config, ", "(lambda *a: a[2])(0, 0, ")
+    ),
+    bug("ENC-6", "read-in-flight", (rounds.nothing_more, "return state", "return early(rules, config, state, one)")),
+    bug(
+        "ENC-6/held", "read-in-flight", (rounds.nothing_more, "return state", "return early(rules, config, state, one)")
+    ),
+    bug("ENC-7", "evicted-and-back", (encoder.place, "cache.freed.remove(content)", "cache.freed")),
+    bug("ENC-13/first", OVERTAKEN, (rounds.turned_down, "ended=1", "ended=0")),
+    bug("ENC-13/room", OUTRUN, (rounds.closing, "max(current.closed, fit.refused)", "0")),
+    bug("KV-10/computed", "line", (rounds.scheduled, "computed.set(request, end)", "computed.set(request, end + 2)")),
+    bug("X-1", "line", (rounds.planned, "emptied(config, state.leaving)", "state.leaving")),
+    bug("X-1", "line", (requests.gone, "state.leaving.set(request, 1)", "state.leaving")),
+    bug("X-3", "asynchronous", (requests.abort, "voided(state, request)", "state")),
+    bug("X-4", "shared-item", (requests.reset_items, ROOM, "return state, Outcome(outcome.code)")),
+    bug("ENC-1", "shared-item", (encoder.place, "cache.free - size", "cache.free - size - 9")),
+    bug("ENC-2", "shared-item", (encoder.place, "cache.free - size", "cache.free")),
+    bug("ENC-2/freeable", "shared-item", (encoder.place, "cache.freeable - size", "cache.freeable")),
+    bug("ENC-3", "shared-item", (encoder.hold, "cache if count > 0 else wake(cache, content)", "cache")),
+    bug("ENC-4", "shared-item", (encoder.rest, "push(content, size)", "push(content, size + 1)")),
+    bug("ENC-5", "shared-item", (encoder.release, "cache.held.remove((request, position))", "cache.held")),
+    bug("KV-1", "shared-item", (kv.touch, "pool.references.get(block, 0) + 1", "pool.references.get(block, 0) + 2")),
+    bug("KV-2", "shared-item", (kv.touch, "pool.free.remove(block)", "pool.free")),
+    bug("KV-3", "shared-item", (kv.forget, "pool.carried.remove(block)", "pool.carried")),
+    bug("KV-4", "shared-item", (kv.touch, "pool.free.remove(block)", "pool.free")),
+    bug(
+        "KV-4/immutable",
+        "shared-item",
+        (kv.take, "forget(config, pool, block)", "pool"),
+        (kv.take, "._replace(bytes=pool.bytes.remove(block))", ""),
+    ),
+    bug(
+        "KV-6",
+        "shared-item",
+        (
+            kv.register_next,
+            "position > 0 and not pool.carried.has(pool.tables.get((request, position - 1), NOTHING))",
+            "position == 0",
+        ),
+    ),
+    bug(
+        "KV-6/chain",
+        "shared-item",
+        (
+            kv.register_next,
+            "block, content_of(config, request, position)",
+            "block, content_of(config, 1 - request, position)",
+        ),
+    ),
+    bug(
+        "KV-7",
+        "shared-item",
+        (kv.write_block, "pool._replace(bytes=pool.bytes.set(block,", "(lambda *_: pool)((block,"),
+    ),
+    bug("KV-10", "repeated-item", (kv.allocate_slots, "blocks_for(config, end)", "blocks_for(config, end) + 1")),
+    bug("KV-10/covers", "shared-item", (kv.allocate_slots, "blocks_for(config, end)", "blocks_for(config, end) - 1")),
+]
+
+
+def early(rules: Any, config: Config, state: Any, one: Any) -> Any:
+    """Releases what the plan that was made just now has read when it is executed."""
+    return requests.with_items_released(rules, config, state, one.request, one.start + one.tokens)
+
+
+def plan(*until: str) -> Plan:
+    lasting = bool(set(until) & {rule.name for rule in COMPONENT.progress})
+    return Plan(limit_states=5_000, until=frozenset(until), liveness=lasting, symmetry=not lasting)
+
+
+@pytest.mark.parametrize("planting", PLANTED, ids=lambda one: f"{one.breaks}-{one.changes[0].function.__name__}")
+def test_a_planted_bug_is_found(planting: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "early", early, raising=False)
+    where = of(planting.where) if isinstance(planting.where, str) else planting.where
+    with planted(*planting.changes):
+        found = explore(COMPONENT, NORMATIVE_SCHEDULER, where, plan(planting.breaks))
+    assert planting.breaks in {violation.property for violation in found.violations}
+
+
+@pytest.mark.parametrize("where", SPECIAL.values(), ids=SPECIAL)
+def test_the_normative_variant_holds_where_the_bugs_are_planted(where: Config) -> None:
+    """The other places are scopes, where it is explored with every check."""
+    found = explore(COMPONENT, NORMATIVE_SCHEDULER, where, plan())
+    assert (found.ending, found.violations) == (Ending.EXHAUSTED, ())
+
+
+def test_every_property_has_a_planted_bug() -> None:
+    assert {rule.name for rule in COMPONENT.properties()} == {planting.breaks for planting in PLANTED}
