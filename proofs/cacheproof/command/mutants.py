@@ -1,0 +1,178 @@
+"""`cacheproof mutants`: small changes of the normative transitions, and what notices them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, announce, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.mutants import ledger
+from cacheproof.mutants.campaign import perform
+from cacheproof.mutants.generate import Mutant, mutants_of
+from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, Result
+from cacheproof.registry import component_named, components
+
+WANTED = 0.95
+"""More than this part of the living mutants has to be killed."""
+SEED = 1
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All components without one.")
+    ] = None,
+    *,
+    only: Annotated[list[str] | None, typer.Option(help="Only this mutant, by name; may be given again.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="So many of each component, drawn.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the sample.")] = SEED,
+    workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Processor seconds of one mutant.")] = Limits().seconds,
+    growth: Annotated[int, typer.Option(min=1, help="How many times the original's states it may have.")] = (
+        Limits().growth
+    ),
+    survivors: Annotated[Path, typer.Option(help="The ledger of those that may survive.")] = ledger.LEDGER,
+    anew: Annotated[bool, typer.Option("--anew", help="Run again what an earlier run found.")] = False,
+    show_all: Annotated[bool, typer.Option("--list", help="Only say which mutants there are.")] = False,
+) -> Report:
+    """Change the normative transitions in small ways; properties and witnesses have to notice."""
+    chosen = [component_named(name).name for name in dict.fromkeys(names or components())]
+    known = ledger.read(survivors)
+    every = [mutant for name in chosen for mutant in mutants_of(component_named(name))]
+    mutants = selected(every, only, sample, seed)
+    if show_all:
+        return listed(mutants)
+    if sample is not None:
+        announce(f"seed {seed}")
+    limits = Limits(seconds, growth)
+    with progress() as show:
+        results = perform(mutants, limits, workers or os.cpu_count() or 1, show, anew=anew)
+    complaints = [*ledger.wrong(known, every, results, chosen), *unlisted(known, results)]
+    return report(chosen, len(mutants), results, complaints, known)
+
+
+def selected(every: Sequence[Mutant], only: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:
+    """Those that were named, or a sample of each component; in the order in which they are made."""
+    if only:
+        by_name = {mutant.name: mutant for mutant in every}
+        strange = [name for name in only if name not in by_name]
+        if strange:
+            raise InputError(f"there is no mutant '{strange[0]}': see cacheproof mutants --list")
+        return [by_name[name] for name in dict.fromkeys(only)]
+    if sample is None:
+        return list(every)
+    drawn: set[str] = set()
+    for name in dict.fromkeys(mutant.component for mutant in every):
+        own = [mutant.name for mutant in every if mutant.component == name]
+        drawn.update(random.Random(f"{seed}/{name}").sample(own, min(sample, len(own))))  # noqa: S311  # not a secret
+    return [mutant for mutant in every if mutant.name in drawn]
+
+
+def unlisted(known: dict[str, ledger.Survivor], results: Sequence[Result]) -> list[str]:
+    """Survivors without a reason; those that a limit left open."""
+    return [
+        f"{one.name}: {one.change}: {one.fate.value} {one.by}".rstrip()
+        for one in results
+        if one.fate in (Fate.SURVIVED, Fate.OPEN) and one.name not in known
+    ]
+
+
+def ratio_of(results: Sequence[Result]) -> float | None:
+    """Which part of the living mutants was killed; None where there is none."""
+    living = [one for one in results if one.fate in LIVING]
+    return sum(one.fate in KILLED for one in living) / len(living) if living else None
+
+
+def status_of(asked: int, results: Sequence[Result], complaints: Sequence[str]) -> ExitStatus:
+    """Interrupted or left open is no answer; a survivor without a reason, or too many of them, falls short."""
+    ratio = ratio_of(results)
+    left_open = any(one.fate is Fate.OPEN for one in results)
+    if len(results) < asked:
+        return ExitStatus.INCONCLUSIVE
+    if complaints or (ratio is not None and ratio <= WANTED):
+        only_open = left_open and all(": open " in line for line in complaints) and (ratio is None or ratio > WANTED)
+        return ExitStatus.INCONCLUSIVE if only_open else ExitStatus.FELL_SHORT
+    return ExitStatus.AS_EXPECTED
+
+
+def report(
+    chosen: Sequence[str],
+    asked: int,
+    results: Sequence[Result],
+    complaints: Sequence[str],
+    known: dict[str, ledger.Survivor],
+) -> Report:
+    """Counts by component, what killed how many, and everything that is not as it should be."""
+    data = {
+        "mutants": asked,
+        "ratio": ratio_of(results),
+        "components": [{"component": name, **counts(_of(results, name))} for name in chosen if _of(results, name)],
+        "complaints": list(complaints),
+        "results": [{**_plain(one), "reason": known[one.name].reason if one.name in known else ""} for one in results],
+    }
+    rendered: list[Any] = [_table(chosen, results), _killers(results), *complaints, _summary(asked, results)]
+    interrupted = len(results) < asked
+    return Report(data, rendered, status_of(asked, results, complaints), interrupted=interrupted)
+
+
+def counts(results: Sequence[Result]) -> dict[str, Any]:
+    """How many mutants had each fate, and the ratio."""
+    found = Counter(one.fate for one in results)
+    return {"mutants": len(results), **{fate.value: found[fate] for fate in Fate}, "ratio": ratio_of(results)}
+
+
+def listed(mutants: Sequence[Mutant]) -> Report:
+    """The names of the mutants and what each changes."""
+    data = {"mutants": [{"name": one.name, "change": one.change} for one in mutants]}
+    return Report(data, [*(f"{one.name}: {one.change}" for one in mutants), f"{len(mutants)} mutants"])
+
+
+def _of(results: Sequence[Result], component: str) -> list[Result]:
+    return [one for one in results if one.name.partition("/")[0] == component]
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "change": result.change,
+        "fate": result.fate.value,
+        "by": result.by,
+        "scope": result.scope,
+        "seconds": result.seconds,
+    }
+
+
+def _table(chosen: Sequence[str], results: Sequence[Result]) -> Table:
+    table = Table(title=None)
+    table.add_column("component", no_wrap=True)
+    for heading in ("mutants", *(fate.value for fate in Fate), "killed of living"):
+        table.add_column(heading, justify="right")
+    rows = [(name, _of(results, name)) for name in chosen]
+    for name, own in [*((name, own) for name, own in rows if own), ("all", list(results))]:
+        found = counts(own)
+        table.add_row(name, *(str(found[key]) for key in ("mutants", *(fate.value for fate in Fate))), _percent(own))
+    return table
+
+
+def _killers(results: Sequence[Result]) -> str:
+    found = Counter(one.by for one in results if one.fate is Fate.PROPERTY)
+    most = ", ".join(f"{name} {number}" for name, number in sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+    return f"by property: {most}" if most else "no property was broken"
+
+
+def _percent(results: Sequence[Result]) -> str:
+    ratio = ratio_of(results)
+    return "-" if ratio is None else f"{100 * ratio:.1f} %"
+
+
+def _summary(asked: int, results: Sequence[Result]) -> str:
+    living = [one for one in results if one.fate in LIVING]
+    killed = sum(one.fate in KILLED for one in living)
+    return f"{len(results)} of {asked} mutants were run; {killed} of {len(living)} living ones were killed"

@@ -1,0 +1,150 @@
+"""Many mutants, over processes; what was found is kept as it comes, and a later run goes on from it."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import multiprocessing.synchronize
+import resource
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from cacheproof.fingerprint import explorer_digest, specification_digest
+from cacheproof.mutants.generate import Mutant, mutants_of
+from cacheproof.mutants.judge import Fate, Limits, Result, judged
+from cacheproof.registry import AnyComponent, component_named, scope_file
+from cacheproof.store import load_all, save
+
+KIND = "mutants"
+"""The kind of these runs in the store."""
+BETWEEN_LOOKS = 0.2
+MEMORY_BYTES = 4 << 30
+"""A mutant that makes endless data is ended by this, not by the machine."""
+SAVED_EVERY = 25
+
+Show = Callable[[str], object]
+
+
+def perform(mutants: Sequence[Mutant], limits: Limits, workers: int, show: Show, *, anew: bool) -> list[Result]:
+    """The results, in the order of the mutants. Ctrl-C ends it with those that are known by then."""
+    known: dict[str, Result] = {} if anew else kept(mutants, limits)
+    waiting = [mutant for mutant in mutants if mutant.name not in known]
+    if len(waiting) < len(mutants):
+        show(f"{len(mutants) - len(waiting)} of {len(mutants)} mutants are known from an earlier run")
+    done = 0
+    try:
+        for result in _one_by_one(waiting, limits) if workers == 1 else _in_processes(waiting, limits, workers):
+            known[result.name] = result
+            done += 1
+            show(f"{len(known):,} of {len(mutants):,} mutants; {result.name}: {result.fate.value} {result.by}".rstrip())
+            if done % SAVED_EVERY == 0:
+                keep(mutants, known, limits)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        keep(mutants, known, limits)
+    return [known[mutant.name] for mutant in mutants if mutant.name in known]
+
+
+# What is kept --------------------------------------------------------------------------------------------------------
+
+
+def keep(mutants: Sequence[Mutant], results: Mapping[str, Result], limits: Limits) -> None:
+    """One file for each component; what is known of its other mutants, of the same source, stays in it."""
+    for name in dict.fromkeys(mutant.component for mutant in mutants):
+        component = component_named(name)
+        stamp = _stamp(component, limits)
+        rows = {row["name"]: row for row in _rows(name, stamp)}
+        rows |= {one.name: _row(one) for one in results.values() if one.name.partition("/")[0] == name}
+        save(KIND, name, {"component": name, "stamp": stamp, "results": sorted(rows.values(), key=lambda r: r["name"])})
+
+
+def kept(mutants: Sequence[Mutant], limits: Limits) -> dict[str, Result]:
+    """What earlier runs found of these, where the source, the scopes and the limits were the same."""
+    found: dict[str, Result] = {}
+    wanted = {mutant.name for mutant in mutants}
+    for name in dict.fromkeys(mutant.component for mutant in mutants):
+        for row in _rows(name, _stamp(component_named(name), limits)):
+            if row["name"] in wanted:
+                found[row["name"]] = Result(**{**row, "fate": Fate(row["fate"])})
+    return found
+
+
+def _row(result: Result) -> dict[str, Any]:
+    return {**asdict(result), "fate": result.fate.value}
+
+
+def _rows(name: str, stamp: str) -> list[dict[str, Any]]:
+    records = [record for record in load_all(KIND) if record["name"] == name and record.get("stamp") == stamp]
+    return list(records[0]["results"]) if records else []
+
+
+def _stamp(component: AnyComponent, limits: Limits) -> str:
+    """Of the whole specification, of a component's own file where that is elsewhere, of scopes, explorer and limits."""
+    own = Path(inspect.getfile(component.config))
+    digest = sha256(f"{limits}\0{explorer_digest()}\0{specification_digest()}\0".encode())
+    digest.update(own.read_bytes() + b"\0" + scope_file(component).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+# Processes -----------------------------------------------------------------------------------------------------------
+
+
+def _one_by_one(mutants: Sequence[Mutant], limits: Limits) -> Iterator[Result]:
+    for mutant in mutants:
+        yield judged(mutant, limits)
+
+
+@cache
+def _by_name(component: str) -> dict[str, Mutant]:
+    return {mutant.name: mutant for mutant in mutants_of(component_named(component))}
+
+
+_stop: multiprocessing.synchronize.Event | None = None
+
+
+def _begin_worker(stop: multiprocessing.synchronize.Event) -> None:
+    """The parent alone hears Ctrl-C and tells the workers; endless data ends in a MemoryError."""
+    global _stop  # noqa: PLW0603  # a worker process is told once, and a task cannot carry it
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def _is_stopped() -> bool:
+    return _stop is not None and _stop.is_set()
+
+
+def _in_worker(component: str, name: str, limits: Limits) -> Result | None:
+    """None where the user ended the run before anything was known."""
+    try:
+        return None if _is_stopped() else judged(_by_name(component)[name], limits, _is_stopped)
+    except KeyboardInterrupt:
+        return None
+
+
+def _in_processes(mutants: Sequence[Mutant], limits: Limits, workers: int) -> Iterator[Result]:
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    remaining = iter(mutants)
+    waiting: set[Future[Result | None]] = set()
+    with ProcessPoolExecutor(workers, context, _begin_worker, (stop,)) as pool:
+        try:
+            while True:
+                while len(waiting) < 2 * workers and (mutant := next(remaining, None)) is not None:
+                    waiting.add(pool.submit(_in_worker, mutant.component, mutant.name, limits))
+                if not waiting:
+                    return
+                ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                yield from (result for future in ended if (result := future.result()) is not None)
+        finally:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,66 @@
+"""Whether anyone could tell a mutant from the original: both are driven alike, and compared after every step.
+
+Properties read views and outcomes and nothing else. So where the two give the same views and the same outcomes however
+they are driven, no property can tell them apart in this scope, whatever it says: what differs is never read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cacheproof.explore.canonical import canonical
+from cacheproof.explore.path import Graph, Move
+from cacheproof.mutants.plant import Plant
+from cacheproof.registry import AnyComponent
+from cacheproof.scope import Scope
+
+PAIRS = 200_000
+"""So many pairs of states that differ are looked at: states of which only ranks grow would never end."""
+
+
+def looks_the_same(component: AnyComponent, scope: Scope, plant: Plant) -> bool:
+    """Every pair of states that the same operations lead to has one view, one alphabet, and equal outcomes.
+
+    A pair of one and the same state stands for all that are like it; other pairs are taken as they are.
+    """
+    variant, config = component.normative, scope.config
+    graph = Graph(
+        component, variant, config, scope.plan, canonical(component, variant, config, symmetry=scope.plan.symmetry)
+    )
+    plant.choose(mutant=False)
+    start = graph.start()
+    known, pending = {(start, start)}, [(start, start)]
+    try:
+        while pending and len(known) < PAIRS:
+            one, other = pending.pop()
+            moves = list(graph.moves(one))
+            plant.choose(mutant=True)
+            others = list(graph.moves(other))
+            plant.choose(mutant=False)
+            if not _alike(graph, moves, others):
+                return False
+            for (_, after, _), (_, after_other, _) in zip(moves, others, strict=True):
+                pair = _pair(graph, after, after_other)
+                if pair not in known:
+                    known.add(pair)
+                    pending.append(pair)
+    finally:
+        plant.choose(mutant=True)
+    return not pending
+
+
+def _alike(graph: Graph, moves: list[Move], others: list[Move]) -> bool:
+    """The same operations with the same outcomes, and the same to be seen after each."""
+    if [(move[0], move[2]) for move in moves] != [(move[0], move[2]) for move in others]:
+        return False
+    return all(
+        after is other or after == other or graph.view(after) == graph.view(other)
+        for (_, after, _), (_, other, _) in zip(moves, others, strict=True)
+    )
+
+
+def _pair(graph: Graph, after: Any, other: Any) -> tuple[Any, Any]:
+    if after == other:
+        after = graph.canonical(after)
+        return after, after
+    return after, other
