@@ -83,7 +83,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "SHM-2/visible",
         "what there is a handle to is visible as a whole, and stays so",
         published_is_visible,
-        lambda c, v: bool(presented(v)) and bool(v.pending),
+        lambda c, v: any(0 < len(one.units) < one.size for one in v.readers),
     ),
     Safety(
         "SHM-3",
