@@ -10,7 +10,7 @@ from __future__ import annotations
 from cachespec.kernel import Component, variants
 from cachespec.object_store.configuration import Config, interchangeable, invalid
 from cachespec.object_store.environment import unknown
-from cachespec.object_store.eras import M1, M2, M3, STRIPPED, UNSIGNED
+from cachespec.object_store.eras import M1, M2, M3, STRIPPED, TOUCHING_UNCHECKED, UNSIGNED
 from cachespec.object_store.normative import NORMATIVE_STORE
 from cachespec.object_store.operations import OPERATIONS
 from cachespec.object_store.properties import PROGRESS, SAFETY, STEPS
@@ -24,7 +24,7 @@ COMPONENT: Component[Config, Store, View] = Component(
     config=Config,
     invalid=invalid,
     operations=OPERATIONS,
-    variants=variants(NORMATIVE_STORE, M1, M2, M3, STRIPPED, UNSIGNED),
+    variants=variants(NORMATIVE_STORE, M1, M2, M3, STRIPPED, TOUCHING_UNCHECKED, UNSIGNED),
     observe=observe,
     interchangeable=interchangeable,
     switched_off=switched_off,

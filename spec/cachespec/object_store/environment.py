@@ -1,7 +1,7 @@
 """Which operations a scope offers in a state.
 
 P0 renders one request at a time: it touches the items (where the scope has `touches`), walks them, each by `GetCached`
-where it is in the store and by `Put` otherwise, releases what is still protected, and sends. All else may happen at
+where it is in the store and by `Put` otherwise, and sends. If a walk was given up, it releases what is still protected. All else may happen at
 any time when it makes sense.
 """
 
@@ -67,6 +67,8 @@ def calls(config: Config, store: Store) -> Iterable[Operation]:
         yield Clear()
     if config.restarts:
         yield Restart()
+    if store.protected.length > 0 and idle(store):
+        yield Release()
 
 
 def of_request(config: Config, store: Store, request: Request) -> Iterable[Operation]:
@@ -107,8 +109,6 @@ def of_rendering(config: Config, store: Store, request: Request) -> Iterable[Ope
     elif journey.walked < items:
         listed = store.listed.has(content_of(config, request, journey.walked))
         yield GetCached(request, journey.walked) if listed else Put(request, journey.walked)
-    elif store.protected.length > 0:
-        yield Release()
     else:
         yield Send(request)
     if config.rejects:

@@ -51,7 +51,7 @@ from cachespec.object_store.state import (
     with_worker,
 )
 from cachespec.object_store.view import View, viewed
-from cachespec.object_store.writer import handle_to, next_item, stored_part, unprotected, walked, written
+from cachespec.object_store.writer import handle_to, next_item, stored_part, walked, written
 from cachespec.ring import Ring, free_chunks
 from cachespec.ring.configuration import Id, Place
 from cachespec.ring.era_chunks import reserve_whatever_id
@@ -65,7 +65,9 @@ Free = Callable[[Config, Store], tuple[Store, tuple[Id, ...]]]
 
 
 def in_chunk(config: Config, store: Store, identity: Id) -> int:
-    """The count that stands where the chunk is, whatever chunk that is."""
+    """The count that stands where the chunk is, whatever chunk that is; -1 where P0 keeps none."""
+    if not store.issued.has(identity):
+        return NOBODY.counter
     return store.memory.get(place_of(config, store.ring.starts.get(identity, 0)), NOBODY).counter
 
 
@@ -120,7 +122,7 @@ def put_freeing(config: Config, store: Store, op: Put, free: Free) -> Result:
     if store.listed.has(content):
         return store, PRESENT
     if config.skips == 1 and store.requests[op.request].expected[op.position] == 1:
-        return gone(config, unprotected(config, store), op.request, revoking=0), FAILED
+        return gone(config, store, op.request, revoking=0), FAILED
     if config.sizes[content] > config.largest:
         return walked(store, op.request, RAW), TOO_LARGE
     ring, outcome = reserve_whatever_id(ring_config(config), store.ring, config.sizes[content])
@@ -210,7 +212,7 @@ def reject(config: Config, store: Store, op: Reject) -> Result:
     """C-SHM-4, C-MIR-4: what was issued stays counted."""
     if store.requests[op.request].phase != RENDERING or store.writing != ():
         return store, NOT_THERE
-    return gone(config, unprotected(config, store), op.request, revoking=0), DONE
+    return gone(config, store, op.request, revoking=0), DONE
 
 
 def end(config: Config, store: Store, op: End) -> Result:

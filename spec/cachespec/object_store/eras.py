@@ -324,3 +324,10 @@ UNSIGNED = M3.era(
         Look: "C-SHM-9: a reader follows whatever handle it is given",
     },
 )
+
+TOUCHING_UNCHECKED = M3.era(
+    "touch-unchecked",
+    "store-touch-unchecked",
+    {ReaderTouch: touch_by_count},
+    {ReaderTouch: "C-SHM-10: a worker's touch counts whatever is there (as M2, whose clearing hides it)"},
+)

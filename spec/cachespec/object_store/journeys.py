@@ -40,7 +40,7 @@ from cachespec.object_store.state import (
     with_request,
     with_worker,
 )
-from cachespec.object_store.writer import has_to_do, unprotected, without_oldest
+from cachespec.object_store.writer import has_to_do, without_oldest
 
 Result = tuple[Store, Outcome]
 
@@ -57,10 +57,10 @@ def moved(store: Store, request: Request, expected: tuple[int, ...], phase: int)
 
 
 def send(config: Config, store: Store, op: Send) -> Result:
-    """Every item was walked, every store is visible, and nothing is protected any more."""
+    """Every item was walked, and every store is visible."""
     journey = store.requests[op.request]
     complete = journey.phase == RENDERING and journey.walked == len(config.requests[op.request])
-    if not complete or store.writing != () or store.protected.length > 0:
+    if not complete or store.writing != ():
         return store, NOT_THERE
     return with_request(store, op.request, Journey(WAITING, handles=journey.handles)), DONE
 
@@ -69,7 +69,7 @@ def reject(config: Config, store: Store, op: Reject) -> Result:
     """SHM-8, X-3: what was issued for it is revoked: nobody has seen it (C-SHM-4, C-MIR-4)."""
     if store.requests[op.request].phase != RENDERING or store.writing != ():
         return store, NOT_THERE
-    return revoked(config, unprotected(config, store), op.request), DONE
+    return revoked(config, store, op.request), DONE
 
 
 def revoked(config: Config, store: Store, request: Request) -> Store:

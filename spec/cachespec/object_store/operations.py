@@ -65,7 +65,7 @@ class Store(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Release(Operation):
-    """The walk is over: what was touched and not looked up is not protected any longer."""
+    """The walk was given up: what was touched and not looked up is not protected any longer."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE

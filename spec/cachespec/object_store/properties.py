@@ -172,6 +172,10 @@ def books(view: View) -> tuple[object, ...]:
     return (view.chunks, view.listed, view.owners, view.counted, view.metadata, view.tickets)
 
 
+def metadata_is_bounded(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return type(op) is not Put or outcome.code is not Code.DONE or len(after.metadata) <= 2 * len(after.listed)
+
+
 def walk_does_not_fail(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return type(op) not in (Put, GetCached) or outcome.code is not Code.FAILED
 
@@ -228,6 +232,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a reader gets what its handle names, unless the handle was revoked",
         what_is_out_is_served,
         lambda c, b, o, r, a: type(o) in READER_STEPS and r.code is Code.STALE,
+    ),
+    Step(
+        "SHM-4/bounded",
+        "after a put P0 keeps prompt updates of no more than twice the contents that are handed out",
+        metadata_is_bounded,
+        lambda c, b, o, r, a: type(o) is Put and r.code is Code.DONE and len(b.listed) > 0,
     ),
     Step(
         "SHM-5",

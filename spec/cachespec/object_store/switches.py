@@ -17,6 +17,7 @@ from cachespec.object_store.operations import (
     Look,
     Preempt,
     Read,
+    ReaderTouch,
     Reject,
     Release,
     Restart,
@@ -26,7 +27,7 @@ from cachespec.object_store.operations import (
 )
 
 SWITCHED: Mapping[str, tuple[type[Operation], ...]] = {
-    "touches": (Touch, Release),
+    "touches": (Touch, Release, ReaderTouch),
     "stores": (Store,),
     "rejects": (Reject,),
     "aborts": (Abort,),

@@ -51,7 +51,7 @@ def next_item(store: Store, request: Request, position: Position) -> bool:
 
 def render(config: Config, store: Store, op: Render) -> Result:
     """Looking changes nothing that anybody else sees."""
-    if not idle(store) or not unused(store, op.request) or store.renders_left == 0:
+    if not idle(store) or not unused(store, op.request) or store.renders_left == 0 or store.protected.length > 0:
         return store, NOT_THERE
     found: tuple[int, ...] = ()
     for position in positions(config, op.request):
@@ -75,14 +75,9 @@ def touch(config: Config, store: Store, op: Touch) -> Result:
 
 def release(config: Config, store: Store, op: Release) -> Result:
     """SHM-8: no protection outlives the walk for which it was asked."""
-    return unprotected(config, store), DONE
-
-
-def unprotected(config: Config, store: Store) -> Store:
-    """No chunk is protected."""
     for content in range(len(config.sizes)):
         store = store._replace(protected=store.protected.remove(store.listed.get(content, NOTHING)))
-    return store
+    return store, DONE
 
 
 def walked(store: Store, request: Request, handle: Handle) -> Store:

@@ -1,0 +1,253 @@
+"""The release's `SingleWriterShmObjectStorage`: one writer, and readers that have its memory attached.
+
+What is around the store is played here: which handles a request has, and what each worker was sent. The number of ids
+is set to what the configuration says, so that ids come round within a run. Items are bytes that repeat one value, which
+is no id and no count: a payload where a header or a count was looked for is seen as such.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
+
+MODULE = "vllm.distributed.device_communicators.shm_object_storage"
+COUNT_BYTES = 4
+MARK = 0xA0
+"""The bytes of content 0; of content 1 they are one more. As the highest byte of a field they make it negative."""
+WITH_TOUCH, WITH_SIGNATURES = (0, 12), (0, 21)
+"""From these versions on, at the latest, the store has `touch`, and its handles are signed."""
+
+
+class Bytes:
+    """Serialises a content as so many bytes, all alike, without metadata."""
+
+    sizes: Sequence[int] = ()
+
+    def serialize(self, content: int) -> tuple[bytes, int, bytes, int]:
+        """The payload but for the count, its length, and no metadata."""
+        size = self.sizes[content] - COUNT_BYTES
+        return bytes([MARK + content]) * size, size, b"", 0
+
+    def deserialize(self, data: memoryview) -> int:
+        """The content whose bytes these are; -1: of no single content."""
+        found = set(bytes(data))
+        return found.pop() - MARK if len(found) == 1 else -1
+
+
+class Handle(NamedTuple):
+    """What P0 sends in the place of an item."""
+
+    key: str
+    address: int
+    identity: int
+    signature: Any = None
+
+
+class Delivery(NamedTuple):
+    """One thing that a worker has to do."""
+
+    request: int
+    handle: Handle
+    touching: bool
+
+
+class ObjectStoreDriver:
+    """One store, whose readers are in this process too: what they map is the same memory."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._module = importlib.import_module(MODULE)
+        self._touches = calls.version >= WITH_TOUCH
+        self._signed = calls.version >= WITH_SIGNATURES
+        self._writer: Any = None
+        self._readers: list[Any] = []
+        self._requests: list[list[int]] = []
+        self._touching = False
+        self._handles: dict[int, list[Handle | None]] = {}
+        self._inboxes: list[list[Delivery]] = []
+        playing = ("send", "abort", "end")
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            **dict.fromkeys(playing, lambda message: DONE),
+            "render": self._render,
+            "touch": self._touch,
+            "get_cached": self._get_cached,
+            "put": self._put,
+            "release": lambda message: self._calls.done(self._writer.release_touches),
+            "reject": lambda message: DONE,
+            "forge": self._forge,
+            "schedule": self._schedule,
+            "preempt": self._when_done,
+            "finish": self._when_done,
+            "resume": self._resume,
+            "reader_touch": self._reader_touch,
+            "read": self._read,
+            "free_unused": self._free_unused,
+            "clear": lambda message: self._calls.done(self._writer.clear),
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """A new store, attached by so many readers."""
+        Bytes.sizes = list(config["sizes"])
+        if integer(config, "header") != 2 * COUNT_BYTES:
+            raise DriverError("the header of a released chunk has 8 bytes")
+        capacity, largest, readers = (integer(config, name) for name in ("capacity", "largest", "readers"))
+        self._readers.clear()
+        self._writer = None
+        ring = self._module.SingleWriterShmRingBuffer(capacity, None, create=True)
+        ring.ID_MAX = integer(config, "modulus")
+        self._writer = self._module.SingleWriterShmObjectStorage(largest, readers, ring, Bytes)
+        name = ring.shared_memory.name
+        attached = [self._module.SingleWriterShmRingBuffer(capacity, name, create=False) for _ in range(readers)]
+        lock = nullcontext()  # in one process there is nobody to keep out
+        self._readers = [
+            self._module.SingleWriterShmObjectStorage(largest, readers, one, Bytes, lock) for one in attached
+        ]
+        self._requests = list(config["requests"])
+        self._touching = self._touches and integer(config, "touches") == 1
+        self._handles = {}
+        self._inboxes = [[] for _ in range(readers)]
+
+    def observe(self) -> dict[str, Any]:
+        """The writer's indices and numbers, and the counts in memory."""
+        store, ring = self._writer, self._writer.ring_buffer
+        start, ids = ring.monotonic_id_start, ring.ID_MAX
+        live = sorted(ring.metadata, key=lambda identity: (identity - start) % ids)
+        places = [ring.metadata[identity] % ring.data_buffer_size for identity in live]
+        listed = sorted((int(key), identity) for key, (_, identity) in store.key_index.items())
+        touched = getattr(store, "_touched", ())
+        return {
+            "contents": [content for content, _ in listed],
+            "ids": [identity for _, identity in listed],
+            "live": live,
+            "places": places,
+            "issued": [store.writer_flag.get(identity, 0) for identity in live],
+            "acknowledged": [self._count(identity, place) for identity, place in zip(live, places, strict=True)],
+            "protected": [identity for identity in live if identity in touched],
+            "id_start": start,
+            "id_end": ring.monotonic_id_end,
+            "start": ring.data_buffer_start,
+            "end": ring.data_buffer_end,
+        }
+
+    def _count(self, identity: int, place: int) -> int:
+        """The count at a chunk's place; -1 where P0 keeps no count for it, or another item's bytes are there."""
+        if identity not in self._writer.writer_flag:
+            return -1
+        ring = self._writer.ring_buffer
+        first = getattr(ring, "DATA_OFFSET", 0) + place + ring.MD_SIZE
+        return max(-1, ring.byte2int(bytes(ring.shared_memory.buf[first : first + COUNT_BYTES])))
+
+    # P0
+
+    def _key(self, message: Mapping[str, Any]) -> str:
+        return str(self._requests[integer(message, "request")][integer(message, "position")])
+
+    def _render(self, message: Mapping[str, Any]) -> Reply:
+        request = integer(message, "request")
+        self._handles[request] = []
+        keys = [str(content) for content in self._requests[request]]
+        return self._calls.perform(lambda: Reply("done", tuple(int(self._writer.is_cached(key)) for key in keys)))
+
+    def _touch(self, message: Mapping[str, Any]) -> Reply:
+        key = self._key(message)
+        there = self._writer.is_cached(key)
+        touched = self._calls.done(lambda: self._writer.touch(key))
+        return touched if there else ABSENT
+
+    def _get_cached(self, message: Mapping[str, Any]) -> Reply:
+        key = self._key(message)
+        return self._calls.perform(lambda: self._issued("hit", message, key, *self._writer.get_cached(key)))
+
+    def _put(self, message: Mapping[str, Any]) -> Reply:
+        key = self._key(message)
+
+        def stored() -> Reply:
+            try:
+                address, identity = self._writer.put(key, int(key))
+            except MemoryError:
+                return self._sent_raw(message, "refused")
+            except ValueError:
+                return self._sent_raw(message, "too_large")
+            return self._issued("done", message, key, address, identity)
+
+        return self._calls.perform(stored)
+
+    def _issued(self, code: str, message: Mapping[str, Any], key: str, address: int, identity: int) -> Reply:
+        signature = self._writer.get_signature(key) if self._signed else None
+        self._handles[integer(message, "request")].append(Handle(key, address, identity, signature))
+        return Reply(code, (address, identity))
+
+    def _sent_raw(self, message: Mapping[str, Any], code: str) -> Reply:
+        self._handles[integer(message, "request")].append(None)
+        return Reply(code)
+
+    def _free_unused(self, message: Mapping[str, Any]) -> Reply:
+        ring = self._writer.ring_buffer
+        start, before = ring.monotonic_id_start, set(self._writer.id_index)
+
+        def freed() -> Reply:
+            self._writer.free_unused()
+            gone = before - set(self._writer.id_index)
+            return Reply("done", tuple(sorted(gone, key=lambda identity: (identity - start) % ring.ID_MAX)))
+
+        return self._calls.perform(freed)
+
+    def _forge(self, message: Mapping[str, Any]) -> Reply:
+        """The chunk of another content, under the name of the request's own."""
+        request, other = integer(message, "request"), str(integer(message, "content"))
+        key, there = str(self._requests[request][0]), self._writer.key_index.get(other)
+        if self._signed:
+            address, identity = there or (0, 0)
+            made_up = [0] * 32
+            verify = self._writer.verify_signature
+            return self._calls.done(lambda: verify(key, address, identity, made_up), {ValueError: "refused"})
+        if there is None:
+            return ABSENT
+        self._handles[request] = [Handle(key, *there)] + [None] * (len(self._requests[request]) - 1)
+        return DONE
+
+    # P1
+
+    def _schedule(self, message: Mapping[str, Any]) -> Reply:
+        request = integer(message, "request")
+        handles = [handle for handle in self._handles[request] if handle is not None]
+        for inbox in self._inboxes:
+            if self._touching:
+                inbox.extend(Delivery(request, handle, touching=True) for handle in handles)
+            inbox.extend(Delivery(request, handle, touching=False) for handle in handles)
+        return DONE
+
+    def _resume(self, message: Mapping[str, Any]) -> Reply:
+        """Where handles are signed, a runner sends a resumed request as a new one."""
+        return self._schedule(message) if self._signed else DONE
+
+    def _when_done(self, message: Mapping[str, Any]) -> Reply:
+        request = integer(message, "request")
+        waiting = any(delivery.request == request for inbox in self._inboxes for delivery in inbox)
+        return ABSENT if waiting else DONE
+
+    # Workers
+
+    def _reader_touch(self, message: Mapping[str, Any]) -> Reply:
+        reader = integer(message, "reader")
+        key, address, identity, signature = self._inboxes[reader].pop(0).handle
+        signed = {"signature": signature} if self._signed else {}
+        touch = self._readers[reader].touch
+        return self._calls.done(
+            lambda: touch(key, address=address, monotonic_id=identity, **signed), {ValueError: "stale"}
+        )
+
+    def _read(self, message: Mapping[str, Any]) -> Reply:
+        reader = integer(message, "reader")
+        key, address, identity, signature = self._inboxes[reader].pop(0).handle
+        signed = (signature, key) if self._signed else ()
+
+        def read() -> Reply:
+            content = self._readers[reader].get(address, identity, *signed)
+            return Reply("hit", (content,) if content >= 0 else ())
+
+        return self._calls.perform(read, {ValueError: "stale"})
