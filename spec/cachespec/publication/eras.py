@@ -43,7 +43,7 @@ WITHOUT_BARRIER = NORMATIVE_PUBLICATION.era(
     "no-barrier",
     "publication-without-barrier",
     {Publish: publish_at_once},
-    {Publish: "C-SHM-14: a handle may be there before the data"},
+    {Publish: "C-SHM-16: a handle may be there before the data"},
 )
 
 DROPPING = NORMATIVE_PUBLICATION.era(
