@@ -11,8 +11,9 @@ that the contracts of `prove/contracts/containers.py` confirm on the frozen cont
 - of two maps with the same values, one inside the other, the inner has no larger total; and if the outer one's is
   larger even apart from some key, it has another key that the inner has not.
 
-The order of a queue is kept as *stamps*: a push takes the clock's time and advances it, a push to the front takes the
-time of a second clock that runs backwards, so that the oldest is the member with the least stamp. `owner` maps a stamp back to its key, which makes stamps unique.
+The order of a queue is kept as *stamps*: a push takes the clock's time and advances it; a push to the front takes that
+of a second clock, which runs backwards. So the oldest is the member with the least stamp. `owner` maps a stamp back to
+its key, which makes stamps unique.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def everyone_counts(one: SymbolicMap) -> Term:
     tally = one.tally
     if tally is None:
         raise NotFollowedError("this map has no tally")
-    return every(one.key, lambda key: tally.law(one.members, key))
+    return every(one.key, lambda key: tally.law(one.members[key], one.subject(key, tally)))
 
 
 def one_if(condition: Term) -> Term:
@@ -102,20 +103,21 @@ def known_length(shape: Shape, members: Term, length: Term, total: Term) -> Symb
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A ghost: how many keys of a map there are of each kind."""
+    """A ghost: how many keys of a map there are of each kind. The kind is the key's, or that of its value."""
 
     kind: Callable[[Term], Term]
     counts: Term
+    by_value: bool = False
 
-    def adjusted(self, key: Term, change: Term) -> Tally:
-        """With so many more of the key's kind."""
-        kind = self.kind(key)
+    def adjusted(self, subject: Term, change: Term) -> Tally:
+        """With so many more of the kind of this key or value."""
+        kind = self.kind(subject)
         return replace(self, counts=z3.Store(self.counts, kind, self.counts[kind] + change))
 
-    def law(self, members: Term, key: Term) -> Term:
+    def law(self, member: Term, subject: Term) -> Term:
         """A member counts among its kind."""
-        count = self.counts[self.kind(key)]
-        return z3.And(count >= 0, z3.Implies(members[key], count > 0))
+        count = self.counts[self.kind(subject)]
+        return z3.And(count >= 0, z3.Implies(member, count > 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +160,7 @@ class SymbolicMap:
             values=z3.Store(self.values, term, new),
             length_term=self.length_term + one_if(z3.Not(self.members[term])),
             total_term=self.total_term + added,
-            tally=self.tally and self.tally.adjusted(term, one_if(z3.Not(self.members[term]))),
+            tally=self._tally_with(term, new),
         )
 
     def remove(self, key: Any) -> SymbolicMap:
@@ -169,7 +171,7 @@ class SymbolicMap:
             members=z3.Store(self.members, term, z3.BoolVal(False)),
             length_term=self.length_term - one_if(self.members[term]),
             total_term=self.total_term - self._number(term) if self.value.numeric else self.total_term,
-            tally=self.tally and self.tally.adjusted(term, -one_if(self.members[term])),
+            tally=self._tally_without(term),
         )
 
     @property
@@ -185,6 +187,21 @@ class SymbolicMap:
     def items(self) -> Iterable[tuple[Any, Any]]:
         raise NotFollowedError("a container of unknown length cannot be listed: `items` is for views only")
 
+    def subject(self, key: Term, tally: Tally) -> Term:
+        """What the tally goes by: the key, or its value."""
+        return self.values[key] if tally.by_value else key
+
+    def _tally_without(self, key: Term) -> Tally | None:
+        tally = self.tally
+        return tally and tally.adjusted(self.subject(key, tally), -one_if(self.members[key]))
+
+    def _tally_with(self, key: Term, value: Term) -> Tally | None:
+        tally = self.tally
+        if tally is None or not tally.by_value:
+            return tally and tally.adjusted(key, one_if(z3.Not(self.members[key])))
+        without = self._tally_without(key)
+        return without and without.adjusted(value, z3.IntVal(1))
+
     def _number(self, key: Term) -> Term:
         return z3.If(self.members[key], self.values[key], z3.IntVal(0))
 
@@ -195,7 +212,7 @@ class SymbolicMap:
             path().assume(z3.Implies(self.members[key], z3.And(value >= 0, value <= self.total_term)))
             path().assume(self.total_term >= 0)
         if self.tally:
-            path().assume(self.tally.law(self.members, key))
+            path().assume(self.tally.law(self.members[key], self.subject(key, self.tally)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

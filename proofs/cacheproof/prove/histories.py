@@ -23,6 +23,7 @@ from cacheproof.prove.executor import (
     integer_term,
     path,
 )
+from cacheproof.prove.sequences import SymbolicSequence
 
 
 class Opaque(Symbolic):
@@ -237,6 +238,8 @@ def spliced(*parts: tuple[bool, Any]) -> Any:
     starred = [part for several, part in parts if several]
     if any(type(part) is Log for part in starred):
         return _log_of(parts)
+    if any(type(part) is SymbolicSequence for part in starred):
+        return _sequence_of(parts)
     flat = [item for several, part in parts for item in (_listed(part) if several else (part,))]
     pools = [part for part in starred if type(part) is Pool]
     if not pools:
@@ -246,6 +249,15 @@ def spliced(*parts: tuple[bool, Any]) -> Any:
 
 def _listed(part: Any) -> tuple[Any, ...]:
     return part.added if type(part) is Pool else tuple(part)
+
+
+def _sequence_of(parts: tuple[tuple[bool, Any], ...]) -> SymbolicSequence:
+    (several, sequence), *rest = parts
+    if not several or type(sequence) is not SymbolicSequence or any(starred for starred, _ in rest):
+        raise NotFollowedError("a tuple of unknown length only grows at its end, one value after the other")
+    for _, value in rest:
+        sequence = sequence.joined(value)
+    return sequence
 
 
 def _log_of(parts: tuple[tuple[bool, Any], ...]) -> Log:

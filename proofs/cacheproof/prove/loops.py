@@ -46,6 +46,9 @@ class Loop:
     measures: tuple[Callable[[Locals], Any], ...] = ()
     renewed: Callable[[str, Any], Any] | None = None
     """`(name, value at the entry) -> any value of its kind`, where the kind does not show in the value; or None."""
+    in_order: bool = False
+    """Each `for NAME in range(LAST)` is a `while` that counts, so that its invariant may speak of what was visited:
+    `NAME` is the next number, `NAME_end` the one after the last. Such a loop needs no measure."""
 
 
 class _Cut:
@@ -210,15 +213,38 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:  # the name that ast looks for
         if self.loop is None:
             return self.generic_visit(node)
+        if self.loop.in_order:
+            return self._counted(node)
         name = self._new_cut(node, None)
         chosen = ast.Assign(targets=[node.target], value=_called(f"{name}.element", node.iter))
         return self._cut(node, name, _called(f"{name}.another"), (chosen,))
 
-    def _new_cut(self, node: ast.While | ast.For, measure: Callable[[Locals], Any] | None) -> str:
+    def _counted(self, node: ast.For) -> list[ast.stmt]:
+        """`for NAME in range(LAST)`, written out."""
+        is_range = (
+            isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "range" and len(node.iter.args) == 1
+        )
+        if not is_range or not isinstance(node.target, ast.Name):
+            raise NotFollowedError("only `for NAME in range(LAST)` is cut in order")
+        assert isinstance(node.iter, ast.Call)
+        name, end = node.target.id, f"{node.target.id}_end"
+        first = ast.parse(f"{end} = {ast.unparse(node.iter.args[0])}\n{name} = 0").body
+        following = ast.parse(f"{name} = {name} + 1").body
+        test = ast.parse(f"{name} < {end}", mode="eval").body
+        loop = ast.copy_location(ast.While(test=test, body=[*node.body, *following], orelse=node.orelse), node)
+        cut = self._new_cut(loop, lambda local: local[end] - local[name], frozenset({name}))
+        return [*first, *self._cut(loop, cut, test, ())]
+
+    def _new_cut(
+        self,
+        node: ast.While | ast.For,
+        measure: Callable[[Locals], Any] | None,
+        counters: frozenset[str] = frozenset(),
+    ) -> str:
         inside = [part for statement in node.body for part in ast.walk(statement)]
         if node.orelse or any(isinstance(part, ast.Break | ast.Continue) for part in inside):
             raise NotFollowedError("a loop with break, continue or else cannot be cut")
-        assigned = tuple(sorted(_stored(inside) & self._known_before(node)))
+        assigned = tuple(sorted(_stored(inside) & (self._known_before(node) | counters)))
         assert self.loop is not None
         name = f"_cut_{self.loop.function.__name__}_{len(self.cuts)}"
         self.changed = True

@@ -87,6 +87,8 @@ class Proof:
     """`(type, concrete value) -> the symbolic value that stands for it`."""
     tallies: Mapping[str, Callable[[Any], Callable[[Any], Any]]] = field(default_factory=dict)
     """For a map of the state whose keys are counted by kind: `config -> (key -> kind)`, over terms."""
+    by_value: tuple[str, ...] = ()
+    """Those of them in which the kind is that of the value."""
 
     def of(self, variant: Variant[Any, Any, Any]) -> Proof:
         """The same claims about another variant."""
@@ -105,7 +107,10 @@ class Proof:
 def unknown(proof: Proof, config: Any) -> Any:
     """Any state of the variant, with its tallies."""
     state = proof.fresh(proof.variant.state, "state")
-    counted = {name: tallied(getattr(state, name), kind(config)) for name, kind in proof.tallies.items()}
+    counted = {
+        name: tallied(getattr(state, name), kind(config), by_value=name in proof.by_value)
+        for name, kind in proof.tallies.items()
+    }
     return state._replace(**counted) if counted else state
 
 
@@ -113,7 +118,12 @@ def lifted(proof: Proof, config: Any, concrete: Any) -> Any:
     """The symbolic state that stands for a concrete one, with its tallies."""
     state = proof.lift(proof.variant.state, concrete)
     counted = {
-        name: tallied(getattr(state, name), kind(config), [key for key, _ in getattr(concrete, name).items()])
+        name: tallied(
+            getattr(state, name),
+            kind(config),
+            [key for key, _ in getattr(concrete, name).items()],
+            by_value=name in proof.by_value,
+        )
         for name, kind in proof.tallies.items()
     }
     return state._replace(**counted) if counted else state

@@ -57,10 +57,12 @@ class _Obligations:
     def initial(self) -> Iterator[Finding]:
         claims = {one.name: one.statement for one in self.proof.invariants}
         reached: set[str] = set()
-        for config in self.proof.witnesses:
-            for path in explore(lambda config=config: initially(self.proof, config)):  # type: ignore[misc]  # mypy: lambda with a default
-                reached |= set(claims) if satisfiable(tuple(path.assumptions)) else set()
-        yield from self._findings(claims, lambda: initially(self.proof, None), reached)
+        with followed(self.proof.modules, (), self.proof.replaced):
+            for config in self.proof.witnesses:
+                for path in explore(lambda config=config: initially(self.proof, config)):  # type: ignore[misc]  # mypy: lambda with a default
+                    reached |= set(claims) if satisfiable(tuple(path.assumptions)) else set()
+        with followed(self.proof.modules, self.proof.loops, self.proof.replaced):
+            yield from self._findings(claims, lambda: initially(self.proof, None), reached)
 
     def of(self, operation: type[Operation], some: list[Example]) -> Iterator[Finding]:
         claims = self.proof.claims(operation)

@@ -45,6 +45,11 @@ class SymbolicSequence:
         value = self.element.decode(self.items[position])
         return value if self.seen is None else self.seen(position, value)
 
+    def joined(self, value: Any) -> SymbolicSequence:
+        """With one value more at the end."""
+        items = z3.Store(self.items, self.length, self.element.encode(value))
+        return SymbolicSequence(self.element, items, self.length + 1)
+
     def symbolic_length(self) -> SymbolicInteger:
         """`len`."""
         return SymbolicInteger(self.length)

@@ -32,7 +32,7 @@ def fresh(hint: Any, name: str) -> Any:
     if inner is int:
         return integer(name)
     if origin is Map:
-        return fresh_map(shape_of(arguments[0]), shape_of(arguments[1]), name)
+        return fresh_map(shape_of(arguments[0]), element_shape(arguments[1]), name)
     if origin is Queue:
         return fresh_queue(shape_of(arguments[0]), name)
     if origin is tuple and Ellipsis in arguments:
@@ -74,16 +74,20 @@ def fresh_map(key: Shape, value: Shape, name: str) -> SymbolicMap:
     return one
 
 
-def tallied(one: SymbolicMap, kind: Callable[[Term], Term], known: Iterable[Any] | None = None) -> SymbolicMap:
-    """With a ghost count of the keys of each kind; `known` are all the keys, where those are known."""
+def tallied(
+    one: SymbolicMap, kind: Callable[[Term], Term], known: Iterable[Any] | None = None, *, by_value: bool = False
+) -> SymbolicMap:
+    """With a ghost count of the keys of each kind; `known` are all the keys, where those are known.
+
+    `by_value`: the kind is that of the value to which the key is bound.
+    """
     if known is not None:
-        counts = z3.K(z3.IntSort(), z3.IntVal(0))
-        tally = Tally(kind, counts)
+        tally = Tally(kind, z3.K(z3.IntSort(), z3.IntVal(0)), by_value)
         for key in known:
-            tally = tally.adjusted(one.key.encode(key), z3.IntVal(1))
+            tally = tally.adjusted(one.subject(one.key.encode(key), tally), z3.IntVal(1))
         return replace(one, tally=tally)
-    tally = Tally(kind, path().fresh("tally", z3.ArraySort(z3.IntSort(), z3.IntSort())))
-    path().assume(every(one.key, lambda key: tally.law(one.members, key)))
+    tally = Tally(kind, path().fresh("tally", z3.ArraySort(z3.IntSort(), z3.IntSort())), by_value)
+    path().assume(every(one.key, lambda key: tally.law(one.members[key], one.subject(key, tally))))
     path().hints.append(tally.counts == small_array(INTEGER, z3.IntVal(0), "count"))
     return replace(one, tally=tally)
 
@@ -121,7 +125,7 @@ def fresh_like(value: Any, name: str) -> Any:
         return integer(name)
     if type(value) is SymbolicMap:
         one = fresh_map(value.key, value.value, name)
-        return one if value.tally is None else tallied(one, value.tally.kind)
+        return one if value.tally is None else tallied(one, value.tally.kind, by_value=value.tally.by_value)
     if type(value) is SymbolicQueue:
         return fresh_queue(value.key, name)
     if type(value) is SymbolicSequence:
@@ -136,10 +140,12 @@ def lift(hint: Any, value: Any) -> Any:
     """The symbolic value that stands for exactly this one; parts that are symbolic already stay as they are."""
     inner, _ = unwrap(hint)
     origin, arguments = get_origin(inner), get_args(inner)
+    if type(value) in (SymbolicMap, SymbolicQueue):
+        return value
     if inner is int:
         return SymbolicInteger(integer_term(value))
     if origin is Map:
-        return map_of(shape_of(arguments[0]), shape_of(arguments[1]), FrozenMap.of(value.items()).items())
+        return map_of(shape_of(arguments[0]), element_shape(arguments[1]), FrozenMap.of(value.items()).items())
     if origin is Queue:
         return queue_of(shape_of(arguments[0]), FrozenQueue(value.items()).items())
     if origin is tuple and Ellipsis in arguments:

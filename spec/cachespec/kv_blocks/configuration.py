@@ -135,6 +135,11 @@ def prompt_of(config: Config, request: Request) -> int:
     return config.prompts[request] if config.prompts else config.lengths[request]
 
 
+def full_blocks(config: Config, tokens: int) -> int:
+    """How many blocks so many tokens fill."""
+    return tokens // config.block_size
+
+
 def blocks_for(config: Config, tokens: int) -> int:
     """How many blocks so many tokens need."""
     return (tokens + config.block_size - 1) // config.block_size

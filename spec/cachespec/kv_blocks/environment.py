@@ -98,6 +98,7 @@ def calls_without_discipline(config: Config) -> Iterable[Operation]:
     """Requests that have no table, hits that were never found, and nothing to compute."""
     for request in range(len(config.lengths)):
         yield FreeRequest(request)
+        yield Withdraw(request)
         yield AllocateSlots(request, 0, 0, ())
         yield Commit(request, config.lengths[request])
         for block in range(config.blocks):

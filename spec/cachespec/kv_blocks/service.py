@@ -1,4 +1,4 @@
-"""How the KV blocks serve a recorded workload: each content is one block, and a request is looked up, admitted, executed.
+"""How the KV blocks serve a recorded workload: a content is one block; a request is looked up, admitted, executed.
 
 A block of the workload is one token here. So the last block of a request is computed again even where it can be found,
 as an engine computes the last token again, and with it the block that the token is in.
@@ -19,7 +19,7 @@ def configure(demand: Demand) -> Config:
 
 
 def admit(config: Config, request: Request) -> Script:
-    """Look up, ask for slots behind what was found, and execute all of it; where there is no room, the request waits."""
+    """Look up, ask for slots behind what was found, and execute all; where there is no room, the request waits."""
     tokens = len(request.contents)
     if tokens == 0:
         return Served(())

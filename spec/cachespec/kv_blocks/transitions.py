@@ -31,6 +31,7 @@ from cachespec.kv_blocks.configuration import (
     Request,
     blocks_for,
     content_of,
+    full_blocks,
     hash_of,
     limit_of,
 )
@@ -240,7 +241,7 @@ def write_block(config: Config, pool: Pool, request: Request, computed: int) -> 
     The block has the KV of its content when it is full and all of it was computed.
     """
     holding = holding_of(pool, request)
-    position = holding.computed // config.block_size
+    position = full_blocks(config, holding.computed)
     end = (position + 1) * config.block_size
     pool = pool._replace(holdings=pool.holdings.set(request, holding._replace(computed=min(end, computed))))
     if end > computed or holding.origin > position * config.block_size:
@@ -258,7 +259,7 @@ def write(config: Config, pool: Pool, request: Request, computed: int) -> Pool:
 
 def is_unregistered(config: Config, pool: Pool, request: Request, computed: int) -> bool:
     """The test of the registering loop."""
-    return holding_of(pool, request).registered < computed // config.block_size
+    return holding_of(pool, request).registered < full_blocks(config, computed)
 
 
 def register_next(config: Config, pool: Pool, request: Request) -> Pool:
@@ -284,7 +285,7 @@ def register_full(config: Config, pool: Pool, request: Request, computed: int) -
 
 def get_computed_blocks(config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
     """KV-12: never all tokens, so that at least one is left to compute (C-KV-4)."""
-    hits = cached_prefix(config, pool, op.request, max(0, op.tokens - 1) // config.block_size)
+    hits = cached_prefix(config, pool, op.request, full_blocks(config, max(0, op.tokens - 1)))
     return pool, Outcome(Code.HIT, hits) if len(hits) > 0 else MISS
 
 

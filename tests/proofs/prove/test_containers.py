@@ -69,7 +69,8 @@ def test_a_queue_follows_the_frozen_one(seed: int) -> None:
     frozen: FrozenQueue[int] = FrozenQueue()
     for _ in range(6):
         key, weight = random_number.choice(KEYS), random_number.randrange(5)
-        frozen = frozen.push(key, weight) if random_number.random() < 0.7 else frozen.remove(key)
+        change = random_number.choice([frozen.push, frozen.push, frozen.push_front])
+        frozen = change(key, weight) if random_number.random() < 0.7 else frozen.remove(key)
         excluded = FrozenMap.of((one, 1) for one in KEYS if random_number.random() < 0.4)
         with a_path():
             symbolic = queue_of(INTEGER, frozen)

@@ -146,6 +146,19 @@ def push_stamps_with_the_clock(entries: Stamped, clock: int, key: int, weight: i
     return by_stamp(expected, clock + 1, 3) and after == queue_of(expected) and counted and after.has(key)
 
 
+@require(lambda entries, clock: by_stamp(entries, clock, 2))
+@ensure(lambda result: result)
+def push_front_stamps_before_all(entries: Stamped, clock: int, key: int, weight: int) -> bool:
+    """`push_front`: the key has a stamp before all others, and so are weights, length and total."""
+    before = queue_of(entries)
+    others = tuple(entry for entry in entries if entry[1] != key)
+    dawn = min((stamp for stamp, _, _ in entries), default=clock) - 1
+    after, expected = before.push_front(key, weight), ((dawn, key, weight), *others)
+    total = before.total - before.weight(key, 0) + weight
+    counted = after.length == before.length + (0 if before.has(key) else 1) and after.total == total
+    return by_stamp(expected, clock, 3) and after == queue_of(expected) and counted and after.oldest(-1) == key
+
+
 @require(lambda entries, clock: by_stamp(entries, clock, 3))
 @ensure(lambda result: result)
 def remove_leaves_the_stamps(entries: Stamped, clock: int, key: int) -> bool:
@@ -189,6 +202,7 @@ LEDGER = {
     "set_counts_a_new_key_of_its_kind": "maps of at most 2 entries",
     "remove_counts_a_key_of_its_kind": "maps of at most 2 entries",
     "push_stamps_with_the_clock": "queues of at most 2 entries",
+    "push_front_stamps_before_all": "queues of at most 2 entries",
     "remove_leaves_the_stamps": "queues of at most 3 entries",
     "the_oldest_has_the_least_stamp": "queues of at most 3 entries",
     "the_oldest_outside_has_the_least_stamp_outside": "queues of at most 2 entries, one excluded",

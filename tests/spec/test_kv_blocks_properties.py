@@ -1,0 +1,166 @@
+"""That each property of the KV blocks can fail: one planted bug for each, in a scope where the specification holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from tests.spec.planting import Change, planted
+
+from cacheproof.explore.reference import explore
+from cacheproof.explore.result import Ending, Plan
+from cachespec.kv_blocks import COMPONENT, NORMATIVE_KV_BLOCKS, Config
+from cachespec.kv_blocks import transitions as t
+
+SHARED = Config(1, 3, ((0, 1), (0, 2, 3)), (2, 3), steps=(1, 3), withdrawals=1, resets=1)
+PARTIAL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(1, 2))
+ALIKE = Config(1, 4, ((0, 1), (0, 1)), (2, 2))
+EVICTED = Config(1, 3, ((0, 1, 2),), (3,), steps=(1, 3), evictions=1)
+COLLIDING = Config(1, 4, ((0, 2), (1, 3)), (2, 2), hashes=(0, 0, 2, 3))
+CASCADE = Config(1, 4, ((0, 1), (0, 1), (2,)), (2, 2, 1), commons=1)
+DRAFTS = Config(2, 3, ((0, 1),), (4,), steps=(2,), drafts=1)
+ANY_CALL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(2, 4), withdrawals=1, repeats=1, disciplined=0)
+SCOPES = (SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
+
+
+class Planted(NamedTuple):
+    """One change of the specification, where it shows, and the property that it breaks."""
+
+    breaks: str
+    where: Config
+    change: Change
+
+
+BUGS = (
+    Planted("KV-1", SHARED, Change(t.let_go, "if count > 0:", "if count > 1:")),
+    Planted("KV-2", SHARED, Change(t.touch, "free=pool.free.remove(block)", "free=pool.free")),
+    Planted("KV-3", SHARED, Change(t.forget, "carried=pool.carried.remove(block)", "carried=pool.carried")),
+    Planted("KV-3/first", ALIKE, Change(t.first_of_content, "in copies", "in reversed(copies)")),
+    Planted(
+        "KV-3/kept",
+        SHARED,
+        Change(
+            t.free_request,
+            "    flying = ",
+            "    pool = forget(config, pool, pool.tables.get((op.request, 0), NOTHING))\n    flying = ",
+        ),
+    ),
+    Planted(
+        "KV-3/evicted",
+        EVICTED,
+        Change(t.evict_block, "return forget(config, pool, op.block), DONE", "return pool, DONE"),
+    ),
+    Planted("KV-4", ALIKE, Change(t.take, "touch(pool, block)._replace", "pool._replace")),
+    Planted(
+        "KV-4/immutable",
+        SHARED,
+        Change(
+            t.take,
+            "    pool = forget(config, pool, block)\n"
+            "    return touch(pool, block)._replace(bytes=pool.bytes.remove(block)), block",
+            "    return touch(pool, block), block",
+        ),
+    ),
+    Planted("KV-5", SHARED, Change(t.append, "(request, holding.blocks), block", "(request, 0), block")),
+    Planted("KV-6", EVICTED, Change(t.forget_behind, "        if behind:\n", "        if False:\n")),
+    Planted(
+        "KV-6/chain",
+        SHARED,
+        Change(t.register_next, "content_of(config, request, position)", "content_of(config, request, 0)"),
+    ),
+    Planted("KV-6/written", SHARED, Change(t.is_unregistered, ".registered <", ".registered + 1 <")),
+    Planted("KV-7", ANY_CALL, Change(t.are_cached, "return False", "return True")),
+    Planted(
+        "KV-7/found",
+        SHARED,
+        Change(
+            t.withdraw,
+            "return release(pool, op.request)",
+            "pool = register_full(config, pool, op.request, 1)\n    return release(pool, op.request)",
+        ),
+    ),
+    Planted("KV-7/longest", SHARED, Change(t.get_computed_blocks, "op.tokens - 1", "op.tokens - 2")),
+    Planted(
+        "KV-7/executed",
+        SHARED,
+        Change(
+            t.allocate_slots, "return pool, Outcome", "return register_full(config, pool, op.request, end), Outcome"
+        ),
+    ),
+    Planted("KV-7/reset", SHARED, Change(t.reset_prefix_cache, "if pool.references.length > 0:", "if False:")),
+    Planted(
+        "KV-8",
+        SHARED,
+        Change(t.allocate_slots, "return pool, REFUSED", "return touch(pool, pool.free.oldest(0)), REFUSED"),
+    ),
+    Planted(
+        "KV-8/answered", DRAFTS, Change(t.allocate_slots, "return pool, TOO_LARGE", "return pool, Outcome(Code.FAILED)")
+    ),
+    Planted("KV-8/reasons", SHARED, Change(t.allocate_slots, "needed - owned >", "needed - owned >=")),
+    Planted("KV-9", ANY_CALL, Change(t.adopt, "append(touch(pool, hits[position])", "append((pool)")),
+    Planted(
+        "KV-9/table",
+        SHARED,
+        Change(t.allocate_slots, "blocks_from(pool, op.request, owned)", "blocks_from(pool, op.request, owned + 1)"),
+    ),
+    Planted("KV-10", DRAFTS, Change(t.allocate_slots, "if end > limit_of(config):", "if False:")),
+    Planted(
+        "KV-10/covers",
+        PARTIAL,
+        Change(t.allocate_slots, "needed = blocks_for(config, end)", "needed = full_blocks(config, end)"),
+    ),
+    Planted(
+        "KV-11",
+        SHARED,
+        Change(
+            t.release,
+            "blocks - 1 - turn)):\n            pool = drop(pool, request, blocks - 1 - turn)",
+            "turn)):\n            pool = drop(pool, request, turn)",
+        ),
+    ),
+    Planted("KV-11/useless", SHARED, Change(t.let_go, "pool.free.push_front(block, 1)", "pool.free.push(block, 1)")),
+    Planted(
+        "KV-11/first",
+        ALIKE,
+        Change(
+            t.take,
+            "bytes=pool.bytes.remove(block))",
+            "free=pool.free.remove(block).push(pool.free.remove(block).oldest(block), 1))",
+        ),
+    ),
+    Planted("KV-12", PARTIAL, Change(t.get_computed_blocks, "op.tokens - 1", "op.tokens")),
+    Planted(
+        "KV-13",
+        CASCADE,
+        Change(
+            t.common_prefix,
+            "is_common(pool, op.running, pool.tables.get((op.request, count), NOTHING), count)",
+            "pool.references.get(pool.tables.get((op.request, count), NOTHING), 0) == len(op.running)",
+        ),
+    ),
+    Planted("KV-13/all", CASCADE, Change(t.common_prefix, "(count,))", "(max(0, count - 1),))")),
+)
+
+
+def plan(*until: str) -> Plan:
+    """To the end, or until these have been refuted."""
+    return Plan(until=frozenset(until), limit_states=20_000)
+
+
+@pytest.mark.parametrize("where", SCOPES, ids=lambda where: f"{where.chains}")
+def test_the_specification_holds_where_bugs_are_planted(where: Config) -> None:
+    assert COMPONENT.invalid(where) is None
+    found = explore(COMPONENT, NORMATIVE_KV_BLOCKS, where, plan())
+    assert found.ending is Ending.EXHAUSTED
+    assert found.violations == ()
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.breaks)
+def test_a_planted_bug_is_found(bug: Planted) -> None:
+    with planted(bug.change):
+        found = explore(COMPONENT, NORMATIVE_KV_BLOCKS, bug.where, plan(bug.breaks))
+    assert bug.breaks in {violation.property for violation in found.violations}
+
+
+def test_every_property_has_a_planted_bug() -> None:
+    assert {rule.name for rule in COMPONENT.properties()} == {bug.breaks for bug in BUGS}
