@@ -1,8 +1,8 @@
 """Which operations a scope offers in a state.
 
 P0 renders one request at a time: it touches the items (where the scope has `touches`), walks them, each by `GetCached`
-where it is in the store and by `Put` otherwise, and sends. If a walk was given up, it releases what is still protected. All else may happen at
-any time when it makes sense.
+where it is in the store and by `Put` otherwise, and sends. If a walk was given up, it releases what is still protected.
+All else may happen at any time when it makes sense.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def of_request(config: Config, store: Store, request: Request) -> Iterable[Opera
 
 def of_nobody(config: Config, store: Store, request: Request) -> Iterable[Operation]:
     """Requests arrive; and some have been made up."""
-    if idle(store) and store.renders_left != 0:
+    if idle(store) and store.renders_left != 0 and store.protected.length == 0:
         yield Render(request)
     if config.forges:
         first = content_of(config, request, 0)

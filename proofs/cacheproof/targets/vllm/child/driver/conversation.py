@@ -25,6 +25,7 @@ COMPONENTS = {
     "configuration": ("driver.configuration", "ConfigurationDriver"),
     "block_hash": ("driver.block_hash", "BlockHashDriver"),
     "ring": ("driver.ring", "RingDriver"),
+    "object_store": ("driver.object_store", "ObjectStoreDriver"),
 }
 """Where the driver of each component is."""
 
