@@ -22,10 +22,11 @@ def made_by(
     scheme: Scheme,
     differences: Mapping[type[Operation], str],
     lacking: Mapping[type[Operation], str] = MappingProxyType({}),
+    exempt: Mapping[str, str] = MappingProxyType({}),
 ) -> HashVariant:
     """The variant whose keys this scheme makes."""
     transitions = {Submit: schemes.submit_by(scheme), Append: schemes.append_by(scheme)}
-    return NORMATIVE_BLOCK_HASH.era(tag, title, transitions, differences).lacking(lacking)
+    return NORMATIVE_BLOCK_HASH.era(tag, title, transitions, differences, exempt=exempt).lacking(lacking)
 
 
 EXTRAS_BESIDE_SCHEME = Scheme(
@@ -121,12 +122,15 @@ DECODE_LEG = made_by(
     },
 )
 
+DIGESTS = {"HASH-1/chained": "a key has the digest of what was before, not what it was"}
+
 PREDICTABLE = made_by(
     "predictable",
     "hash-of-none",
     NO_OFFSET_SCHEME._replace(key=forging.predictable),
     {Submit: "C-KV-10: anyone can compute the keys of this process", Append: "C-KV-10: likewise"},
     {Season: "there was no cache salt"},
+    DIGESTS,
 )
 
 SEEDED = made_by(
@@ -135,4 +139,5 @@ SEEDED = made_by(
     NO_OFFSET_SCHEME._replace(key=forging.seeded),
     {Submit: "the same weak function after a parent that nobody knows", Append: "likewise"},
     {Season: "there was no cache salt"},
+    DIGESTS,
 )

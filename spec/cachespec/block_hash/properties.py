@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachespec.block_hash.configuration import PLACEHOLDER, Config
+from cachespec.block_hash.configuration import NONE, PLACEHOLDER, UNSALTED, Config
 from cachespec.block_hash.operations import Adapt, Append, Place, Season, Submit, Write
 from cachespec.block_hash.state import Item, Key, Prefix, Request, Seen, View
 from cachespec.kernel import DONE, Code, Operation, Outcome, Safety, Step
@@ -46,6 +46,23 @@ def overlapping(config: Config, view: View, block: Seen) -> tuple[int, ...]:
     )
 
 
+def extras_are_counted(config: Config, view: View) -> bool:
+    return all(
+        len(block.key.chain[-1].extras) + len(block.key.beside) == extras_needed(view, block) for block in view.blocks
+    )
+
+
+def extras_needed(view: View, block: Seen) -> int:
+    """One for each item that the block names, one for an adapter, and in the first block one for a salt."""
+    request = view.requests[block.request]
+    return len(block.items) + (request.adapter != NONE) + (block.place == 0 and request.salt != UNSALTED)
+
+
+def keys_are_chained(config: Config, view: View) -> bool:
+    chains = {(block.request, block.place): block.key.chain for block in view.blocks}
+    return all(chain[:-1] == chains.get((request, place - 1), ()) for (request, place), chain in chains.items())
+
+
 def two_alike(config: Config, view: View) -> bool:
     """Two requests with one prefix that holds an item."""
     prefixes = [block.prefix for block in view.blocks if block.prefix.items]
@@ -82,6 +99,18 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "the extras of a block name every item that overlaps it, and no other",
         overlapping_items_are_named,
         lambda c, v: any(0 < len(block.items) < len(v.requests[block.request].items) for block in v.blocks),
+    ),
+    Safety(
+        "HASH-3/counted",
+        "a block has an extra for each item in it, one for an adapter, the first one for a salt, and no more",
+        extras_are_counted,
+        lambda c, v: any(block.place > 0 and v.requests[block.request].salt != UNSALTED for block in v.blocks),
+    ),
+    Safety(
+        "HASH-1/chained",
+        "a key is that of the block before it, and one link",
+        keys_are_chained,
+        lambda c, v: any(block.place > 0 for block in v.blocks),
     ),
 )
 

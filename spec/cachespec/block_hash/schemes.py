@@ -26,8 +26,8 @@ class Scheme(NamedTuple):
     adapter: Callable[[Config, Request], tuple[Extra, ...]]
     item: Callable[[Config, Item, int], Extra]
     """Of an item, in the block that starts here."""
-    rest: Callable[[Config, Request, int], tuple[Extra, ...]]
-    """What else the key of the block takes account of."""
+    rest: Callable[[Config, Request, int, tuple[int, ...]], tuple[Extra, ...]]
+    """What else the key of the block takes account of, in which these items are named."""
     passed: Callable[[int, int], bool]
     """Whether a block that starts here is past an item that ends there."""
     begin: Callable[[Config, Request, int], int]
@@ -91,22 +91,23 @@ def item_shortened(config: Config, item: Item, start: int) -> Extra:
     return Extra(ITEM, kept, item.offset - start)
 
 
-def nothing_else(config: Config, request: Request, start: int) -> tuple[Extra, ...]:
+def nothing_else(config: Config, request: Request, start: int, named: tuple[int, ...]) -> tuple[Extra, ...]:
     """There was no cache salt."""
     return ()
 
 
-def empty_or_nothing(config: Config, request: Request, start: int) -> tuple[Extra, ...]:
+def empty_or_nothing(config: Config, request: Request, start: int, named: tuple[int, ...]) -> tuple[Extra, ...]:
     """C-HASH-2: before the end of its last item, a request with items has an empty tuple where others have nothing."""
-    return (Extra(EMPTY, 0),) if request.items and start <= end_of(config, request.items[-1]) else ()
+    begins_early = bool(request.items) and start <= end_of(config, request.items[-1])
+    return (Extra(EMPTY, 0),) if begins_early and not named else ()
 
 
-def bare_salt(config: Config, request: Request, start: int) -> tuple[Extra, ...]:
+def bare_salt(config: Config, request: Request, start: int, named: tuple[int, ...]) -> tuple[Extra, ...]:
     """C-HASH-1: a string like any other."""
     return (Extra(STRING, request.salt),) if start == 0 and request.salt != UNSALTED else ()
 
 
-def tagged_salt(config: Config, request: Request, start: int) -> tuple[Extra, ...]:
+def tagged_salt(config: Config, request: Request, start: int, named: tuple[int, ...]) -> tuple[Extra, ...]:
     """As the normative rule."""
     return salt_extras(request, start)
 
@@ -187,7 +188,7 @@ def hashed(config: Config, scheme: Scheme, request: Request, cursor: int) -> tup
     start = len(request.blocks) * config.block_size
     named, cursor = found(config, scheme, request, start, cursor)
     items = tuple(scheme.item(config, request.items[place], start) for place in named)
-    extras = (*scheme.adapter(config, request), *items, *scheme.rest(config, request, start))
+    extras = (*scheme.adapter(config, request), *items, *scheme.rest(config, request, start, named))
     link = Link(request.tokens[start : start + config.block_size], extras)
     block = Block(scheme.key(config, request, link), named)
     return request._replace(blocks=(*request.blocks, block)), cursor
