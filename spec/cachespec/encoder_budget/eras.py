@@ -29,7 +29,7 @@ from cachespec.encoder_budget.state import (
     view_in_tokens,
     view_of_budgets,
 )
-from cachespec.encoder_budget.transitions import is_enabled, largest_item, let_in, more, started
+from cachespec.encoder_budget.transitions import is_enabled, largest_item, let_in, more, started, without_items
 from cachespec.kernel import DONE, REFUSED, TOO_LARGE, UNSUPPORTED, Outcome, Variant
 
 Result = tuple[Budget, Outcome]
@@ -104,8 +104,9 @@ def has_no_such_setting(op: Configure) -> bool:
 
 def by(config: Config, budget: Budget, settings: Settings, formula: Formula) -> Budget:
     """The engine with the budgets that the formula gives."""
+    empty = without_items(budget)
     largest, compute, space = formula(config, settings)
-    return started(budget, settings, largest, compute, space)
+    return started(empty, settings, largest, compute, space)
 
 
 def configure_constants(config: Config, budget: Budget, op: Configure) -> Result:
@@ -157,15 +158,16 @@ def configure_in_embeddings(config: Config, budget: Budget, op: Configure) -> Re
 
 def configure_as_set(config: Config, budget: Budget, op: Configure) -> Result:
     """C-ENC-23: a budget that is too small is raised, and what it was raised to is kept as if it had been asked for."""
-    kept, largest = budget.settings, largest_item(config.embeds, settings_of(op))
+    kept, empty = budget.settings, without_items(budget)
+    largest = largest_item(config.embeds, settings_of(op))
     compute = op.compute if op.compute > 0 else kept.compute if kept.compute > 0 else op.batch_tokens
     space = op.space if op.space > 0 else kept.space if kept.space > 0 else compute
     if space < compute or (op.whole_items > 0 and largest > op.batch_tokens):
         return budget, REFUSED
     if largest == 0:
-        return started(budget, settings_of(op), 0, 0, 0), DONE
+        return started(empty, settings_of(op), 0, 0, 0), DONE
     raised = settings_of(op)._replace(compute=max(compute, largest), space=max(space, largest))
-    return started(budget, raised, largest, raised.compute, raised.space), DONE
+    return started(empty, raised, largest, raised.compute, raised.space), DONE
 
 
 def admit_everything(config: Config, budget: Budget, op: Admit) -> Result:

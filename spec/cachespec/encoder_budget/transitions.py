@@ -108,8 +108,8 @@ def without_oldest(budget: Budget) -> Budget:
 
 
 def started(budget: Budget, settings: Settings, largest: int, compute: int, space: int) -> Budget:
-    """The engine with these budgets; nothing was let in yet."""
-    return without_items(budget)._replace(
+    """The engine with these budgets; `budget` is empty, as nothing was let in yet."""
+    return budget._replace(
         configured=1,
         settings=settings,
         largest=largest,
@@ -125,14 +125,15 @@ def configure(config: Config, budget: Budget, op: Configure) -> Result:
     C-ENC-15: where items may not be split, the profiled items are held against a step *in tokens*, and an engine that
     could not schedule them does not start.
     """
-    settings = settings_of(op)
-    largest = largest_item(config.embeds, settings)
+    settings, empty = settings_of(op), without_items(budget)
+    largest, tokens = largest_item(config.embeds, settings), largest_item(config.tokens, settings)
     if largest == 0:
-        return started(budget, settings, 0, 0, 0), DONE
-    if not splits_items(settings) and largest_item(config.tokens, settings) > longest_item(settings):
+        return started(empty, settings, 0, 0, 0), DONE
+    compute, space = max(asked_compute(settings), largest), max(asked_space(settings), largest)
+    engine = started(empty, settings, largest, compute, space)
+    if not splits_items(settings) and tokens > engine.longest:
         return budget, REFUSED
-    compute = max(asked_compute(settings), largest)
-    return started(budget, settings, largest, compute, max(asked_space(settings), largest)), DONE
+    return engine, DONE
 
 
 def admit(config: Config, budget: Budget, op: Admit) -> Result:
