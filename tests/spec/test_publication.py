@@ -84,7 +84,11 @@ def test_without_the_barrier_the_reader_gets_other_bytes() -> None:
 
 
 BUGS = [
-    ("SHM-2", TWO_CHUNKS, Change(transitions.may_go, "exchange.given_up.has((identity, reader)) or ", "True or ")),
+    (
+        "SHM-2",
+        TWO_CHUNKS,
+        Change(transitions.has_answered, "exchange.given_up.has((identity, reader)) or ", "True or "),
+    ),
     ("SHM-2/visible", ONE, Change(transitions.publish, "if exchange.pending:", "if False:")),
     ("SHM-3", ONE, Change(transitions.publish, "if exchange.pending:", "if False:")),
     ("SHM-8/served", FAULTS, Change(transitions.open_chunk, "number != exchange.number or ", "")),

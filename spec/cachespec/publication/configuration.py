@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from cachespec import ring
+from cachespec.ring.configuration import Content
 
 FIELDS = 2
 """Units before the counts of a chunk: one holds its id, one its size."""
@@ -57,6 +58,11 @@ def invalid(config: Config) -> str | None:
 def ring_config(config: Config) -> ring.Config:
     """The ring that is in it: to that, counts are a part of the payload, as they are in the engine."""
     return ring.Config(capacity=config.capacity, modulus=config.modulus, header=FIELDS)
+
+
+def size_of(config: Config, content: Content) -> int:
+    """The units of data of this content."""
+    return config.sizes[content]
 
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cachespec.kernel import ABSENT, DONE, HIT, REFUSED, STALE, Code, Operation, Outcome, Transition
-from cachespec.publication.configuration import FIELDS, Config, ring_config
+from cachespec.publication.configuration import FIELDS, Config, ring_config, size_of
 from cachespec.publication.operations import (
     Acknowledge,
     Allocate,
@@ -95,7 +95,7 @@ def write_data(config: Config, exchange: Exchange, op: WriteData) -> Result:
         return exchange, ABSENT
     content, _, at, _ = exchange.writing.handle
     first = data_of(config, at)
-    stores = tuple((first + unit, mark(content)) for unit in range(config.sizes[content]))
+    stores = tuple((first + unit, mark(content)) for unit in range(size_of(config, content)))
     return stored(exchange, DATA, stores), DONE
 
 
@@ -145,11 +145,17 @@ def as_the_writer_sees(exchange: Exchange, unit: Place) -> int:
 
 def may_go(config: Config, exchange: Exchange, identity: Id) -> bool:
     """SHM-2, SHM-3: each reader has answered, by its own count, or has died."""
+    missing = 0
+    for reader in range(config.readers):
+        if not has_answered(config, exchange, identity, reader):
+            missing += 1
+    return missing == 0
+
+
+def has_answered(config: Config, exchange: Exchange, identity: Id, reader: Reader) -> bool:
+    """Of one reader."""
     at = place(ring_config(config), exchange.ring.starts.get(identity, 0))
-    return all(
-        exchange.given_up.has((identity, reader)) or as_the_writer_sees(exchange, count_of(reader, at)) == 1
-        for reader in range(config.readers)
-    )
+    return exchange.given_up.has((identity, reader)) or as_the_writer_sees(exchange, count_of(reader, at)) == 1
 
 
 def free(config: Config, exchange: Exchange, op: Free) -> Result:

@@ -77,6 +77,11 @@ def _invalid_environment(config: Config) -> str | None:
     return None
 
 
+def size_of(config: Config, content: Content) -> int:
+    """The units of payload of this content."""
+    return config.sizes[content]
+
+
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """All readers. Contents are not: memory shows them as numbers."""
     return {"reader": (tuple(range(config.readers)),)}

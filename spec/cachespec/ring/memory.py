@@ -6,7 +6,7 @@ The payload of a chunk repeats one number, by which it is known; memory that was
 from __future__ import annotations
 
 from cachespec.kernel import Map
-from cachespec.ring.configuration import BASE, Config, Content, Id, Place
+from cachespec.ring.configuration import BASE, Config, Content, Id, Place, size_of
 
 Memory = Map[Place, int]
 
@@ -34,7 +34,7 @@ def read_field(config: Config, memory: Memory, at: Place) -> int:
 
 def write_chunk(config: Config, memory: Memory, at: Place, identity: Id, content: Content) -> Memory:
     """The id, the size, and the payload."""
-    size = config.sizes[content]
+    size = size_of(config, content)
     memory = write_field(config, memory, at, identity)
     memory = write_field(config, memory, at + config.header // 2, config.header + size)
     for unit in range(size):
