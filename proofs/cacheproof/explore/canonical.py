@@ -1,9 +1,10 @@
 """Canonical states: one for all states that differ by exchangeable names, or by the size of ranks, only.
 
-First the variant's own normal form is taken and ranks are compressed; then names are exchanged within their classes:
-they are put in the order of their signatures, and where signatures are equal every order is tried and the least state
-is taken. This is exact: two states have the same canonical form if and only if an allowed permutation turns one into
-the other.
+First the variant's own normal form is taken and ranks are compressed; then names are exchanged within their classes,
+all sorts at once: they are put in the order of their signatures, and where signatures are equal every order is tried
+and the least state is taken. Where these are too many, each of some equal names is told apart from the others in turn,
+which tells others apart too (a request its blocks), and the least state of all that come out of that is taken. This is
+exact: two states have the same canonical form if and only if an allowed permutation turns one into the other.
 """
 
 from __future__ import annotations
@@ -57,11 +58,15 @@ def _least_renaming(owner: Any, classes: Classes) -> Canonical | None:
     order = _comparison(shape)
 
     def least(state: Any) -> Any:
-        groups, candidates = _grouped(scan, state, several, first)
+        groups, candidates, colours = _grouped(scan, state, several, first)
         if candidates == 1:
             to = _permutation(((sort, members, chain(*parts)) for sort, members, parts in groups), first)
             return state if to is None else rename(state, to)
-        renamings = (_permutation(choice, first) for choice in _choices(groups))
+        if candidates <= FEW:
+            choices: Iterable[Iterable[Choice]] = _choices(groups)
+        else:
+            choices = _told_apart(scan, state, several, colours)
+        renamings = (_permutation(choice, first) for choice in choices)
         return min((state if to is None else rename(state, to) for to in renamings), key=order)
 
     return least
@@ -82,20 +87,43 @@ def _first_colours(classes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     return tuple(colours)
 
 
-def _grouped(scan: Scan, state: Any, classes: Classes, colours: Colours) -> tuple[Groups, int]:
-    """The members of each class by signature, and how many orders there are to try.
+def _told_apart(scan: Scan, state: Any, classes: Classes, colours: Colours) -> Iterator[Iterable[Choice]]:
+    """The orders that are left when names of one colour are told apart one after the other, each being the first once.
 
-    Signatures are refined for as long as too many orders remain.
+    Which names these are is said by colours alone, so equal states up to permutation give equal states to choose from.
+    """
+    groups, candidates, colours = _grouped(scan, state, classes, colours, by_colour=True)
+    if candidates <= FEW:
+        yield from _choices(groups)
+        return
+    sort, part = next((sort, part) for sort, _, parts in groups for part in parts if len(part) > 1)
+    for name in part:
+        marked = [2 * colour for colour in colours[sort]]
+        marked[name] -= 1
+        yield from _told_apart(scan, state, classes, {**colours, sort: tuple(marked)})
+
+
+def _grouped(
+    scan: Scan, state: Any, classes: Classes, colours: Colours, *, by_colour: bool = False
+) -> tuple[Groups, int, Colours]:
+    """The members of each class by signature, how many orders there are to try, and the colours that this is by.
+
+    Signatures are refined for as long as too many orders remain. With `by_colour`, names of different colours are told
+    apart whatever their signatures.
     """
     while True:
         found = _signatures(scan, state, colours)
-        groups = [(sort, members, _by_signature(members, found[sort])) for sort in colours for members in classes[sort]]
+        groups = [
+            (sort, members, _by_signature(members, found[sort], colours[sort] if by_colour else None))
+            for sort in colours
+            for members in classes[sort]
+        ]
         candidates = prod(factorial(len(part)) for _, _, parts in groups for part in parts if len(part) > 1)
         if candidates <= FEW:
-            return groups, candidates
+            return groups, candidates, colours
         finer = {sort: _finer_colours(colours[sort], found[sort]) for sort in colours}
         if all(len(set(finer[sort])) == len(set(colours[sort])) for sort in colours):
-            return groups, candidates
+            return groups, candidates, colours
         colours = finer
 
 
@@ -109,13 +137,16 @@ def _signatures(scan: Scan, state: Any, colours: Colours) -> Occurrences:
     return found
 
 
-def _by_signature(members: tuple[int, ...], found: list[list[Path]]) -> list[list[int]]:
+def _by_signature(
+    members: tuple[int, ...], found: list[list[Path]], colours: tuple[int, ...] | None
+) -> list[list[int]]:
     """Members with equal signatures are in one group; those that do not occur at all need not be told apart."""
     if len(members) == 1:
         return [[members[0]]]
+    key = {name: (0 if colours is None else colours[name], found[name]) for name in members}
     groups: list[list[int]] = []
-    for name in sorted(members, key=lambda name: (not found[name], found[name])):
-        if groups and found[name] and found[name] == found[groups[-1][-1]]:
+    for name in sorted(members, key=lambda name: (not found[name], key[name])):
+        if groups and found[name] and key[name] == key[groups[-1][-1]]:
             groups[-1].append(name)
         else:
             groups.append([name])

@@ -105,6 +105,7 @@ class Shard:
         self._labels: dict[Operation, int] = {}
         self._sent: set[bytes] = set()
         self._forms: dict[Any, Form] = {}
+        self._ready: dict[bytes, tuple[Any, Any]] = {}
 
     # A level ----------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class Shard:
         self.pending.extend([0] * len(numbers))
         for place, number in zip(self.level, numbers, strict=True):
             self.numbers[place] = number
-            view = self.graph.view(self.decode(self.known[place]))
+            _, view = self._ready_state(self.known[place], keep=True)
             self.judge.state(self.found_by[place], view)
             if self.liveness:
                 self.pending[place] = self.judge.pending(view)
@@ -273,8 +274,7 @@ class Shard:
     def _expand(self, place: int, out: list[list[Arrival]]) -> None:
         """Take every operation of the state's alphabet."""
         graph, judge, number, own = self.graph, self.judge, self.numbers[place], self.known[place]
-        state = self.decode(own)
-        before = graph.view(state)
+        state, before = self._ready_state(own, keep=False)
         labelled = bool(self.pending[place])
         owed = labelled and graph.variant.continuation(graph.config, state) is not None
         for move, (operation, after, outcome) in enumerate(graph.moves(state)):
@@ -297,9 +297,27 @@ class Shard:
         if form is None:
             if len(self._forms) >= REMEMBERED:
                 self._forms.clear()
-            encoded = encoding(self.graph.canonical(state))
-            form = self._forms[state] = encoded, digest_of_encoding(encoded), self.graph.view(state)
+            known, view = self.graph.canonical(state), self.graph.view(state)
+            encoded = encoding(known)
+            form = self._forms[state] = encoded, digest_of_encoding(encoded), view
+            if known == state and encoded not in self.index:
+                self._keep_ready(encoded, state, view)
         return form
+
+    def _ready_state(self, encoded: bytes, *, keep: bool) -> tuple[Any, Any]:
+        """The state and its view, which are needed twice: when it is judged, and soon after when it is expanded."""
+        found = self._ready.get(encoded) if keep else self._ready.pop(encoded, None)
+        if found is None:
+            state = self.decode(encoded)
+            found = state, self.graph.view(state)
+            if keep:
+                self._keep_ready(encoded, *found)
+        return found
+
+    def _keep_ready(self, encoded: bytes, state: Any, view: Any) -> None:
+        """The first of a level are kept; a larger one is decoded again."""
+        if len(self._ready) < REMEMBERED:
+            self._ready[encoded] = state, view
 
     def _label(self, operation: Operation) -> int:
         """A name for the operation with its fields, the same for every owner."""

@@ -12,10 +12,6 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def _key_of(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
-
-
 class FrozenMap(tuple[tuple[Key, Value], ...]):
     """Pairs of key and value, sorted by key: equal maps are equal tuples."""
 
@@ -27,8 +23,8 @@ class FrozenMap(tuple[tuple[Key, Value], ...]):
         return cls(sorted(pairs))
 
     def _place(self, key: Key) -> int:
-        sortable: Any = key
-        return bisect_left(self, sortable, key=_key_of)
+        alone: Any = (key,)  # comes before every pair of this key, and behind every pair of a lesser one
+        return bisect_left(self, alone)
 
     def has(self, key: Key) -> bool:
         place = self._place(key)
