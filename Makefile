@@ -20,7 +20,7 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay
+NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay
 .PHONY: help setup check test lint types docs prove nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -52,6 +52,9 @@ nightly: $(READY)  ## everything that takes longer: the large scopes, long runs,
 
 nightly-check: $(READY)
 	$(BIN)/cacheproof check --set all
+
+nightly-catalogue: $(READY)
+	$(BIN)/cacheproof catalogue --everywhere
 
 nightly-tensor: $(READY)
 	$(BIN)/cacheproof check --set all --engine tensor

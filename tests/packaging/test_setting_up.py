@@ -86,7 +86,7 @@ def test_make_calls_verbs_and_options_that_exist(call: list[str]) -> None:
 
 def test_make_lists_each_of_its_targets() -> None:
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for target in ("check", "test", "nightly", "lint", "types", "prove", "clean", "help"):
+    for target in ("check", "test", "nightly", "lint", "types", "docs", "prove", "clean", "help"):
         assert f"make {target} " in listed
 
 

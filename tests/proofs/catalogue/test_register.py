@@ -11,15 +11,7 @@ from cacheproof.catalogue.register import Entry, entries, entry_named, families,
 from cacheproof.errors import InputError
 from cacheproof.registry import components
 
-PENDING = frozenset(
-    """
-    C-ENC-4 C-ENC-5 C-ENC-6 C-ENC-9 C-ENC-13 C-ENC-14
-    C-KV-1 C-KV-2 C-KV-3 C-KV-4 C-KV-5 C-KV-6 C-KV-12 C-KV-13 C-KV-14 C-KV-15
-    C-MIR-2 C-MIR-4 C-MIR-11 C-MIR-20
-    C-SCH-2 C-SCH-3 C-SCH-5 C-SCH-6 C-SCH-7 C-SCH-8 C-SCH-9
-    C-SHM-1 C-SHM-2 C-SHM-4 C-SHM-5 C-SHM-6 C-SHM-7 C-SHM-8 C-SHM-9 C-SHM-10
-    """.split()
-)
+PENDING: frozenset[str] = frozenset()
 """Entries that no scope shows yet and that are not outside the model: to be closed."""
 
 FIRST_CATALOGUE = {
@@ -71,6 +63,13 @@ def test_an_entry_breaks_what_the_register_says(shown: list[Place]) -> None:
         assert entry is not None
         names = sorted(name for catalogue, name in broken if catalogue == number)
         assert any(is_of(name, entry) for name in names), f"{number}: {names}, where {entry.properties} are registered"
+
+
+def test_what_an_entry_breaks_is_a_property_of_some_component() -> None:
+    known = {rule.name for component in components().values() for rule in component.properties()}
+    known |= {name.partition("@")[0].partition("/")[0] for name in known}
+    for entry in entries():
+        assert set(entry.properties) - known == set(), entry.id
 
 
 def test_every_entry_is_shown_beside_the_normative_variant(shown: list[Place]) -> None:

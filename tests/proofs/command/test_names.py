@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cacheproof import command
+from cacheproof.meaning import names
 from cacheproof.registry import PATH_VARIABLE, components
 
 TOY = """
@@ -119,3 +120,11 @@ def test_every_name_can_be_explained_to_a_person(call: Json, capsys: pytest.Capt
                 command.main(["explain", rule.name])
             assert ended.value.code == 0
             assert rule.statement in capsys.readouterr().out
+
+
+def test_an_entry_that_no_scope_shows_is_explained_by_the_register(call: Json) -> None:
+    (entry,) = call("explain", "C-KV-16")["meanings"]
+    assert entry["is"] == "catalogue entry"
+    assert entry["meaning"]["shown_by"] == []
+    assert entry["meaning"]["registered"]["outside"]
+    assert "C-KV-16" in names(components().values())
