@@ -17,8 +17,8 @@ from cacheproof.registry import AnyComponent, component_named
 from cacheproof.scope import DEFAULT, Scope, scopes_of
 from cachespec.kernel import NORMATIVE
 
-STATES_AT_LEAST = 2_000
-"""A mutant may always have so many states."""
+STATES_AT_LEAST = 50_000
+"""A mutant may always have so many states in a scope."""
 
 
 class Fate(Enum):
@@ -50,7 +50,7 @@ class Limits:
     """Of one mutant: processor seconds over all scopes, and how many times the states of the original."""
 
     seconds: float = 120.0
-    growth: int = 20
+    growth: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +110,21 @@ class _Trial:
 
     def run(self, plant: Plant) -> None:
         """Until something notices it; if nothing does, until something differs."""
-        scopes, found = scopes_for(self.component), []
+        scopes, found, grown = scopes_for(self.component), list[Exploration](), ""
         for self.scope in scopes:
             exploration = self.exploration(self.scope)
             if exploration.violations:
                 self.says(Fate.PROPERTY, exploration.violations[0].property)
                 return
             if exploration.ending is Ending.STATES:
-                self.says(Fate.OPEN, f"over {exploration.states} states")
-                return
+                grown = grown or f"over {exploration.states} states in {self.scope.name}"
             if exploration.ending is Ending.INTERRUPTED:
                 raise KeyboardInterrupt
             found.append(exploration)
         self.scope = None
+        if grown:
+            self.says(Fate.OPEN, grown)
+            return
         missing = unwitnessed(self.component, found)
         if missing:
             self.says(Fate.WITNESS, missing[0])
