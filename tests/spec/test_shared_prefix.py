@@ -14,10 +14,9 @@ from cacheproof.explore.result import Plan
 from cacheproof.registry import component_named
 from cacheproof.scope import scope_named
 from cachespec.kernel import Operation, Outcome
-from cachespec.shared_prefix import COMPONENT, Config, Finish
+from cachespec.shared_prefix import COMPONENT, Add, Config, Finish, Step
 from cachespec.shared_prefix import transitions as rules
 from cachespec.shared_prefix.configuration import invalid
-from cachespec.shared_prefix.environment import Add, Step
 
 EXAMPLE = Config(
     batch_tokens=8192,

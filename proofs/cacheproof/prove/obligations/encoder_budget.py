@@ -122,7 +122,7 @@ def is_what_was_asked_or_the_largest(config: Any, budget: Budget) -> SymbolicBoo
 
 def is_maximum(value: Any, one: Any, other: Any) -> SymbolicBoolean:
     """The larger of the two."""
-    return both(value >= one, value >= other) & ((value == one) | (value == other))
+    return both(value >= one, value >= other, (value == one) | (value == other))
 
 
 def zero_exactly_where_all_is_off(config: Any, budget: Budget) -> SymbolicBoolean:
@@ -331,17 +331,19 @@ PROOF = Proof(
 )
 
 
-def of_a_formula(variant: Variant[Any, Any, Any], sizes: Sizes) -> Proof:
-    """BUD-1, and what it rests on, of the formula of an era."""
+def of_a_formula(variant: Variant[Any, Any, Any], sizes: Sizes, *, is_a_maximum: bool = False) -> Proof:
+    """BUD-1, and what it rests on, of the formula of an era; and BUD-5, where it is the larger of step and item."""
     tag = variant.tag
+    maximum = Invariant(f"BUD-1/least@{tag}", "a step, or the largest item", is_what_was_asked_or_the_largest)
     return replace(
         PROOF,
         variant=variant,
         invariants=(
             Invariant(f"BUD-1@{tag}", BUD_1, takes_the_largest),
             Invariant(f"largest@{tag}", "what the formula counts is the largest item", largest_is_largest(sizes)),
+            *((maximum,) if is_a_maximum else ()),
         ),
-        laws=(),
+        laws=(replace(BUD_5, name=f"BUD-5@{tag}"),) if is_a_maximum else (),
         loops=(*LOOPS, LIMITS),
     )
 
@@ -350,8 +352,8 @@ PROOFS = (
     PROOF,
     of_a_formula(eras.ONE_MORE, in_tokens),
     of_a_formula(eras.ONE_MORE_AS_REVIEWED, in_tokens),
-    of_a_formula(eras.MERGED, in_tokens),
-    of_a_formula(eras.CHECKED, in_tokens),
-    of_a_formula(eras.IN_EMBEDDINGS, in_embeddings),
+    of_a_formula(eras.MERGED, in_tokens, is_a_maximum=True),
+    of_a_formula(eras.CHECKED, in_tokens, is_a_maximum=True),
+    of_a_formula(eras.IN_EMBEDDINGS, in_embeddings, is_a_maximum=True),
     of_a_formula(eras.AS_SET, in_embeddings),
 )
