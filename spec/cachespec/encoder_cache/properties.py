@@ -222,6 +222,12 @@ def failure_keeps_references(config: Config, before: View, op: Operation, outcom
     return after.holders == holders_of(config, expected) and resident(before) == resident(after)
 
 
+def grants_end(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Abandon | FreeRequest) or outcome.code is Code.UNSUPPORTED:
+        return True
+    return all(request != op.request for request, _ in after.promised)
+
+
 def eviction_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """What was idle and is resident no longer is where the order began; the others keep theirs; new ones come last."""
     if type(op) is Reset:
@@ -343,6 +349,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "what was granted is not refused for lack of room",
         promise_is_kept,
         lambda c, b, op, o, a: isinstance(op, Allocate) and (op.request, op.input) in b.promised and a.free == 0,
+    ),
+    Step(
+        "ENC-9/ended",
+        "a request that is finished, or whose admission is abandoned, is promised nothing",
+        grants_end,
+        lambda c, b, op, o, a: isinstance(op, Abandon) and len(a.promised) < len(b.promised),
     ),
     Step(
         "ENC-10",
