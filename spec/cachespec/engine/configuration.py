@@ -133,7 +133,7 @@ def store_config(config: Config) -> StoreConfig:
     largest = max(config.sizes, default=1)
     return StoreConfig(
         capacity=max(config.store_capacity, largest + HEADER),
-        sizes=config.sizes,
+        payloads=config.sizes,
         requests=tuple(contents_of(config, request) for request in range(len(config.prompts))),
         largest=largest,
         readers=config.workers,

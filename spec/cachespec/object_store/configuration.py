@@ -45,7 +45,7 @@ class Config(NamedTuple):
 
     capacity: int
     """Units of data that the ring has."""
-    sizes: tuple[int, ...]
+    payloads: tuple[int, ...]
     """Units of payload of each content, with the count and the metadata before it; its position is the content."""
     requests: tuple[tuple[int, ...], ...]
     """The content of each item of each request, in the order in which P0 walks them."""
@@ -95,13 +95,13 @@ class Config(NamedTuple):
 
 def invalid(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
-    if config.sizes and min(config.sizes) < 1:
-        return "sizes must be positive"
-    if not config.sizes or not config.requests:
-        return "sizes and requests must be given"
+    if config.payloads and min(config.payloads) < 1:
+        return "payloads must be positive"
+    if not config.payloads or not config.requests:
+        return "payloads and requests must be given"
     used = {content for contents in config.requests for content in contents}
-    if not used <= set(range(len(config.sizes))):
-        return f"requests name contents {sorted(used)}, and there are sizes for 0 to {len(config.sizes) - 1}"
+    if not used <= set(range(len(config.payloads))):
+        return f"requests name contents {sorted(used)}, and there are payloads for 0 to {len(config.payloads) - 1}"
     if config.largest < 1 or config.largest + config.header > config.capacity:
         return f"an item of {config.largest} units and its header must fit into {config.capacity} units"
     if config.readers < 1 or config.limit < 1:
@@ -119,7 +119,7 @@ def ring_config(config: Config) -> ring.Config:
         capacity=config.capacity,
         modulus=config.modulus,
         header=config.header,
-        sizes=config.sizes,
+        sizes=config.payloads,
         readers=config.readers,
     )
 

@@ -98,7 +98,7 @@ def of_nobody(config: Config, store: Store, request: Request) -> Iterable[Operat
         yield Render(request)
     if config.forges:
         first = content_of(config, request, 0)
-        yield from (Forge(request, content) for content in range(len(config.sizes)) if content != first)
+        yield from (Forge(request, content) for content in range(len(config.payloads)) if content != first)
 
 
 def of_rendering(config: Config, store: Store, request: Request) -> Iterable[Operation]:

@@ -123,12 +123,12 @@ def put_freeing(config: Config, store: Store, op: Put, free: Free) -> Result:
         return store, PRESENT
     if config.skips == 1 and store.requests[op.request].expected[op.position] == 1:
         return gone(config, store, op.request, revoking=0), FAILED
-    if config.sizes[content] > config.largest:
+    if config.payloads[content] > config.largest:
         return walked(store, op.request, RAW), TOO_LARGE
-    ring, outcome = reserve_whatever_id(ring_config(config), store.ring, config.sizes[content])
+    ring, outcome = reserve_whatever_id(ring_config(config), store.ring, config.payloads[content])
     if outcome.code is Code.REFUSED:
         store, _ = free(config, store)
-        ring, outcome = reserve_whatever_id(ring_config(config), store.ring, config.sizes[content])
+        ring, outcome = reserve_whatever_id(ring_config(config), store.ring, config.payloads[content])
     if outcome.code is Code.REFUSED:
         return walked(blocked(store), op.request, RAW), REFUSED
     identity = store.ring.id_end
@@ -192,7 +192,7 @@ def emptied(config: Config, store: Store, ring: Ring) -> Store:
     """The books without any chunk; the memory stays, and so does every handle."""
     for identity, _ in store.owners.items():  # noqa: PERF102  # a Map has no keys()
         store = forget(store, identity)
-    for content in range(len(config.sizes)):
+    for content in range(len(config.payloads)):
         store = store._replace(metadata=store.metadata.remove(content))
     return store._replace(ring=ring, blocking=NOTHING)
 

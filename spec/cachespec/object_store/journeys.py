@@ -83,13 +83,21 @@ def gone(config: Config, store: Store, request: Request, revoking: int) -> Store
     """The request is nowhere; its name is free when no worker has anything to do for it."""
     store = with_request(store, request, Journey(ABSENT))
     for reader in range(config.readers):
-        worker = store.workers[reader]
-        for position in positions(config, request):
-            worker = worker._replace(acknowledged=worker.acknowledged.remove((request, position)))
-        if revoking == 1:
-            worker = worker._replace(inbox=tuple(fallen(delivery, request) for delivery in worker.inbox))
-        store = with_worker(store, reader, worker)
+        worker = without_cells(config, store.workers[reader], request)
+        store = with_worker(store, reader, told(worker, request) if revoking == 1 else worker)
     return store
+
+
+def without_cells(config: Config, worker: Worker, request: Request) -> Worker:
+    """What the worker acknowledged for the request plays no part any more."""
+    for position in positions(config, request):
+        worker = worker._replace(acknowledged=worker.acknowledged.remove((request, position)))
+    return worker
+
+
+def told(worker: Worker, request: Request) -> Worker:
+    """History: the handles of the request that it was sent are revoked."""
+    return worker._replace(inbox=tuple(fallen(delivery, request) for delivery in worker.inbox))
 
 
 def fallen(delivery: Delivery, request: Request) -> Delivery:

@@ -6,21 +6,36 @@ was issued and acknowledged cancel out, but for the last: a touch asks whether t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cachespec.object_store.configuration import FIELD, Config
 from cachespec.object_store.memory import NOBODY, place_of
 from cachespec.object_store.state import Store
+from cachespec.ring.configuration import Id, Place
 
 
 def normal(config: Config, store: Store) -> Store:
     """The representative of this state."""
-    live = {place_of(config, address) for _, address in store.ring.starts.items()}
-    held = {handle.address for journey in store.requests for handle in journey.handles if handle.content >= 0}
-    sent = {delivery.handle.address for worker in store.workers for delivery in worker.inbox}
-    read = live | {place_of(config, address) for address in held | sent}
+    read = {place for place, identity in readable(config, store) if not is_hidden(store, identity)}
     memory = store.memory
     for place, _ in store.memory.items():  # noqa: PERF102  # a Map has no keys()
         memory = memory if place in read else memory.remove(place)
     return store if memory is store.memory else store._replace(memory=memory)
+
+
+def readable(config: Config, store: Store) -> Iterator[tuple[Place, Id]]:
+    """Where somebody may still look, and for which id: every live chunk, and every handle."""
+    for identity, address in store.ring.starts.items():
+        yield place_of(config, address), identity
+    for handle in (handle for journey in store.requests for handle in journey.handles if handle.content >= 0):
+        yield place_of(config, handle.address), handle.identity
+    for worker in store.workers:
+        yield from ((place_of(config, delivery.handle.address), delivery.handle.identity) for delivery in worker.inbox)
+
+
+def is_hidden(store: Store, identity: Id) -> bool:
+    """Whether P0 is writing this chunk and its header is not visible yet: nobody looks for it there."""
+    return any(writing.block.identity == identity and writing.header == 0 for writing in store.writing)
 
 
 def normal_of_counts(config: Config, store: Store) -> Store:

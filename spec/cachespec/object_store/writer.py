@@ -18,7 +18,18 @@ from cachespec.object_store.configuration import (
 from cachespec.object_store.memory import place_of, write, write_data, write_header
 from cachespec.object_store.operations import Clear, FreeUnused, GetCached, Put, Release, Render, Touch
 from cachespec.object_store.operations import Store as StorePart
-from cachespec.object_store.state import ABSENT, RAW, RENDERING, Block, Handle, Journey, Store, Writing, with_request
+from cachespec.object_store.state import (
+    ABSENT,
+    RAW,
+    RENDERING,
+    Block,
+    Handle,
+    Journey,
+    Slot,
+    Store,
+    Writing,
+    with_request,
+)
 from cachespec.ring import free_chunks, reserve
 from cachespec.ring.configuration import Address, Id
 
@@ -75,7 +86,7 @@ def touch(config: Config, store: Store, op: Touch) -> Result:
 
 def release(config: Config, store: Store, op: Release) -> Result:
     """SHM-8: no protection outlives the walk for which it was asked."""
-    for content in range(len(config.sizes)):
+    for content in range(len(config.payloads)):
         store = store._replace(protected=store.protected.remove(store.listed.get(content, NOTHING)))
     return store, DONE
 
@@ -118,10 +129,10 @@ def put(config: Config, store: Store, op: Put) -> Result:
         return store, NOT_THERE
     if store.listed.has(content):
         return store, PRESENT
-    if config.sizes[content] > config.largest:
+    if config.payloads[content] > config.largest:
         return walked(store, op.request, RAW), TOO_LARGE
-    roomy = with_room(config, settled(config, store), config.sizes[content])
-    ring, outcome = reserve(ring_config(config), roomy.ring, config.sizes[content])
+    roomy = with_room(config, settled(config, store), config.payloads[content])
+    ring, outcome = reserve(ring_config(config), roomy.ring, config.payloads[content])
     if outcome.code is Code.REFUSED:
         return walked(drained(roomy), op.request, RAW), REFUSED
     identity = roomy.ring.id_end
@@ -136,9 +147,15 @@ def settled(config: Config, store: Store) -> Store:
     """SHM-3: every handle that all readers have acknowledged, each in its own cell, is settled."""
     for request in range(len(config.requests)):
         for position in positions(config, request):
-            if all(worker.acknowledged.has((request, position)) for worker in store.workers):
+            if is_acknowledged(store, (request, position)):
                 store = settle(store, (request, position))
     return store
+
+
+def is_acknowledged(store: Store, slot: Slot) -> bool:
+    """Whether every worker's cell has this handle."""
+    missing = [worker for worker in store.workers if not worker.acknowledged.has(slot)]
+    return missing == []
 
 
 def with_room(config: Config, store: Store, payload: int) -> Store:
@@ -194,7 +211,7 @@ def clear(config: Config, store: Store, op: Clear) -> Result:
 
     What nobody needs goes at once, and the rest when its handles are settled.
     """
-    for content in range(len(config.sizes)):
+    for content in range(len(config.payloads)):
         identity = store.listed.get(content, NOTHING)
         store = withdraw(store, identity, content)._replace(protected=store.protected.remove(identity))
     store = settled(config, store)

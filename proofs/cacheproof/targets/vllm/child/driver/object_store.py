@@ -91,7 +91,7 @@ class ObjectStoreDriver:
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new store, attached by so many readers."""
-        Bytes.sizes = list(config["sizes"])
+        Bytes.sizes = list(config["payloads"])
         if integer(config, "header") != 2 * COUNT_BYTES:
             raise DriverError("the header of a released chunk has 8 bytes")
         capacity, largest, readers = (integer(config, name) for name in ("capacity", "largest", "readers"))
@@ -139,7 +139,8 @@ class ObjectStoreDriver:
             return -1
         ring = self._writer.ring_buffer
         first = getattr(ring, "DATA_OFFSET", 0) + place + ring.MD_SIZE
-        return max(-1, ring.byte2int(bytes(ring.shared_memory.buf[first : first + COUNT_BYTES])))
+        count: int = ring.byte2int(bytes(ring.shared_memory.buf[first : first + COUNT_BYTES]))
+        return max(-1, count)
 
     # P0
 
