@@ -20,8 +20,8 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay
-.PHONY: help setup check test lint types docs prove nightly $(NIGHTLY) clean always
+NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay nightly-mutants
+.PHONY: help setup check test lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,11 @@ docs: $(READY)  ## the book: generated parts are current, links lead somewhere; 
 
 prove: $(READY)  ## what is proved for all sizes or confirmed to a bound
 	$(BIN)/cacheproof prove
+
+mutants: $(READY)  ## small changes of the normative transitions, and whether properties and witnesses notice them
+	$(BIN)/cacheproof mutants
+
+nightly-mutants: mutants
 
 nightly: $(READY)  ## everything that takes longer: the large scopes, long runs, released vLLM packages, whole traces
 	$(MAKE) --keep-going $(NIGHTLY)
