@@ -186,12 +186,17 @@ def is_fed(deployment: Deployment) -> bool:
 
 
 def has_one_sender(config: Config, deployment: Deployment) -> bool:
-    return not is_fed(deployment) or senders_of_an_engine(deployment) == 1
+    return not is_fed(deployment) or deployment.api_processes == 1
+
+
+def sends_to_one(deployment: Deployment) -> bool:
+    """There is one engine, or something outside gives each its own frontends; not by the rule's own words."""
+    return bool(deployment.external) or deployment.engines == 1
 
 
 def has_one_receiver(config: Config, deployment: Deployment) -> bool:
     keeps_record = deployment.frontend in (SENDER, WRITER)
-    return not keeps_record or engines_of_a_sender(deployment) == 1
+    return not keeps_record or sends_to_one(deployment)
 
 
 def sides_agree(config: Config, deployment: Deployment) -> bool:
@@ -208,7 +213,7 @@ def cache_is_there(config: Config, deployment: Deployment) -> bool:
     """Caching is given up nowhere without need."""
     if not deployment.enabled:
         return deployment.frontend == NO_CACHE
-    saves_sending = one_to_one(deployment)
+    saves_sending = deployment.api_processes == 1 and sends_to_one(deployment)
     return deployment.frontend in ((SENDER, WRITER) if saves_sending else (PROCESSOR_ONLY,))
 
 
@@ -216,6 +221,17 @@ def type_is_as_asked(config: Config, before: Deployment, op: Operation, outcome:
     if not isinstance(op, Start) or outcome.code is not Code.DONE:
         return True
     return after.frontend != (WRITER if op.cache_type == LRU else SENDER)
+
+
+def settings_are_as_asked(
+    config: Config, before: Deployment, op: Operation, outcome: Outcome, after: Deployment
+) -> bool:
+    """A start always succeeds; profiling needs one, and changes nothing."""
+    if not isinstance(op, Start):
+        return after == before and (outcome == DONE) == (before.started == 1)
+    settings = (after.started, after.enabled, after.api_processes, after.engines, after.external)
+    cached = int(bool(op.multimodal) and bool(op.gigabytes))
+    return outcome == DONE and settings == (1, cached, op.api_processes, op.engines, op.external)
 
 
 SAFETY: tuple[Safety[Config, Deployment], ...] = (
@@ -257,6 +273,12 @@ STEPS: tuple[Step[Config, Deployment], ...] = (
         "where the sending is saved, it is in the way that was asked for",
         type_is_as_asked,
         lambda c, b, op, o, a: isinstance(op, Start) and op.cache_type == SHM and a.frontend == WRITER,
+    ),
+    Step(
+        "X-5/asked",
+        "a deployment has the settings that were asked for; profiling needs one, and changes nothing",
+        settings_are_as_asked,
+        lambda c, b, op, o, a: isinstance(op, Profile) and o == REFUSED,
     ),
 )
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 
-TICK = 1.0
+TICK = 0.5
 """Processor seconds between two looks at what a mutant is doing."""
-TICKS_IN_ONE_CALL = 5
+TICKS_IN_ONE_CALL = 4
 """A call that is still in progress after so many looks does not return."""
 
 Stopped = Callable[[], bool]

@@ -5,15 +5,31 @@ from __future__ import annotations
 from cachespec.encoder_budget.configuration import Config
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.encoder_budget.state import Settings, View, settings_of
-from cachespec.encoder_budget.transitions import (
-    asked_compute,
-    asked_space,
-    is_enabled,
-    largest_item,
-    longest_item,
-    splits_items,
-)
 from cachespec.kernel import Code, Operation, Outcome, Safety, Step
+
+# The sizes are said anew here: a property that asked the rules' own functions would go wrong with them.
+
+
+def is_enabled(settings: Settings, modality: int) -> bool:
+    """Encoded here, or taken as embeddings."""
+    return max(settings.limits[modality], settings.embeddings) > 0
+
+
+def largest_item(sizes: tuple[int, ...], settings: Settings) -> int:
+    """Of the modalities that are enabled."""
+    return max((size for modality, size in enumerate(sizes) if is_enabled(settings, modality)), default=0)
+
+
+def splits_items(settings: Settings) -> bool:
+    """Prompts are cut, and items with them."""
+    return bool(settings.chunked_prefill) and not settings.whole_items
+
+
+def longest_item(settings: Settings) -> int:
+    """A chunk ends at the last multiple of the alignment within the step; the item may begin late in a multiple."""
+    step = min(settings.batch_tokens, settings.threshold or settings.batch_tokens)
+    chunk = max(range(0, step + 1, settings.alignment))
+    return max(0, chunk + 1 - settings.alignment)
 
 
 def takes_the_largest(config: Config, view: View) -> bool:
@@ -55,7 +71,9 @@ def is_no_more_than_asked(config: Config, before: View, op: Operation, outcome: 
         return True
     settings = settings_of(op)
     largest = largest_item(config.embeds, settings)
-    return after.compute <= max(asked_compute(settings), largest) and after.space <= max(asked_space(settings), largest)
+    return after.compute <= max(settings.compute or settings.batch_tokens, largest) and after.space <= max(
+        settings.space or settings.batch_tokens, largest
+    )
 
 
 def turned_down_for_a_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
