@@ -41,3 +41,16 @@ def heard() -> Iterator[Interruption]:
         yield interruption
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Ctrl-C is not heard, nor by processes that are started meanwhile, from their first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from cacheproof.errors import InconclusiveError
+from cacheproof.explore.interruption import deaf
 from cacheproof.explore.result import Plan
 from cacheproof.explore.shard import Shard
 from cacheproof.registry import component_named, variant_named
@@ -48,13 +49,14 @@ class Processes:
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
-        for place in range(self.owners):
-            ours, theirs = context.Pipe()
-            worker = context.Process(target=_work, args=(theirs, self.subject, place, self.owners), daemon=True)
-            worker.start()
-            theirs.close()
-            self.workers.append(worker)
-            self.pipes.append(ours)
+        with deaf():
+            for place in range(self.owners):
+                ours, theirs = context.Pipe()
+                worker = context.Process(target=_work, args=(theirs, self.subject, place, self.owners), daemon=True)
+                worker.start()
+                theirs.close()
+                self.workers.append(worker)
+                self.pipes.append(ours)
         return self
 
     def __exit__(
@@ -111,7 +113,7 @@ class Processes:
 
 
 def _work(pipe: Connection, subject: Subject, place: int, owners: int) -> None:
-    """Answer until the parent is gone. The parent alone hears Ctrl-C."""
+    """Answer until the parent is gone. The parent alone hears Ctrl-C: this was started by one that did not."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
     component = component_named(subject.component)

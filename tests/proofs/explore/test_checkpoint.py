@@ -127,30 +127,54 @@ def test_what_is_no_checkpoint_is_refused(text: str, said: str, tmp_path: Path) 
         explored(TURNS, checkpoint=checkpoint_of(TURNS, tmp_path, resume=True))
 
 
-# kill -9 --------------------------------------------------------------------------------------------------------------
+# kill -9, and Ctrl-C --------------------------------------------------------------------------------------------------
 
 
-def check(folder: Path, *more: str) -> list[str]:
+def started(folder: Path, depth: int, *more: str) -> subprocess.Popen[str]:
+    """A run over two processes, in a session of its own, that has come so far."""
+    process = subprocess.Popen(
+        command_line(folder, "--split", "2", *more),
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    while not manifest_of(folder).is_file() or json.loads(manifest_of(folder).read_text())["depth"] < depth:
+        assert process.poll() is None, "it was over before it was ended"
+        time.sleep(0.01)
+    return process
+
+
+def command_line(folder: Path, *more: str) -> list[str]:
     run = ["check", "mirror", "--variant", "normative", "--scope", "all-faults", "--checkpoint", str(folder / "kept")]
     return [sys.executable, "-m", "cacheproof", *run, "--json", *more]
 
 
-def test_it_goes_on_after_kill_9(tmp_path: Path) -> None:
-    environment = {**os.environ, "CACHEPROOF_HOME": str(tmp_path)}
-    first = subprocess.Popen(
-        check(tmp_path, "--split", "2"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "CACHEPROOF_HOME": str(folder)}
+
+
+def manifest_of(folder: Path) -> Path:
+    return folder / "kept" / "mirror.normative.all-faults.reference" / MANIFEST
+
+
+def test_it_goes_on_after_kill_9_and_after_an_interruption(tmp_path: Path) -> None:
+    """Killed first; taken up again and interrupted, which every process of the session hears; taken up again."""
+    killed = started(tmp_path, 8)
+    killed.kill()
+    killed.communicate()
+    before = json.loads(manifest_of(tmp_path).read_text())
+    interrupted = started(tmp_path, before["depth"] + 2, "--resume")
+    os.killpg(interrupted.pid, signal.SIGINT)
+    said = json.loads(interrupted.communicate()[0])
+    assert (interrupted.returncode, said["interrupted"]) == (3, True)
+    last = subprocess.run(
+        command_line(tmp_path, "--resume"), env=environment(tmp_path), capture_output=True, text=True, check=False
     )
-    manifest = tmp_path / "kept" / "mirror.normative.all-faults.reference" / MANIFEST
-    while not manifest.is_file() or json.loads(manifest.read_text())["depth"] < 12:
-        assert first.poll() is None, "it was over before it was killed"
-        time.sleep(0.01)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    before = json.loads(manifest.read_text())
-    second = subprocess.run(check(tmp_path, "--resume"), env=environment, capture_output=True, text=True, check=False)
-    assert second.returncode == 0, second.stderr
-    (run,) = json.loads(second.stdout)["runs"]
+    assert last.returncode == 0, last.stderr
+    (run,) = json.loads(last.stdout)["runs"]
     golden = scope_named(component_named("mirror"), "all-faults").expectation("normative")
     assert (run["states"], run["transitions"], run["digest"]) == (golden.states, golden.transitions, golden.digest)
     assert before["states"] < run["states"]
-    assert not manifest.exists()
+    assert not manifest_of(tmp_path).exists()
