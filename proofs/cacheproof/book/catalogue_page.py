@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from itertools import groupby
 
-from cacheproof.book.pictures import caption, picture, trace_table
+from cacheproof.book.pictures import caption, everywhere, picture, trace_table
 from cacheproof.book.tables import markdown_table
 from cacheproof.catalogue.kept import is_kept, shown_by
-from cacheproof.catalogue.places import Place, most_telling, of_entry, places
+from cacheproof.catalogue.places import Place, most_telling, of_entry
 from cacheproof.catalogue.register import Entry, Family, families
 from cacheproof.errors import InputError
-from cacheproof.registry import components
 
 
 def catalogue_part(words: Sequence[str]) -> str:
@@ -19,7 +18,7 @@ def catalogue_part(words: Sequence[str]) -> str:
     family = next((one for one in families() if list(words) == [one.name]), None)
     if family is None:
         raise InputError(f"say which family: {', '.join(one.name for one in families())}")
-    known = places(components().values())
+    known = everywhere()
     return "\n\n".join(
         paragraph for entry in family.entry for paragraph in _entry(entry, list(of_entry(entry.id, known)))
     )
@@ -29,7 +28,7 @@ def summary_part(words: Sequence[str]) -> str:
     """`all`: one row for each family, with how many entries are shown and how many are outside."""
     if list(words) != ["all"]:
         raise InputError("`summary: all` has no other form")
-    known = {place.catalogue for place in places(components().values())}
+    known = {place.catalogue for place in everywhere()}
     counted = [(family, _counts(family, known)) for family in families()]
     rows = [(family.name, family.title, *map(str, counts)) for family, counts in counted]
     totals = [str(sum(column)) for column in zip(*(counts for _, counts in counted), strict=True)]
@@ -60,9 +59,10 @@ def _entry(entry: Entry, known: Sequence[Place]) -> Iterator[str]:
     if not is_kept(place):
         yield f"*No trace is kept for it yet:* `cacheproof catalogue {entry.id} --keep` keeps one."
         return
-    yield caption(place) + (f" {place.violation.about}" if place.violation.about else "")
-    yield picture(place)
-    yield trace_table(shown_by(place).trace)
+    violation = shown_by(place)
+    yield caption(place, violation) + (f" {place.violation.about}" if place.violation.about else "")
+    yield picture(place, violation)
+    yield trace_table(violation.trace)
 
 
 def _facts(entry: Entry) -> str:

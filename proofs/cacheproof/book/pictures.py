@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from cacheproof.book.tables import link, markdown_table
@@ -12,7 +13,7 @@ from cacheproof.errors import InputError
 from cacheproof.registry import component_named, components
 from cacheproof.show.mermaid import to_mermaid
 from cacheproof.show.wording import changes, observation_texts, operation_text, outcome_text
-from cacheproof.trace import Trace
+from cacheproof.trace import Trace, Violation
 from cacheproof.wire import config_to_message
 
 DRAWN = "<!-- drawn from {} -->"
@@ -24,7 +25,9 @@ EVERY_TIME = object()
 
 def counterexample_part(words: Sequence[str]) -> str:
     """`C-MIR-10`, or `C-MIR-10 lru M2 turns LRU-6`: its shortest trace as a sequence diagram, with what it shows."""
-    return "\n\n".join((caption(place_named(words)), picture(place_named(words))))
+    place = place_named(words)
+    violation = shown_by(place)
+    return "\n\n".join((caption(place, violation), picture(place, violation)))
 
 
 def trace_part(words: Sequence[str]) -> str:
@@ -32,15 +35,18 @@ def trace_part(words: Sequence[str]) -> str:
     return trace_table(shown_by(place_named(words)).trace)
 
 
-def place_named(words: Sequence[str], everywhere: Sequence[Place] | None = None) -> Place:
-    """The place that the words name: a number, then as much of component, variant, scope and property as tells it.
+@cache
+def everywhere() -> tuple[Place, ...]:
+    """Every place of every component, read once."""
+    return tuple(places(components().values()))
 
-    `everywhere` has all places, where they were read before.
-    """
+
+def place_named(words: Sequence[str]) -> Place:
+    """The place that the words name: a number, then as much of component, variant, scope and property as tells it."""
     if not words:
         raise InputError("say which entry of the catalogue")
     number, *others = words
-    known = list(of_entry(number, places(components().values()) if everywhere is None else everywhere))
+    known = list(of_entry(number, everywhere()))
     if not known:
         raise InputError(f"no scope shows '{number}'")
     fitting = [place for place in known if _words(place)[: len(others)] == others]
@@ -56,9 +62,8 @@ def _words(place: Place) -> list[str]:
     return [place.scope.component, place.variant, place.scope.name, place.violation.property]
 
 
-def caption(place: Place) -> str:
+def caption(place: Place, violation: Violation) -> str:
     """Where it happens, how long it takes, and what is broken."""
-    violation = shown_by(place)
     variant = component_named(place.scope.component).variants[place.variant]
     count = len(violation.trace.steps)
     scope = f"scope `{place.scope.name}` ({settings(place.scope.config)})"
@@ -76,9 +81,9 @@ def settings(config: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in config_to_message(config).items() if name in chosen)
 
 
-def picture(place: Place) -> str:
+def picture(place: Place, violation: Violation) -> str:
     """The sequence diagram, as a block of Mermaid."""
-    return f"{DRAWN.format(' '.join((place.catalogue, *_words(place))))}\n```mermaid\n{to_mermaid(shown_by(place))}```"
+    return f"{DRAWN.format(' '.join((place.catalogue, *_words(place))))}\n```mermaid\n{to_mermaid(violation)}```"
 
 
 def trace_table(trace: Trace) -> str:

@@ -8,14 +8,11 @@ book become names of files.
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cacheproof.book.pictures import DRAWN, place_named
 from cacheproof.catalogue.kept import shown_by
-from cacheproof.catalogue.places import Place, places
-from cacheproof.registry import components
 from cacheproof.show.svg import to_svg
 
 INDEX = "index.md"
@@ -43,15 +40,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def _svg(words: str) -> str:
     """The picture without empty lines, which would end a block of HTML."""
-    return "\n".join(
-        line for line in to_svg(shown_by(place_named(words.split(), _places()))).splitlines() if line.strip()
-    )
-
-
-@cache
-def _places() -> list[Place]:
-    """Read once for all pages."""
-    return places(components().values())
+    return "\n".join(line for line in to_svg(shown_by(place_named(words.split()))).splitlines() if line.strip())
 
 
 def _link(found: re.Match[str], folder: PurePosixPath) -> str:
