@@ -199,10 +199,10 @@ def extend(config: Config, pool: Pool, request: Request, needed: int) -> Pool:
 
 def blocks_from(pool: Pool, request: Request, first: Position) -> tuple[Block, ...]:
     """The request's blocks from this position on."""
-    blocks: tuple[Block, ...] = ()
-    while first + len(blocks) < holding_of(pool, request).blocks:
-        blocks = (*blocks, pool.tables.get((request, first + len(blocks)), NOTHING))
-    return blocks
+    found: tuple[Block, ...] = ()
+    for turn in range(holding_of(pool, request).blocks - first):
+        found = (*found, pool.tables.get((request, first + turn), NOTHING))
+    return found
 
 
 def drop(pool: Pool, request: Request, position: Position) -> Pool:
@@ -374,7 +374,10 @@ def reset_prefix_cache(config: Config, pool: Pool, op: ResetPrefixCache) -> Resu
 
 def is_common(pool: Pool, running: tuple[Request, ...], block: Block, position: Position) -> bool:
     """Whether every running request has this block here."""
-    return all(pool.tables.get((request, position), NOTHING) == block for request in running)
+    others = 0
+    for request in running:
+        others = others + (0 if pool.tables.get((request, position), NOTHING) == block else 1)
+    return others == 0
 
 
 def common_prefix(config: Config, pool: Pool, op: CommonPrefix) -> Result:
