@@ -203,4 +203,7 @@ def _prefix(config: Config, request: Request, block: int) -> tuple[int, int, int
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """All blocks. Two requests are not alike for the prefix cache: their contents would have to change with them."""
-    return {"block": (tuple(range(config.kv_blocks)),)}
+    return {
+        "request": tuple((request,) for request in range(len(config.prompts))),
+        "block": (tuple(range(config.kv_blocks)),),
+    }
