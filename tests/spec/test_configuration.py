@@ -98,6 +98,7 @@ PLANTED: tuple[tuple[str, Mapping[Any, Transition]], ...] = (
     ("X-5/profile", {Profile: profile_in_the_frontends}),
     ("X-5/used", {Start: altered(frontend=PROCESSOR_ONLY, engine=NO_CACHE)}),
     ("X-5/type", {Start: altered(frontend=WRITER, engine=NO_CACHE, worker=READER)}),
+    ("X-5/asked", {Start: altered(started=2)}),
 )
 
 

@@ -137,6 +137,23 @@ def whole_without_a_look(config: Config, budget: Budget, op: Admit) -> Result:
     return (let_in(budget, op, embeds), DONE) if fits else (after, outcome)
 
 
+def let_in_by_word(config: Config, budget: Budget, op: Admit) -> Result:
+    """Says that the item is queued, and leaves it."""
+    return budget, admit(config, budget, op)[1]
+
+
+def just_enough(config: Config, budget: Budget, op: Configure) -> Result:
+    """Whatever was asked for, a budget is the largest item."""
+    after, outcome = configure(config, budget, op)
+    return after._replace(compute=after.largest), outcome
+
+
+def start_anyway(config: Config, budget: Budget, op: Configure) -> Result:
+    """An engine that could never schedule its items starts, as if they could be split."""
+    after, outcome = configure(config, budget, op)
+    return (budget, DONE) if outcome == REFUSED else (after, outcome)
+
+
 PLANTED: tuple[tuple[str, str, Mapping[type[Operation], Transition]], ...] = (
     ("BUD-1", "settings", {Configure: less}),
     ("BUD-1/least", "settings", {Configure: more}),
@@ -146,6 +163,9 @@ PLANTED: tuple[tuple[str, str, Mapping[type[Operation], Transition]], ...] = (
     ("BUD-3/reason", "settings", {Admit: never}),
     ("BUD-4", "items-in-one-piece", {Admit: whole_without_a_look}),
     ("BUD-5", "settings", {Configure: falling}),
+    ("BUD-3/answered", "settings", {Admit: let_in_by_word}),
+    ("BUD-1/asked", "settings", {Configure: just_enough}),
+    ("BUD-4/start", "items-in-one-piece", {Configure: start_anyway}),
 )
 
 

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 from cachespec.encoder_budget.configuration import Config
 from cachespec.encoder_budget.environment import calls
@@ -189,6 +190,7 @@ def admit_by_space(config: Config, budget: Budget, op: Admit) -> Result:
 
 
 NO_INTAKE = "C-ENC-11: nothing is turned down for its size"
+COUNTED = MappingProxyType({"BUD-1/asked": "a budget is counted in items, and no more of them than requests can have"})
 
 CONSTANT: Variant[Config, Budget, View] = Variant(
     tag="B0",
@@ -206,6 +208,7 @@ ONE_MORE = CONSTANT.era(
     "budget-2025-01a",
     {Configure: configure_one_more},
     {Configure: "the largest items that a step can hold, and one more, but no more than there are requests"},
+    exempt=COUNTED,
 )
 
 ONE_MORE_AS_REVIEWED = CONSTANT.era(
@@ -213,6 +216,7 @@ ONE_MORE_AS_REVIEWED = CONSTANT.era(
     "budget-2025-01b",
     {Configure: configure_one_more_as_reviewed},
     {Configure: "the largest items that a step can hold, and one more, but no more than all requests have"},
+    exempt=COUNTED,
 )
 
 MERGED = CONSTANT.era(

@@ -86,6 +86,32 @@ def turned_down_for_a_reason(config: Config, before: View, op: Operation, outcom
     return embeds > min(before.compute, before.space) or too_long
 
 
+def answers_are_so(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What is let in is queued, and is of a modality that is on; an engine has the settings that it started with."""
+    if isinstance(op, Admit):
+        if outcome.code is not Code.DONE:
+            return after == before
+        return op.item in after.admitted and is_enabled(before.settings, config.items[op.item][0])
+    if isinstance(op, Configure) and outcome.code is Code.DONE:
+        return after.configured == 1 and after.settings == settings_of(op)
+    return after == before
+
+
+def is_no_less_than_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Configure) or outcome.code is not Code.DONE or not any_enabled(config, settings_of(op)):
+        return True
+    compute, space = op.compute or op.batch_tokens, op.space or op.batch_tokens
+    return after.compute >= compute and after.space >= space
+
+
+def starts_if_it_can(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Configure) or outcome.code is Code.UNSUPPORTED:
+        return True
+    settings = settings_of(op)
+    never = not splits_items(settings) and largest_item(config.tokens, settings) > longest_item(settings)
+    return (outcome.code is Code.DONE) == (not never)
+
+
 def differs_in_batch_only(before: Settings, now: Settings) -> bool:
     """The same settings with more tokens in a step."""
     return before._replace(batch_tokens=now.batch_tokens) == now and before.batch_tokens < now.batch_tokens
@@ -148,6 +174,24 @@ STEPS: tuple[Step[Config, View], ...] = (
         "an item is turned down only if its modality is off, or it could never be scheduled",
         turned_down_for_a_reason,
         lambda c, b, op, o, a: o.code is Code.TOO_LARGE,
+    ),
+    Step(
+        "BUD-3/answered",
+        "what is let in is queued and of a modality that is on; what is turned down changes nothing",
+        answers_are_so,
+        lambda c, b, op, o, a: isinstance(op, Admit) and o.code is Code.REFUSED and bool(b.configured),
+    ),
+    Step(
+        "BUD-1/asked",
+        "where there is an item to be sent, no budget is smaller than what was asked for",
+        is_no_less_than_asked,
+        lambda c, b, op, o, a: a.compute > largest_item(c.embeds, a.settings) if a.configured else False,
+    ),
+    Step(
+        "BUD-4/start",
+        "an engine starts exactly if it could schedule the largest item of every modality",
+        starts_if_it_can,
+        lambda c, b, op, o, a: isinstance(op, Configure) and o.code is Code.REFUSED,
     ),
     Step(
         "BUD-5",
