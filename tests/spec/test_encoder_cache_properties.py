@@ -27,6 +27,7 @@ from cachespec.encoder_cache.operations import (
 from cachespec.encoder_cache.passes import end_pass, promise, redeem
 from cachespec.encoder_cache.transitions import (
     Result,
+    abandon,
     allocate,
     can_allocate,
     check_and_update,
@@ -256,6 +257,18 @@ class Planted(NamedTuple):
     where: Config
 
 
+def leave_promised(config: Config, cache: Cache, op: Abandon) -> Result:
+    """What was granted outlives the admission."""
+    after, outcome = abandon(config, cache, op)
+    return after._replace(promised=cache.promised), outcome
+
+
+def grant_by_word(config: Config, cache: Cache, op: CanAllocate) -> Result:
+    """Whoever is refused is told that there is room."""
+    after, _ = can_allocate(config, cache, op)
+    return after, DONE
+
+
 ANY_CALL = Config(2, (1, 1, 2), ((0, 0), (1,), (2,)), resets=1)
 SCHEDULER = Config(2, (1, 1, 2), ((0, 0), (0, 1), (2,)), disciplined=1, failures=1)
 PINNED_LATER = Config(2, (1, 2), ((0,), (1, 0)), disciplined=1)
@@ -278,6 +291,8 @@ PLANTED = [
     Planted("ENC-7/once", {Reset: reset_half}, ANY_CALL),
     Planted("ENC-9", {CanAllocate: forget_pending}, Config(3, (2, 2), ((0, 1),), disciplined=1)),
     Planted("ENC-9/kept", {CanAllocate: grant_only, Allocate: make_room_late}, PINNED_LATER),
+    Planted("ENC-9/ended", {Abandon: leave_promised}, SCHEDULER),
+    Planted("ENC-9/ended", {CanAllocate: grant_by_word}, SCHEDULER),
     Planted("ENC-10", {FreeInput: free_anything}, ANY_CALL),
     Planted("ENC-11", {Abandon: leave_pinned}, SCHEDULER),
     Planted("ENC-12", {CanAllocate: evict_newest}, ANY_CALL),

@@ -222,10 +222,14 @@ def failure_keeps_references(config: Config, before: View, op: Operation, outcom
     return after.holders == holders_of(config, expected) and resident(before) == resident(after)
 
 
-def grants_end(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+def grants_are_as_told(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if isinstance(op, CanAllocate):
+        granted = (op.request, op.input) in after.promised
+        return granted if outcome.code is Code.DONE else after.promised == before.promised
     if not isinstance(op, Abandon | FreeRequest) or outcome.code is Code.UNSUPPORTED:
         return True
-    return all(request != op.request for request, _ in after.promised)
+    left = (*after.promised, *after.attempted)
+    return outcome.code is not Code.REFUSED and all(request != op.request for request, _ in left)
 
 
 def eviction_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -352,8 +356,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-9/ended",
-        "a request that is finished, or whose admission is abandoned, is promised nothing",
-        grants_end,
+        "a grant is what the answer says, and ends with its request or its admission",
+        grants_are_as_told,
         lambda c, b, op, o, a: isinstance(op, Abandon) and len(a.promised) < len(b.promised),
     ),
     Step(
