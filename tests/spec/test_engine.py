@@ -34,7 +34,7 @@ CROWDED = "created-again"
 RESET = "reset-in-flight"
 
 BUGS: dict[str, tuple[str, Change]] = {
-    "X-1": (RESET, Change(plans.clearing, "*unreported(encoder)", "*resident(encoder)")),
+    "X-1": (CROWDED, Change(plans.step_of, "drops=plan.dropped", "drops=(*plan.dropped, *plan.dropped)")),
     "X-1/agreement": (CROWDED, Change(plans.step_of, "drops=plan.dropped", "drops=()")),
     "ENC-8": (ALONE, Change(worker.encode, "for content in step.encodes", "for content in ()")),
     "KV-7/read": (ALONE, Change(plans.reads, "range(one.start", "range(1 + one.start")),

@@ -10,10 +10,13 @@ Read `operations`, `worker` (what really exists, and in which order a step touch
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachespec.engine.assembly import engine
 from cachespec.engine.configuration import Config, interchangeable, invalid
 from cachespec.engine.environment import switched_off, unknown
 from cachespec.engine.eras import ERAS
+from cachespec.engine.normative import TRANSITIONS
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import NORMATIVE_PARTS, Parts
 from cachespec.engine.properties import PROGRESS, SAFETY
@@ -23,7 +26,7 @@ from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetRec
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
-NORMATIVE_ENGINE = engine(NORMATIVE, "normative", NORMATIVE_PARTS)
+NORMATIVE_ENGINE = replace(engine(NORMATIVE, "normative", NORMATIVE_PARTS), transitions=TRANSITIONS)
 
 COMPONENT: Component[Config, State, View] = Component(
     name="engine",

@@ -10,7 +10,7 @@ from cachespec.engine.configuration import Config, mirror_config, scheduler_conf
 from cachespec.engine.environment import calls
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, View, initial, members, worker_view
-from cachespec.engine.transitions import transitions
+from cachespec.engine.transitions import following
 from cachespec.kernel import Containers, Variant
 
 
@@ -66,7 +66,7 @@ def engine(tag: str, title: str, parts: Parts, **changes: Any) -> Variant[Config
         title=title,
         state=state,
         initial=partial(start_over, state, parts),
-        transitions=transitions(parts),
+        transitions=following(parts),
         view=partial(view, parts),
         alphabet=partial(calls, parts),
         normal=partial(normal, parts),

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cachespec import scheduler
-from cachespec.engine.configuration import Config, scheduler_config
-from cachespec.engine.state import resident, unreported
 from cachespec.engine.worker import UNFILLED, Block, Prefix, Step
-from cachespec.kernel import Variant
 from cachespec.scheduler.configuration import CONTENT, chains, items_of
 
 Pairs = tuple[tuple[Block, Prefix], ...]
@@ -55,9 +50,3 @@ def _filled(config: scheduler.Config, request: int, position: int, end: int) -> 
 def block_of(state: scheduler.State, request: int, position: int) -> Block:
     """The block at this position of the request's table."""
     return state.kv.tables.get((request, position), UNFILLED)
-
-
-def clearing(config: Config, variant: Variant[Any, Any, scheduler.View], state: scheduler.State) -> Step:
-    """What the workers drop when the encoder cache is reset: all that it holds, or has evicted and not said yet."""
-    encoder = variant.view(scheduler_config(config), state).encoder
-    return Step(drops=(*resident(encoder), *unreported(encoder)), clears=1)

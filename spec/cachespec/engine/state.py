@@ -70,7 +70,7 @@ class View(NamedTuple):
 def initial(config: Config, containers: Containers) -> State:
     """No request was sent; no frontend has joined."""
     nobody = containers.map()
-    worker = Worker(tensors=containers.map(), memory=containers.map())
+    worker = Worker(nothing=containers.map(), tensors=containers.map(), memory=containers.map())
     return State(
         mirror=mirror.COMPONENT.normative.start(mirror_config(config), containers),
         store=object_store.COMPONENT.normative.start(store_config(config), containers),

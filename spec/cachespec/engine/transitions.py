@@ -23,9 +23,9 @@ from cachespec.engine.configuration import (
 from cachespec.engine.handles import completed, ended, handed_out, read_all, stored
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import Parts
-from cachespec.engine.plans import clearing, step_of
+from cachespec.engine.plans import step_of
 from cachespec.engine.state import State, is_executed, issued, with_worker
-from cachespec.engine.worker import executed
+from cachespec.engine.worker import Step, executed
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Operation, Outcome, Transition
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
@@ -188,13 +188,12 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
     """X-4: the workers are told in the order of their steps, so what is in flight still finds what it relies on."""
     if state.resets_left == 0:
         return state, REFUSED
-    step = clearing(config, parts.scheduler, state.scheduler)
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
     state = state._replace(scheduler=after, resets_left=state.resets_left - 1)
-    return (issued(state, step, parts.takes_reset) if step.drops != () else state), outcome
+    return issued(state, Step(clears=1), parts.takes_reset), outcome
 
 
-def transitions(parts: Parts) -> Mapping[type[Operation], Transition]:
+def following(parts: Parts) -> Mapping[type[Operation], Transition]:
     """The transitions of an engine that is made of these parts."""
     return {
         SubmitRequest: partial(submit_request, parts),

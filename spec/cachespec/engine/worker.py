@@ -23,7 +23,7 @@ UNFILLED = -1
 
 
 class Step(NamedTuple):
-    """One step, as the workers are told. With `clears` it is no plan: it drops what a reset has dropped."""
+    """One step, as the workers are told. With `clears` it is no plan, but a reset."""
 
     drops: tuple[Content, ...] = ()
     encodes: tuple[Content, ...] = ()
@@ -38,6 +38,8 @@ class Step(NamedTuple):
 class Worker(NamedTuple):
     """`inbox`: steps that were issued and not executed yet, oldest first. `finding`: the first thing missing."""
 
+    nothing: Map[Content, int]
+    """No encoder output: what a reset leaves."""
     tensors: Map[Content, int]
     memory: Map[Block, Prefix]
     inbox: tuple[Step, ...] = ()
@@ -54,7 +56,9 @@ def found(worker: Worker, finding: int) -> Worker:
 
 
 def drop(worker: Worker, step: Step) -> Worker:
-    """X-1: what is dropped is there; nothing is dropped twice."""
+    """X-1: what is dropped is there; nothing is dropped twice. A reset drops whatever is there at its turn."""
+    if step.clears == 1:
+        return worker._replace(tensors=worker.nothing)
     for content in step.drops:
         checked = worker if worker.tensors.has(content) else found(worker, DROPPED_TWICE)
         worker = checked._replace(tensors=checked.tensors.remove(content))
