@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, get_args, get_type_hints
 
@@ -33,17 +34,23 @@ def own_functions(component: AnyComponent) -> list[FunctionType]:
 
 def reachable(component: AnyComponent) -> list[FunctionType]:
     """The normative transitions, the continuation, and every function of the specification that they call."""
-    variant = component.normative
-    members = _members(variant.state)
-    pending: list[Any] = [*variant.transitions.values(), variant.continuation]
+    members = _members(component.normative.state)
+    pending: list[Callable[..., Any]] = list(entrances(component))
     home, found = home_of(component), dict[int, FunctionType]()
     while pending:
-        function = pending.pop(0)
+        function = inspect.unwrap(pending.pop(0))
         if id(function) in found or not _belongs(function, home):
             continue
         found[id(function)] = function
-        pending += [inspect.unwrap(one) for one in _named(function, members) if not hasattr(one, "cache_clear")]
+        pending += [one for one in _named(function, members) if not hasattr(one, "cache_clear")]
     return list(found.values())
+
+
+def entrances(component: AnyComponent) -> Iterator[FunctionType]:
+    """The functions that a step begins with."""
+    variant = component.normative
+    for value in (*variant.transitions.values(), variant.continuation):
+        yield from map(inspect.unwrap, _functions_in(value))
 
 
 def tree_of(function: FunctionType) -> ast.FunctionDef | None:
@@ -76,8 +83,11 @@ def _named(function: FunctionType, members: dict[str, list[Callable[..., Any]]])
 
 
 def _functions_in(value: Any) -> Iterator[Callable[..., Any]]:
-    """A function, or those that a record of functions holds."""
-    if callable(value) and hasattr(value, "__module__") and isinstance(inspect.unwrap(value), FunctionType):
+    """A function, those that a record of functions holds, or those that a function with some arguments is made of."""
+    if isinstance(value, partial):
+        for part in (value.func, *value.args, *value.keywords.values()):
+            yield from _functions_in(part)
+    elif callable(value) and hasattr(value, "__module__") and isinstance(inspect.unwrap(value), FunctionType):
         yield value
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         for part in value:

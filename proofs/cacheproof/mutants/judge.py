@@ -10,6 +10,7 @@ from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Exploration
 from cacheproof.explore.verdict import unwitnessed
 from cacheproof.mutants.equivalence import looks_the_same
+from cacheproof.mutants.functions import entrances
 from cacheproof.mutants.generate import Mutant
 from cacheproof.mutants.plant import Plant, planted
 from cacheproof.mutants.watch import Stopped, TooLongError, timed
@@ -75,7 +76,7 @@ def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never) -> Result:
     What nothing notices is compared with the original. Raises KeyboardInterrupt soon after `stopped` says so.
     """
     component = component_named(mutant.component)
-    calls = frozenset(one.__code__ for one in component.normative.transitions.values() if hasattr(one, "__code__"))
+    calls = frozenset(one.__code__ for one in entrances(component))
     started = time.process_time()
     trial = _Trial(mutant, component, limits)
     with planted(mutant) as plant:
@@ -135,7 +136,7 @@ class _Trial:
 
     def exploration(self, scope: Scope) -> Exploration:
         """The mutant in one scope, up to the level of the first violation."""
-        golden = scope.expectation(NORMATIVE).states or STATES_AT_LEAST
+        golden = scope.expectation(NORMATIVE).states or 0
         most = max(STATES_AT_LEAST, self.limits.growth * golden)
         plan = replace(scope.plan, first=True, limit_states=most)
         return explore(self.component, self.component.normative, scope.config, plan)

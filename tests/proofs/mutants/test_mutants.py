@@ -13,11 +13,11 @@ import pytest
 from cacheproof.command import mutants as verb
 from cacheproof.command.frame import main
 from cacheproof.errors import InputError
-from cacheproof.mutants import campaign, ledger, watch
+from cacheproof.mutants import campaign, judge, ledger, watch
 from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import Fate, Limits, Result, judged
 from cacheproof.mutants.plant import planted
-from cacheproof.registry import PATH_VARIABLE, component_named
+from cacheproof.registry import PATH_VARIABLE, component_named, components
 from cacheproof.store import HOME_VARIABLE
 from cachespec.kernel import HIT, MISS
 
@@ -73,7 +73,8 @@ def test_what_raises_is_told_apart(lamp: Any) -> None:
     assert "AttributeError" in result.by
 
 
-def test_limits_are_no_verdict(lamp: Any) -> None:
+def test_limits_are_no_verdict(lamp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "STATES_AT_LEAST", 500)
     mutant = named(lamp, "press", "drained(lamp) => lamp")
     endless = "def press(config, lamp, op):\n    return lamp._replace(note=lamp.note + 1), DONE"
     result = judged(Mutant(mutant.name, mutant.component, "", endless, mutant.function), QUICK)
@@ -260,3 +261,9 @@ def test_the_list_runs_nothing(lamp: Any, capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setattr(verb, "perform", lambda *_, **__: pytest.fail("run"))
     status, data = run(["--list"], capsys)
     assert (status, len(data["mutants"])) == (0, len(list(mutants_of(lamp))))
+
+
+def test_every_component_has_mutants() -> None:
+    """Also where transitions are made of functions with some of their arguments given."""
+    for name, component in components("").items():
+        assert next(mutants_of(component), None) is not None, name
