@@ -86,16 +86,27 @@ def no_common_prefix(config: Config, pool: Pool, op: CommonPrefix) -> Result:
     return pool, Outcome(Code.DONE, (0,))
 
 
+def null_aside(pool: Pool) -> Pool:
+    """K2: the null block is never free, and references to it, should a caller have named it, are not counted."""
+    return pool._replace(references=pool.references.remove(pool.null), free=pool.free.remove(pool.null))
+
+
+def allocate_with_null_aside(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+    """K2: as before, but for the null block."""
+    pool, outcome = allocate_after_the_assertion(config, pool, op)
+    return null_aside(pool), outcome
+
+
 def free_unhashed_first(config: Config, pool: Pool, op: FreeRequest) -> Result:
     """K2, and normatively: what cannot be found is taken first."""
     if not pool.holdings.has(op.request):
         return pool, ABSENT
     flying = min(holding_of(pool, op.request).scheduled, config.lengths[op.request])
-    return release(write(config, pool, op.request, flying), op.request), DONE
+    return null_aside(release(write(config, pool, op.request, flying), op.request)), DONE
 
 
 def withdraw_unhashed_first(config: Config, pool: Pool, op: Withdraw) -> Result:
     """C-KV-6, in K2 too: what was registered for this step keeps its hash."""
     if not pool.holdings.has(op.request):
         return pool, ABSENT
-    return release(pool, op.request), DONE
+    return null_aside(release(pool, op.request)), DONE

@@ -140,13 +140,17 @@ def execute(config: Config, pool: Pool, op: Commit) -> Result:
 
 
 def drop_at_the_end(pool: Pool, request: Request, position: int) -> Pool:
-    """One place is given back; a block that becomes free goes behind all others, found or not (C-KV-15)."""
+    """One place is given back; a block that becomes free goes behind all others, found or not (C-KV-15).
+
+    The null block never becomes free, should a caller have named it as a hit.
+    """
     block = pool.tables.get((request, position), NOTHING)
     pool = pool._replace(tables=pool.tables.remove((request, position)))
     count = pool.references.get(block, 0) - 1
     if count > 0:
         return pool._replace(references=pool.references.set(block, count))
-    return pool._replace(references=pool.references.remove(block), free=pool.free.push(block, 1))
+    free = pool.free if block == pool.null else pool.free.push(block, 1)
+    return pool._replace(references=pool.references.remove(block), free=free)
 
 
 def release_backwards(pool: Pool, request: Request) -> Pool:

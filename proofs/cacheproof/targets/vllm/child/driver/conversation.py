@@ -26,6 +26,7 @@ COMPONENTS = {
     "block_hash": ("driver.block_hash", "BlockHashDriver"),
     "ring": ("driver.ring", "RingDriver"),
     "object_store": ("driver.object_store", "ObjectStoreDriver"),
+    "kv_blocks": ("driver.kv_blocks", "KvBlocksDriver"),
 }
 """Where the driver of each component is."""
 
@@ -121,7 +122,7 @@ def probe(finder: stand_ins.Finder, calls: Calls) -> dict[str, Any]:
     """Import everything that can be driven, and say what that touched, and why a component cannot be driven."""
     components = {component: _obstacle(component, calls) for component in COMPONENTS}
     for answered in stand_ins.ANSWERS:
-        importlib.import_module(answered.rpartition(".")[0])  # only a call would import it
+        importlib.import_module(str(stand_ins.listed(answered)))  # only a call would import it
     source = Path(calls.source)
     files = {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
     return {

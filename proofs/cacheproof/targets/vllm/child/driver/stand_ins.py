@@ -12,7 +12,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ MODULES = {
     "yaml": OTHER_PATHS,
     "zmq": OTHER_PATHS,
     "vllm.config": ANNOTATIONS + "; a driven class gets an object with the one setting that it reads",
+    "vllm.distributed.kv_events": "called only where events are on, and they are off",
     "vllm.distributed.parallel_state": "a driven call asks it one question, which is answered below",
     "vllm.exceptions": OTHER_PATHS,
     "vllm.inputs": ANNOTATIONS,
@@ -78,9 +79,17 @@ MODULES = {
 """Modules that are not there at all, with everything below them. An installed module of the name is not used."""
 
 ANSWERS: dict[str, tuple[Any, str]] = {
+    "vllm.config.get_current_vllm_config_or_none": (
+        None,
+        "the first KV cache specification asks whose plug-ins to load: no engine's, as none is there",
+    ),
     "vllm.distributed.parallel_state.is_local_first_rank": (
         False,
         "a warning about an oversized item asks whether this process is the one that logs it",
+    ),
+    "vllm.platforms.current_platform.register_custom_kv_cache_specs": (
+        None,
+        "the same asks the accelerator for KV caches of its own: there is none",
     ),
 }
 """Functions of those modules that driven code does call, what they answer, and why that plays no part."""
@@ -93,8 +102,8 @@ class StandInUsedError(Exception):
 class StandInType(type):
     """The class of every name that is imported from a module that is not there."""
 
-    def __getattr__(cls, name: str) -> StandInType:
-        return stand_in(f"{cls.__name__}.{name}")
+    def __getattr__(cls, name: str) -> Any:
+        return answer_of(f"{cls.__name__}.{name}") or stand_in(f"{cls.__name__}.{name}")
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         raise StandInUsedError(f"{cls.__name__} was called, and is not part of what is driven")
@@ -109,6 +118,12 @@ class StandInType(type):
         return cls
 
 
+def answer_of(name: str) -> Callable[..., Any] | None:
+    """The function that answers in the place of this one, or None where it must not be called."""
+    answer = ANSWERS.get(name)
+    return None if answer is None else lambda *arguments, **named: answer[0]
+
+
 def stand_in(name: str) -> StandInType:
     """A class that can be named and nothing else."""
     if name.rpartition(".")[2].startswith("__"):
@@ -120,10 +135,8 @@ class StandInModule(types.ModuleType):
     """A module that is not there: every name in it is a stand-in."""
 
     def __getattr__(self, name: str) -> Any:
-        answer = ANSWERS.get(f"{self.__name__}.{name}")
-        if answer is not None:
-            return lambda *arguments, **named: answer[0]
-        return stand_in(f"{self.__name__}.{name}" if not name.startswith("__") else name)
+        full = f"{self.__name__}.{name}"
+        return answer_of(full) or stand_in(full if not name.startswith("__") else name)
 
 
 class BarePackage(types.ModuleType):

@@ -1,0 +1,164 @@
+"""The release's KV cache manager, one call at a time.
+
+The requests are written here: every full block has tokens that name its content, and the release hashes them. What a
+step in flight writes is no call in any release: it is kept here, as an engine keeps how far each request has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .calls import ABSENT, DONE, MISS, UNSUPPORTED, Calls, Reply, integer
+from .kv_managers import Manager, Request, manager_of
+
+STALE, REFUSED = Reply("stale"), Reply("refused")
+UNHASHED = -1
+"""The token of a block that is never full."""
+TWIN = "twin"
+"""Who asks what a request with a table would find; no engine asks that of the request itself."""
+
+
+class Progress(NamedTuple):
+    """How far the engine has come with a request: its tokens before these are written, and scheduled."""
+
+    computed: int
+    scheduled: int
+
+
+class KvBlocksDriver:
+    """One manager with one group of full attention, prefix caching on."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._manager_of = manager_of()
+        self._manager: Manager = self._manager_of({"block_size": 1, "blocks": 2, "limit": 1})
+        self._config: Mapping[str, Any] = {}
+        self._contents: dict[Any, int] = {}
+        self._progress: dict[int, Progress] = {}
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "get_computed_blocks": self._get_computed_blocks,
+            "allocate_slots": self._allocate_slots,
+            "allocate_groups": self._lacking,
+            "append_slots": self._lacking,
+            "commit": self._commit,
+            "free_request": self._free,
+            "withdraw": self._free,
+            "evict_block": self._evict_block,
+            "reset_prefix_cache": self._reset_prefix_cache,
+            "common_prefix": self._common_prefix,
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """A new manager, and what the keys of all contents are."""
+        self._config = config
+        self._manager = self._manager_of({**config, "limit": config.get("limit") or max(config["lengths"])})
+        self._progress = {}
+        self._contents = {}
+        for number, chain in enumerate(config["chains"]):
+            keys = self._manager.keys(self._request(number, str(number), self._length(number)))
+            self._contents.update(zip(keys, chain, strict=False))
+
+    def observe(self) -> dict[str, Any]:
+        """Where two contents have one key, what a block carries cannot be told."""
+        manager = self._manager
+        tables = [(number, manager.table(str(number))) for number in range(len(self._config["lengths"]))]
+        shown: dict[str, Any] = {
+            "free": manager.free_blocks(),
+            "references": list(_flat(manager.references())),
+            "tables": list(_flat((number, len(blocks), *blocks) for number, blocks in tables if blocks)),
+        }
+        if not self._config.get("hashes"):
+            shown["carried"] = list(_flat((block, self._contents[key]) for block, key in manager.carried()))
+        return shown
+
+    def _get_computed_blocks(self, message: Mapping[str, Any]) -> Reply:
+        number, tokens = integer(message, "request"), integer(message, "tokens")
+        name = TWIN if self._manager.table(str(number)) else str(number)
+        request = self._request(number, name, tokens)
+
+        def found() -> Reply:
+            hits = self._manager.computed_blocks(request)
+            return Reply("hit", hits) if hits else MISS
+
+        reply = self._calls.perform(found)
+        self._manager.forget(TWIN)
+        return reply
+
+    def _allocate_slots(self, message: Mapping[str, Any]) -> Reply:
+        number = integer(message, "request")
+        computed, tokens, hits = integer(message, "computed"), integer(message, "tokens"), tuple(message["hits"])
+        request = self._request(number, str(number), self._length(number))
+        request.num_computed_tokens = computed
+        found = len(hits) * self._block_size
+        end = computed + found + tokens
+        request.spec_token_ids = [UNHASHED] * max(0, end - self._length(number))
+        fresh = not self._manager.table(str(number))
+
+        def allocated() -> Reply:
+            blocks = self._manager.allocate(request, tokens, hits)
+            return REFUSED if blocks is None else Reply("done", blocks)
+
+        reply = self._calls.perform(allocated)
+        if reply.code == "done":
+            begun = Progress(found, found) if fresh else self._progress[number]
+            self._progress[number] = begun._replace(scheduled=end)
+        return reply
+
+    def _commit(self, message: Mapping[str, Any]) -> Reply:
+        """No call of a release: the worker has written."""
+        number, computed = integer(message, "request"), integer(message, "computed")
+        if not self._manager.table(str(number)):
+            return ABSENT
+        progress = self._progress[number]
+        if not progress.computed <= computed <= progress.scheduled:
+            return STALE
+        self._progress[number] = progress._replace(computed=computed)
+        return DONE
+
+    def _free(self, message: Mapping[str, Any]) -> Reply:
+        """A step in flight, or taken back, is not the manager's business."""
+        number = integer(message, "request")
+        request = self._request(number, str(number), self._length(number))
+        there = bool(self._manager.table(str(number)))
+        reply = self._calls.done(lambda: self._manager.free(request))
+        self._progress.pop(number, None)
+        return reply if there else ABSENT
+
+    def _evict_block(self, message: Mapping[str, Any]) -> Reply:
+        block = integer(message, "block")
+        if not self._manager.evicts:
+            return UNSUPPORTED
+        there = block in dict(self._manager.carried())
+        reply = self._calls.done(lambda: self._manager.evict(block))
+        return reply if there else ABSENT
+
+    def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
+        return self._calls.perform(lambda: DONE if self._manager.reset_prefix_cache() else REFUSED)
+
+    def _common_prefix(self, message: Mapping[str, Any]) -> Reply:
+        number, running = integer(message, "request"), len(message["running"])
+        request = self._request(number, str(number), self._length(number))
+        return self._calls.perform(lambda: Reply("done", (self._manager.common_prefix(request, running),)))
+
+    def _lacking(self, message: Mapping[str, Any]) -> Reply:
+        return UNSUPPORTED
+
+    @property
+    def _block_size(self) -> int:
+        return integer(self._config, "block_size")
+
+    def _length(self, number: int) -> int:
+        return int(self._config["lengths"][number])
+
+    def _request(self, number: int, name: str, tokens: int) -> Request:
+        """The request with so many of its tokens, hashed. Contents with one hash have the same tokens."""
+        hashes = self._config.get("hashes")
+        chain = self._config["chains"][number]
+        named = [hashes[content] if hashes else content for content in chain]
+        written = [content for content in named for _ in range(self._block_size)][:tokens]
+        return self._manager.request(name, [*written, *[UNHASHED] * (tokens - len(written))])
+
+
+def _flat(groups: Iterable[Sequence[int]]) -> Iterable[int]:
+    return (part for group in groups for part in group)

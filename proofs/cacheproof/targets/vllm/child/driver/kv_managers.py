@@ -1,0 +1,298 @@
+"""The managers of KV blocks as the releases have them: of one kind of layer in 0.7, of groups of layers later."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from .block_hash import MANAGER, UTILITIES, digest
+from .calls import DriverError
+
+INTERFACE = "vllm.v1.kv_cache_interface"
+
+Blocks = tuple[int, ...]
+
+
+class Status:
+    """A request's state, equal to the release's constant of the same name, which is in a module that is not there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __eq__(self, other: object) -> bool:
+        return getattr(other, "__name__", "").rpartition(".")[2] == self._name
+
+    __hash__ = None  # type: ignore[assignment]  # it is only ever compared
+
+
+@dataclass(slots=True)
+class Request:
+    """What the releases read of a request: text, and nothing that is drafted, loaded or preempted."""
+
+    request_id: str
+    all_token_ids: list[int]
+    num_computed_tokens: int = 0
+    spec_token_ids: list[int] = field(default_factory=list)
+    block_hashes: list[Any] = field(default_factory=list)
+    mm_features: tuple[()] = ()
+    mm_positions: tuple[()] = ()
+    mm_hashes: tuple[()] = ()
+    lora_request: None = None
+    cache_salt: None = None
+    prompt_embeds: None = None
+    sampling_params: None = None
+    skip_reading_prefix_cache: bool = False
+    num_preemptions: int = 0
+    num_in_flight_tokens: int = 0
+    shared_prefix_boundary: int = 0
+    status: Status = field(default_factory=lambda: Status("RUNNING"))
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output."""
+        return len(self.all_token_ids)
+
+    num_prompt_tokens = num_tokens
+
+
+class Manager(Protocol):
+    """What the driver asks of a release's manager."""
+
+    evicts: bool
+    """Whether it can evict a block by number."""
+
+    def request(self, name: str, tokens: list[int]) -> Request:
+        """A request of this name with these tokens, hashed as its release does it."""
+        ...
+
+    def keys(self, request: Request) -> Sequence[Any]:
+        """The keys of its full blocks."""
+        ...
+
+    def computed_blocks(self, request: Request) -> Blocks:
+        """What is cached of it."""
+        ...
+
+    def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
+        """The new blocks, or None where there is no room."""
+        ...
+
+    def free(self, request: Request) -> None:
+        """The request is over, its hashes too."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """The hashes of a request that was only looked up."""
+        ...
+
+    def evict(self, block: int) -> None:
+        """Take the block out of the prefix cache."""
+        ...
+
+    def reset_prefix_cache(self) -> bool:
+        """Whether it was done."""
+        ...
+
+    def common_prefix(self, request: Request, running: int) -> int:
+        """How many leading blocks are common."""
+        ...
+
+    def table(self, name: str) -> Blocks:
+        """The blocks of the request; none where it has no table."""
+        ...
+
+    def free_blocks(self) -> list[int]:
+        """The free queue, the next one first."""
+        ...
+
+    def references(self) -> list[tuple[int, int]]:
+        """Blocks that are referred to, and how often."""
+        ...
+
+    def carried(self) -> list[tuple[int, Any]]:
+        """Blocks that have a key, and their keys."""
+        ...
+
+
+def numbers(blocks: Any) -> Blocks:
+    """The numbers of the release's block objects."""
+    return tuple(block.block_id for block in blocks)
+
+
+class EarlyManager:
+    """0.7: one call for new and running requests, and keys that the manager makes and remembers."""
+
+    evicts = False
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._utilities = importlib.import_module(UTILITIES)
+        module: Any = importlib.import_module(MANAGER)
+        module.PrefixCacheStats = lambda: SimpleNamespace(requests=0, queries=0, hits=0, reset=False)
+        self._utilities.hash = colliding_hash if config.get("hashes") else builtins.hash
+        self._block_size = config["block_size"]
+        self._manager = module.KVCacheManager(
+            block_size=self._block_size,
+            num_gpu_blocks=config["blocks"],
+            max_model_len=config["limit"],
+            num_preallocate_tokens=config.get("preallocated", 0) * self._block_size,
+        )
+
+    def request(self, name: str, tokens: list[int]) -> Request:
+        return Request(name, tokens)
+
+    def keys(self, request: Request) -> Sequence[Any]:
+        keys: Sequence[Any] = self._utilities.hash_request_tokens(self._block_size, request)
+        return keys
+
+    def computed_blocks(self, request: Request) -> Blocks:
+        blocks, tokens = self._manager.get_computed_blocks(request)
+        assert tokens == len(blocks) * self._block_size
+        return numbers(blocks)
+
+    def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
+        blocks = self._manager.allocate_slots(request, tokens, [self._manager.block_pool[hit] for hit in hits])
+        return None if blocks is None else numbers(blocks)
+
+    def free(self, request: Request) -> None:
+        self._manager.free(request)
+        self._manager.free_block_hashes(request)
+
+    def forget(self, name: str) -> None:
+        self._manager.free_block_hashes(Request(name, []))
+
+    def evict(self, block: int) -> None:
+        raise DriverError("0.7 cannot evict a block by number")
+
+    def reset_prefix_cache(self) -> bool:
+        return bool(self._manager.reset_prefix_cache())
+
+    def common_prefix(self, request: Request, running: int) -> int:
+        return int(self._manager.get_num_common_prefix_blocks(request, running))
+
+    def table(self, name: str) -> Blocks:
+        return numbers(self._manager.req_to_blocks.get(name, ()))
+
+    def free_blocks(self) -> list[int]:
+        return list(numbers(self._manager.free_block_queue.get_all_free_blocks()))
+
+    def references(self) -> list[tuple[int, int]]:
+        return [(block.block_id, block.ref_cnt) for block in self._manager.block_pool if block.ref_cnt]
+
+    def carried(self) -> list[tuple[int, Any]]:
+        return [(block.block_id, block.block_hash) for block in self._manager.block_pool if block.block_hash]
+
+
+class GroupManager:
+    """From 0.11 on: a manager over groups of layers, here one, and keys that come with the request."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._utilities = importlib.import_module(UTILITIES)
+        module: Any = importlib.import_module(MANAGER)
+        self._block_size = config["block_size"]
+        hashing = colliding_digest if config.get("hashes") else digest
+        self._utilities.init_none_hash(hashing)
+        self._hash = self._utilities.get_request_block_hasher(self._block_size, hashing)
+        self._blocks_of = module.KVCacheBlocks
+        self._manager = module.KVCacheManager(
+            kv_cache_config(self._block_size, config["blocks"]),
+            max_model_len=config["limit"],
+            **block_sizes(module.KVCacheManager, self._block_size),
+        )
+        self.evicts = hasattr(module.KVCacheManager, "evict_blocks")
+        self._whole = "running_request_id" in parameters(self._manager.get_num_common_prefix_blocks)
+
+    def request(self, name: str, tokens: list[int]) -> Request:
+        request = Request(name, tokens)
+        request.block_hashes.extend(self._hash(request))
+        return request
+
+    def keys(self, request: Request) -> Sequence[Any]:
+        return request.block_hashes
+
+    def computed_blocks(self, request: Request) -> Blocks:
+        blocks, tokens, *_ = self._manager.get_computed_blocks(request)
+        assert tokens == len(blocks.blocks[0]) * self._block_size
+        return numbers(blocks.blocks[0])
+
+    def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
+        found = self._blocks_of(([self._manager.block_pool.blocks[hit] for hit in hits],)) if hits else None
+        blocks = self._manager.allocate_slots(request, tokens, len(hits) * self._block_size, found)
+        return None if blocks is None else numbers(blocks.blocks[0])
+
+    def free(self, request: Request) -> None:
+        self._manager.free(request)
+
+    def forget(self, name: str) -> None:
+        """Keys went with the request."""
+
+    def evict(self, block: int) -> None:
+        self._manager.evict_blocks({block})
+
+    def reset_prefix_cache(self) -> bool:
+        return bool(self._manager.reset_prefix_cache())
+
+    def common_prefix(self, request: Request, running: int) -> int:
+        given = (request.request_id,) if self._whole else (request, running)
+        return int(self._manager.get_num_common_prefix_blocks(*given)[0])
+
+    def table(self, name: str) -> Blocks:
+        return tuple(self._manager.get_block_ids(name)[0])
+
+    def free_blocks(self) -> list[int]:
+        return list(numbers(self._manager.block_pool.free_block_queue.get_all_free_blocks()))
+
+    def references(self) -> list[tuple[int, int]]:
+        return [(block.block_id, block.ref_cnt) for block in self._manager.block_pool.blocks if block.ref_cnt]
+
+    def carried(self) -> list[tuple[int, Any]]:
+        key_of = self._utilities.get_block_hash
+        blocks = self._manager.block_pool.blocks
+        return [(block.block_id, key_of(block.block_hash)) for block in blocks if block.block_hash]
+
+
+def manager_of() -> Callable[[Mapping[str, Any]], Manager]:
+    """As this release has it."""
+    grouped = hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher")
+    importlib.import_module(MANAGER)
+    return GroupManager if grouped else EarlyManager
+
+
+def kv_cache_config(block_size: int, blocks: int) -> Any:
+    """One layer of full attention, and so many blocks for it; what its keys and values measure plays no part."""
+    interface = importlib.import_module(INTERFACE)
+    torch = importlib.import_module("torch")
+    sizes = {"num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
+    layer = interface.FullAttentionSpec(block_size=block_size, **sizes, **without_mla(interface.FullAttentionSpec))
+    group = interface.KVCacheGroupSpec(["layer"], layer)
+    return interface.KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[group])
+
+
+def without_mla(layer: Any) -> dict[str, bool]:
+    """A field that some releases want."""
+    return {"use_mla": False} if "use_mla" in parameters(layer) else {}
+
+
+def block_sizes(manager: Any, block_size: int) -> dict[str, int]:
+    """Later releases are told how many tokens a key and a step of the scheduler cover: a block, with one group."""
+    named = parameters(manager)
+    return {name: block_size for name in ("hash_block_size", "scheduler_block_size") if name in named}
+
+
+def parameters(called: Any) -> Mapping[str, Any]:
+    """What a callable takes."""
+    return inspect.signature(called).parameters
+
+
+def colliding_digest(value: Any) -> bytes:
+    """A hash of the block's own tokens, whatever is before it: so contents can have the hash that they are to have."""
+    return digest(value[1] if isinstance(value, tuple) and len(value) > 1 else value)
+
+
+def colliding_hash(value: Any) -> int:
+    """The same for 0.7, whose keys are integers and not zero where there is a parent."""
+    return builtins.hash(value[1]) | 1 if isinstance(value, tuple) else builtins.hash(value)
