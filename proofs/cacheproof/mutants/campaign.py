@@ -27,7 +27,7 @@ KIND = "mutants"
 BETWEEN_LOOKS = 0.2
 MEMORY_BYTES = 4 << 30
 """A mutant that makes endless data is ended by this, not by the machine."""
-SAVED_EVERY = 25
+SAVED_EVERY = 5
 
 Show = Callable[[str], object]
 
