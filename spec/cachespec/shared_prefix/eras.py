@@ -71,6 +71,10 @@ def back_to_the_item(start: int, computed: int) -> int:
     return start - computed
 
 
+AT_SCHEDULE = "a block counts as cached when it is scheduled, so whoever comes later in the step begins behind it"
+NOT_ASKED = {"SCH-2/counted": AT_SCHEDULE, "SCH-8/reason": AT_SCHEDULE}
+"""Of every variant but the normative one, whatever its budgets are."""
+
 PER_REQUEST = encoder_cache.PER_REQUEST
 SHARED = encoder_cache.NORMATIVE_ENCODER_CACHE
 
@@ -100,6 +104,7 @@ def variant_of(
         view=view,
         alphabet=calls,
         differences=differences,
+        exempt=NOT_ASKED,
     )
 
 

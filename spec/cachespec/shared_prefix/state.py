@@ -47,11 +47,34 @@ class View(NamedTuple):
     reach: tuple[int, ...]
     free: int
     """Slots of the encoder cache that no entry occupies."""
+    room: int
+    """Slots that no request holds: free ones, and those of entries that may be evicted."""
+    held: tuple[tuple[Request, int], ...]
+    """Requests and items whose encoder outputs they hold, ascending."""
+    resident: tuple[tuple[int, ...], ...]
+    """Entries of the encoder cache, ascending: contents; where nothing is shared, requests and items."""
+    unreported: int
+    """Evictions of which the worker has not been told."""
 
 
 def view(config: Config, state: Any) -> View:
     """Both kinds of state look alike from outside."""
-    return View(state.waiting, state.running, state.status, state.computed, state.reach, state.encoder.free)
+    shared = isinstance(state, State)
+    encoder = state.encoder
+    return View(
+        waiting=state.waiting,
+        running=state.running,
+        status=state.status,
+        computed=state.computed,
+        reach=state.reach,
+        free=encoder.free,
+        room=encoder.freeable if shared else encoder.free,
+        held=tuple(pair for pair, _ in (encoder.held if shared else encoder.cached).items()),
+        resident=tuple((one,) for one, _ in encoder.sizes.items())
+        if shared
+        else tuple(pair for pair, _ in encoder.cached.items()),
+        unreported=encoder.freed.total if shared else len(encoder.freed),
+    )
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
