@@ -175,7 +175,7 @@ K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
 UNHASHED_FIRST: Mapping[type[Operation], Transition] = {
     **BY_TABLES,
     AllocateSlots: on_demand.allocate_with_null_aside,
-    AllocateGroups: groups.allocate_in_two_phases,
+    AllocateGroups: groups.allocate_in_three_phases,
     FreeRequest: on_demand.free_unhashed_first,
     Withdraw: on_demand.withdraw_unhashed_first,
     CommonPrefix: on_demand.no_common_prefix,

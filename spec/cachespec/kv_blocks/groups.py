@@ -84,20 +84,35 @@ def completed(config: Config, pool: Pool, op: AllocateGroups) -> Result:
 
 
 def allocate_in_two_phases(config: Config, pool: Pool, op: AllocateGroups) -> Result:
-    """0.11.0, and again 0.33.0: the hits of all groups first."""
+    """0.11.0: the hits of all groups first; then each group gets the rest of its blocks."""
     if lacks_room(pool, op, estimate(config, op)):
         return pool, REFUSED
     pool = adopted(config, pool, op.request, op.hits)
     return completed(config, adopted(config, pool, op.other, op.other_hits), op)
 
 
+def loaded_to(config: Config, op: AllocateGroups) -> int:
+    """So many blocks a table has when there is room for what is loaded; none are asked for where nothing is."""
+    return blocks_for(config, len(op.hits) * config.block_size + op.external) if op.external > 0 else 0
+
+
 def allocate_group_by_group(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     """0.20.2, C-KV-12: blocks for what is loaded into one group are taken before the hits of the next are touched."""
     if lacks_room(pool, op, estimate(config, op)):
         return pool, REFUSED
-    loaded = blocks_for(config, len(op.hits) * config.block_size + op.external) if op.external > 0 else 0
     for request, hits in ((op.request, op.hits), (op.other, op.other_hits)):
-        pool = extend(config, adopted(config, pool, request, hits), request, loaded)
+        pool = extend(config, adopted(config, pool, request, hits), request, loaded_to(config, op))
+    return completed(config, pool, op)
+
+
+def allocate_in_three_phases(config: Config, pool: Pool, op: AllocateGroups) -> Result:
+    """0.33.0: the hits of all groups, then blocks for what is loaded into each, then the rest."""
+    if lacks_room(pool, op, estimate(config, op)):
+        return pool, REFUSED
+    pool = adopted(config, pool, op.request, op.hits)
+    pool = adopted(config, pool, op.other, op.other_hits)
+    for request in (op.request, op.other):
+        pool = extend(config, pool, request, loaded_to(config, op))
     return completed(config, pool, op)
 
 

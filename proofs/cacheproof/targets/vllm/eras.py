@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,8 @@ class Table:
     configurations: Mapping[str, tuple[Any, ...]]
     """Of each component."""
     deviations: tuple[Deviation, ...]
+    undriven: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Components and variants that no release is compared with, and why."""
 
     def of(self, release: Release, component: str | None = None) -> list[Era]:
         """The lines about a release."""
@@ -76,6 +78,11 @@ def table(path: Path = TABLE) -> Table:
         deviations=tuple(
             Deviation(**{**line, "release": Release(line["release"])}) for line in content.get("deviation", ())
         ),
+        undriven={
+            (line["component"], variant): line["reason"]
+            for line in content.get("undriven", ())
+            for variant in line["variants"]
+        },
     )
 
 

@@ -7,10 +7,15 @@ import importlib.util
 
 import pytest
 
-from cacheproof.fuzz.difference import Difference
+from cacheproof.catalogue.kept import load
+from cacheproof.fuzz.difference import Difference, Subject
+from cacheproof.fuzz.pair import Pair
+from cacheproof.registry import component_named, variant_named
+from cacheproof.scope import scope_named
 from cacheproof.targets.vllm.conformance import Trial, open_released
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import START, Release, add
+from cacheproof.wire import operation_from_message
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
@@ -59,6 +64,16 @@ def test_the_era_is_true(era: Era) -> None:
         ("ring", "M1", "M2"),
         ("ring", "M2", "M3"),
         ("ring", "M3", "M2"),
+        ("object_store", "M1", "M2"),
+        ("object_store", "M2", "M3"),
+        ("object_store", "M3", "M2"),
+        ("kv_blocks", "K0b", "K1"),
+        ("kv_blocks", "K1", "K0b"),
+        ("kv_blocks", "K1", "K1b"),
+        ("kv_blocks", "K1b", "K1"),
+        ("kv_blocks", "K1b", "K2"),
+        ("kv_blocks", "K2", "K1b"),
+        ("kv_blocks", "K2", "normative"),
     ],
 )
 def test_an_era_of_another_release_is_found_out(component: str, right: str, wrong: str) -> None:
@@ -67,6 +82,28 @@ def test_an_era_of_another_release_is_found_out(component: str, right: str, wron
     add(driven.release, progress=print)
     trial = Trial.of(table(), dataclasses.replace(driven, variant=wrong), steps=STEPS, seed=2)
     assert isinstance(trial.perform(lambda era: open_released(driven)).finding, Difference)
+
+
+# In the scopes of the object store the header of a chunk is smaller than in any release.
+@pytest.mark.parametrize("era", [era for era in table().eras if era.component != "object_store"], ids=identified)
+def test_catalogued_violations_are_the_releases_own(era: Era) -> None:
+    """The shortest traces of the era's violations, call by call: the release does and shows the same."""
+    component = component_named(era.component)
+    variant = variant_named(component, era.variant)
+    add(era.release, progress=print)
+    target = open_released(era)
+    try:
+        for kept in load(era.component).values():
+            if kept.variant != era.variant:
+                continue
+            subject = Subject(component, variant, scope_named(component, kept.scope).config)
+            calls = [operation_from_message(component.operations, message) for message in kept.operations]
+            pair = Pair(subject, target, era.release.name)
+            finding = pair.replay(calls, only_offered=True)
+            assert finding is None, f"{kept.catalogue}, {kept.rule}: {finding}"
+            assert pair.operations == calls or pair.offered == (), "made to the end, or to the call that never returns"
+    finally:
+        target.close()
 
 
 def test_the_list_of_stand_ins_is_complete_and_no_longer() -> None:

@@ -89,7 +89,7 @@ def _choosing(calls: Calls) -> tuple[Any, Any]:
     if factories is not None:
         return factories, None
     cache = module_if_there("vllm.multimodal.cache")
-    if hasattr(cache, "processor_cache_from_config"):
+    if "processor_cache_from_config" in getattr(cache, "__dict__", ()):  # a package that is not run has any name
         return cache, None
     registry = _released_registry(calls)
     return registry, registry.MultiModalRegistry

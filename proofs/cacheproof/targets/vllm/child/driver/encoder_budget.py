@@ -29,6 +29,8 @@ class EncoderBudgetDriver:
         self._formula: Any = importlib.import_module(FORMULA)
         self._budget_module = module_if_there(BUDGET)
         self._intake: Any = module_if_there(INTAKE) if self._budget_module is not None else None
+        if self._budget_module is None and not hasattr(self._formula, "compute_encoder_budget"):
+            raise DriverError("nothing in the release computes encoder budgets")
         if self._budget_module is not None:
             self._budget_module.set_default_torch_num_threads = nullcontext
         if self._intake is not None and hasattr(self._intake, "VLLMValidationError"):

@@ -27,7 +27,7 @@ class Progress(NamedTuple):
 
 
 class KvBlocksDriver:
-    """One manager with one group of full attention, prefix caching on."""
+    """One manager with prefix caching on. With groups, tables 0 and 1 are those of one request, and so on."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -39,7 +39,7 @@ class KvBlocksDriver:
         self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
             "get_computed_blocks": self._get_computed_blocks,
             "allocate_slots": self._allocate_slots,
-            "allocate_groups": self._lacking,
+            "allocate_groups": self._allocate_groups,
             "append_slots": self._lacking,
             "commit": self._commit,
             "free_request": self._free,
@@ -56,13 +56,13 @@ class KvBlocksDriver:
         self._progress = {}
         self._contents = {}
         for number, chain in enumerate(config["chains"]):
-            keys = self._manager.keys(self._request(number, str(number), self._length(number)))
+            keys = self._manager.keys(self._whole_request(number), self._group(number))
             self._contents.update(zip(keys, chain, strict=False))
 
     def observe(self) -> dict[str, Any]:
         """Where two contents have one key, what a block carries cannot be told."""
         manager = self._manager
-        tables = [(number, manager.table(str(number))) for number in range(len(self._config["lengths"]))]
+        tables = [(number, self._table(number)) for number in range(len(self._config["lengths"]))]
         shown: dict[str, Any] = {
             "free": manager.free_blocks(),
             "references": list(_flat(manager.references())),
@@ -74,11 +74,10 @@ class KvBlocksDriver:
 
     def _get_computed_blocks(self, message: Mapping[str, Any]) -> Reply:
         number, tokens = integer(message, "request"), integer(message, "tokens")
-        name = TWIN if self._manager.table(str(number)) else str(number)
-        request = self._request(number, name, tokens)
+        request = self._request(number, TWIN if self._table(number) else self._name(number), tokens)
 
         def found() -> Reply:
-            hits = self._manager.computed_blocks(request)
+            hits = self._manager.computed_blocks(request, self._group(number))
             return Reply("hit", hits) if hits else MISS
 
         reply = self._calls.perform(found)
@@ -88,12 +87,12 @@ class KvBlocksDriver:
     def _allocate_slots(self, message: Mapping[str, Any]) -> Reply:
         number = integer(message, "request")
         computed, tokens, hits = integer(message, "computed"), integer(message, "tokens"), tuple(message["hits"])
-        request = self._request(number, str(number), self._length(number))
+        request = self._whole_request(number)
         request.num_computed_tokens = computed
         found = len(hits) * self._block_size
         end = computed + found + tokens
         request.spec_token_ids = [UNHASHED] * max(0, end - self._length(number))
-        fresh = not self._manager.table(str(number))
+        fresh = not self._table(number)
 
         def allocated() -> Reply:
             blocks = self._manager.allocate(request, tokens, hits)
@@ -105,10 +104,29 @@ class KvBlocksDriver:
             self._progress[number] = begun._replace(scheduled=end)
         return reply
 
+    def _allocate_groups(self, message: Mapping[str, Any]) -> Reply:
+        both = integer(message, "request"), integer(message, "other")
+        external, tokens = integer(message, "external"), integer(message, "tokens")
+        hits = tuple(message["hits"]), tuple(message["other_hits"])
+        request = self._whole_request(both[0])
+
+        def allocated() -> Reply:
+            done = self._manager.allocate_groups(request, external, tokens, hits)
+            if done is None:
+                return STALE
+            blocks = (block for number in both for block in self._table(number)[len(hits[0]) :])
+            return Reply("done", tuple(blocks)) if done else REFUSED
+
+        reply = self._calls.perform(allocated)
+        if reply.code == "done":
+            found = len(hits[0]) * self._block_size
+            self._progress.update(dict.fromkeys(both, Progress(found, found + external + tokens)))
+        return reply
+
     def _commit(self, message: Mapping[str, Any]) -> Reply:
         """No call of a release: the worker has written."""
         number, computed = integer(message, "request"), integer(message, "computed")
-        if not self._manager.table(str(number)):
+        if not self._table(number):
             return ABSENT
         progress = self._progress[number]
         if not progress.computed <= computed <= progress.scheduled:
@@ -119,9 +137,9 @@ class KvBlocksDriver:
     def _free(self, message: Mapping[str, Any]) -> Reply:
         """A step in flight, or taken back, is not the manager's business."""
         number = integer(message, "request")
-        request = self._request(number, str(number), self._length(number))
-        there = bool(self._manager.table(str(number)))
-        reply = self._calls.done(lambda: self._manager.free(request))
+        request = self._whole_request(number)
+        there = bool(self._table(number))
+        reply = self._calls.done(lambda: self._manager.free(request, self._group(number)))
         self._progress.pop(number, None)
         return reply if there else ABSENT
 
@@ -138,7 +156,7 @@ class KvBlocksDriver:
 
     def _common_prefix(self, message: Mapping[str, Any]) -> Reply:
         number, running = integer(message, "request"), len(message["running"])
-        request = self._request(number, str(number), self._length(number))
+        request = self._whole_request(number)
         return self._calls.perform(lambda: Reply("done", (self._manager.common_prefix(request, running),)))
 
     def _lacking(self, message: Mapping[str, Any]) -> Reply:
@@ -151,10 +169,26 @@ class KvBlocksDriver:
     def _length(self, number: int) -> int:
         return int(self._config["lengths"][number])
 
+    def _name(self, number: int) -> str:
+        """The request that has this table."""
+        return str(number - self._group(number))
+
+    def _group(self, number: int) -> int:
+        return number % 2 if self._config.get("groups") else 0
+
+    def _table(self, number: int) -> tuple[int, ...]:
+        return self._manager.table(self._name(number), self._group(number))
+
+    def _whole_request(self, number: int) -> Request:
+        return self._request(number, self._name(number), self._length(number))
+
     def _request(self, number: int, name: str, tokens: int) -> Request:
-        """The request with so many of its tokens, hashed. Contents with one hash have the same tokens."""
+        """The request with so many of its tokens, hashed. Contents with one hash have the same tokens.
+
+        With groups, the tokens are named by what the first one holds; the second holds the like of it.
+        """
         hashes = self._config.get("hashes")
-        chain = self._config["chains"][number]
+        chain = self._config["chains"][number - self._group(number)]
         named = [hashes[content] if hashes else content for content in chain]
         written = [content for content in named for _ in range(self._block_size)][:tokens]
         return self._manager.request(name, [*written, *[UNHASHED] * (tokens - len(written))])

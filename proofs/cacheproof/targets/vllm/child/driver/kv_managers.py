@@ -15,6 +15,9 @@ from .calls import DriverError
 
 INTERFACE = "vllm.v1.kv_cache_interface"
 
+WIDEST = 1 << 20
+"""Tokens of a window out of which nothing ever falls."""
+
 Blocks = tuple[int, ...]
 
 
@@ -70,11 +73,11 @@ class Manager(Protocol):
         """A request of this name with these tokens, hashed as its release does it."""
         ...
 
-    def keys(self, request: Request) -> Sequence[Any]:
-        """The keys of its full blocks."""
+    def keys(self, request: Request, group: int) -> Sequence[Any]:
+        """The keys of its full blocks in a group of layers."""
         ...
 
-    def computed_blocks(self, request: Request) -> Blocks:
+    def computed_blocks(self, request: Request, group: int) -> Blocks:
         """What is cached of it."""
         ...
 
@@ -82,7 +85,11 @@ class Manager(Protocol):
         """The new blocks, or None where there is no room."""
         ...
 
-    def free(self, request: Request) -> None:
+    def allocate_groups(self, request: Request, external: int, tokens: int, hits: Sequence[Blocks]) -> bool | None:
+        """Whether there is room for both groups; None where the release has not just found these hits."""
+        ...
+
+    def free(self, request: Request, group: int) -> None:
         """The request is over, its hashes too."""
         ...
 
@@ -102,8 +109,8 @@ class Manager(Protocol):
         """How many leading blocks are common."""
         ...
 
-    def table(self, name: str) -> Blocks:
-        """The blocks of the request; none where it has no table."""
+    def table(self, name: str, group: int) -> Blocks:
+        """The blocks of the request in a group; none where it has no table."""
         ...
 
     def free_blocks(self) -> list[int]:
@@ -133,7 +140,7 @@ class EarlyManager:
         self._utilities = importlib.import_module(UTILITIES)
         module: Any = importlib.import_module(MANAGER)
         module.PrefixCacheStats = lambda: SimpleNamespace(requests=0, queries=0, hits=0, reset=False)
-        self._utilities.hash = colliding_hash if config.get("hashes") else builtins.hash
+        vars(self._utilities)["hash"] = colliding_hash if config.get("hashes") else builtins.hash
         self._block_size = config["block_size"]
         self._manager = module.KVCacheManager(
             block_size=self._block_size,
@@ -145,11 +152,11 @@ class EarlyManager:
     def request(self, name: str, tokens: list[int]) -> Request:
         return Request(name, tokens)
 
-    def keys(self, request: Request) -> Sequence[Any]:
+    def keys(self, request: Request, group: int) -> Sequence[Any]:
         keys: Sequence[Any] = self._utilities.hash_request_tokens(self._block_size, request)
         return keys
 
-    def computed_blocks(self, request: Request) -> Blocks:
+    def computed_blocks(self, request: Request, group: int) -> Blocks:
         blocks, tokens = self._manager.get_computed_blocks(request)
         assert tokens == len(blocks) * self._block_size
         return numbers(blocks)
@@ -158,7 +165,10 @@ class EarlyManager:
         blocks = self._manager.allocate_slots(request, tokens, [self._manager.block_pool[hit] for hit in hits])
         return None if blocks is None else numbers(blocks)
 
-    def free(self, request: Request) -> None:
+    def allocate_groups(self, request: Request, external: int, tokens: int, hits: Sequence[Blocks]) -> bool | None:
+        raise DriverError("0.7 has no groups of layers")
+
+    def free(self, request: Request, group: int) -> None:
         self._manager.free(request)
         self._manager.free_block_hashes(request)
 
@@ -174,7 +184,7 @@ class EarlyManager:
     def common_prefix(self, request: Request, running: int) -> int:
         return int(self._manager.get_num_common_prefix_blocks(request, running))
 
-    def table(self, name: str) -> Blocks:
+    def table(self, name: str, group: int) -> Blocks:
         return numbers(self._manager.req_to_blocks.get(name, ()))
 
     def free_blocks(self) -> list[int]:
@@ -188,7 +198,7 @@ class EarlyManager:
 
 
 class GroupManager:
-    """From 0.11 on: a manager over groups of layers, here one, and keys that come with the request."""
+    """From 0.11 on: a manager over groups of layers, and keys that come with the request."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._utilities = importlib.import_module(UTILITIES)
@@ -199,10 +209,11 @@ class GroupManager:
         self._hash = self._utilities.get_request_block_hasher(self._block_size, hashing)
         self._blocks_of = module.KVCacheBlocks
         self._manager = module.KVCacheManager(
-            kv_cache_config(self._block_size, config["blocks"]),
+            kv_cache_config(self._block_size, config["blocks"], config.get("groups", 0) + 1),
             max_model_len=config["limit"],
             **block_sizes(module.KVCacheManager, self._block_size),
         )
+        self._groups = config.get("groups", 0) + 1
         self.evicts = hasattr(module.KVCacheManager, "evict_blocks")
         self._whole = "running_request_id" in parameters(self._manager.get_num_common_prefix_blocks)
 
@@ -211,21 +222,43 @@ class GroupManager:
         request.block_hashes.extend(self._hash(request))
         return request
 
-    def keys(self, request: Request) -> Sequence[Any]:
-        return request.block_hashes
+    def keys(self, request: Request, group: int) -> Sequence[Any]:
+        return [self._utilities.make_block_hash_with_group_id(key, group) for key in request.block_hashes]
 
-    def computed_blocks(self, request: Request) -> Blocks:
+    def computed_blocks(self, request: Request, group: int) -> Blocks:
+        if self._groups > 1:
+            return self._computed_in(request, group)
         blocks, tokens, *_ = self._manager.get_computed_blocks(request)
         assert tokens == len(blocks.blocks[0]) * self._block_size
         return numbers(blocks.blocks[0])
+
+    def _computed_in(self, request: Request, group: int) -> Blocks:
+        """What one group has found; the manager's own look-up is of what all have found."""
+        found: list[Any] = []
+        for key in request.block_hashes[: (request.num_tokens - 1) // self._block_size]:
+            cached = self._manager.block_pool.get_cached_block(key, [group])
+            if not cached:
+                break
+            found.extend(cached)
+        return numbers(found)
 
     def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
         found = self._blocks_of(([self._manager.block_pool.blocks[hit] for hit in hits],)) if hits else None
         blocks = self._manager.allocate_slots(request, tokens, len(hits) * self._block_size, found)
         return None if blocks is None else numbers(blocks.blocks[0])
 
-    def free(self, request: Request) -> None:
-        self._manager.free(request)
+    def allocate_groups(self, request: Request, external: int, tokens: int, hits: Sequence[Blocks]) -> bool | None:
+        found, computed, *_ = self._manager.get_computed_blocks(request)
+        if tuple(numbers(blocks) for blocks in found.blocks) != tuple(hits):
+            return None
+        if "num_external_computed_tokens" in parameters(self._manager.allocate_slots):
+            loaded = {"num_external_computed_tokens": external}
+        else:
+            loaded, tokens = {}, tokens + external
+        return self._manager.allocate_slots(request, tokens, computed, found, **loaded) is not None
+
+    def free(self, request: Request, group: int) -> None:
+        self._manager.coordinator.single_type_managers[group].free(request.request_id)
 
     def forget(self, name: str) -> None:
         """Keys went with the request."""
@@ -240,8 +273,8 @@ class GroupManager:
         given = (request.request_id,) if self._whole else (request, running)
         return int(self._manager.get_num_common_prefix_blocks(*given)[0])
 
-    def table(self, name: str) -> Blocks:
-        return tuple(self._manager.get_block_ids(name)[0])
+    def table(self, name: str, group: int) -> Blocks:
+        return tuple(self._manager.get_block_ids(name)[group])
 
     def free_blocks(self) -> list[int]:
         return list(numbers(self._manager.block_pool.free_block_queue.get_all_free_blocks()))
@@ -250,9 +283,7 @@ class GroupManager:
         return [(block.block_id, block.ref_cnt) for block in self._manager.block_pool.blocks if block.ref_cnt]
 
     def carried(self) -> list[tuple[int, Any]]:
-        key_of = self._utilities.get_block_hash
-        blocks = self._manager.block_pool.blocks
-        return [(block.block_id, key_of(block.block_hash)) for block in blocks if block.block_hash]
+        return [(block.block_id, block.block_hash) for block in self._manager.block_pool.blocks if block.block_hash]
 
 
 def manager_of() -> Callable[[Mapping[str, Any]], Manager]:
@@ -262,14 +293,23 @@ def manager_of() -> Callable[[Mapping[str, Any]], Manager]:
     return GroupManager if grouped else EarlyManager
 
 
-def kv_cache_config(block_size: int, blocks: int) -> Any:
-    """One layer of full attention, and so many blocks for it; what its keys and values measure plays no part."""
+def kv_cache_config(block_size: int, blocks: int, groups: int) -> Any:
+    """So many blocks, for full attention, and for a window in a second group: one that is wider than any request.
+
+    The releases take no second group of full attention. What keys and values measure plays no part.
+    """
     interface = importlib.import_module(INTERFACE)
     torch = importlib.import_module("torch")
-    sizes = {"num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
-    layer = interface.FullAttentionSpec(block_size=block_size, **sizes, **without_mla(interface.FullAttentionSpec))
-    group = interface.KVCacheGroupSpec(["layer"], layer)
-    return interface.KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[group])
+    sizes = {"block_size": block_size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
+    full, window = interface.FullAttentionSpec, interface.SlidingWindowSpec
+    layers = (full(**sizes, **without_mla(full)), window(**sizes, **without_mla(window), sliding_window=WIDEST))
+    return interface.KVCacheConfig(
+        num_blocks=blocks,
+        kv_cache_tensors=[],
+        kv_cache_groups=[
+            interface.KVCacheGroupSpec([f"layer {number}"], layer) for number, layer in enumerate(layers[:groups])
+        ],
+    )
 
 
 def without_mla(layer: Any) -> dict[str, bool]:
