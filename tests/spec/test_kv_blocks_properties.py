@@ -87,6 +87,7 @@ BUGS = (
             t.allocate_slots, "return pool, Outcome", "return register_full(config, pool, op.request, end), Outcome"
         ),
     ),
+    Planted("KV-7/flying", SHARED, Change(t.free_request, "write(config, pool, op.request, flying)", "pool")),
     Planted("KV-7/reset", SHARED, Change(t.reset_prefix_cache, "if pool.references.length > 0:", "if False:")),
     Planted(
         "KV-8",
@@ -97,6 +98,7 @@ BUGS = (
         "KV-8/answered", DRAFTS, Change(t.allocate_slots, "return pool, TOO_LARGE", "return pool, Outcome(Code.FAILED)")
     ),
     Planted("KV-8/reasons", SHARED, Change(t.allocate_slots, "needed - owned >", "needed - owned >=")),
+    Planted("KV-8/turned-down", SHARED, Change(t.are_cached, "!= content_of", "== content_of")),
     Planted("KV-9", ANY_CALL, Change(t.adopt, "append(touch(pool, hits[position])", "append((pool)")),
     Planted(
         "KV-9/table",

@@ -156,6 +156,7 @@ BUGS = [
     ("SHM-2/freed", LAPS, Change(transitions.may_go, "not segment.unanswered.has(identity)", "True")),
     ("SHM-4", LAPS, Change(transitions.forgotten, "contents.remove(identity), unanswered", "contents, unanswered")),
     ("SHM-5", TWO_IDS, Change(chunks.reserve, " or ring.starts.has(ring.id_end)", "")),
+    ("SHM-5/segment", SMALL, Change(transitions.restart, "segment.number + 1", "segment.number + 2")),
     ("SHM-6", LAPS, Change(transitions.free, "outcome.values), outcome", "outcome.values), DONE")),
     ("SHM-6/wanted", LAPS, Change(chunks.free_chunks, "units + ring.sizes.get(ring.id_start, 0)", "units")),
     (
@@ -165,6 +166,12 @@ BUGS = [
     ),
     ("SHM-8/room", LAPS, Change(chunks.candidate, "<= config.capacity", "< config.capacity")),
     ("SHM-8/served", SMALL, Change(transitions.read, "op.segment != segment.number or ", "")),
+    ("SHM-8/once", LAPS, Change(transitions.read, "left = without_handle(segment, handle_of(op))", "left = segment")),
+    (
+        "SHM-8/held",
+        SMALL,
+        Change(transitions.revoke, "not segment.handles.has(handle_of(op))", "segment.unanswered.has(op.identity)"),
+    ),
     (
         "SHM-9",
         LAPS,

@@ -7,12 +7,12 @@ reading in steps, and the order in which stores become visible, are the business
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
-from cachespec.kernel import Code, Operation, Outcome, Progress, Safety, Step
+from cachespec.kernel import DONE, Code, Operation, Outcome, Progress, Safety, Step
 from cachespec.ring.configuration import Config
-from cachespec.ring.memory import mark
-from cachespec.ring.operations import Allocate, Clear, Free, Read, Restart
+from cachespec.ring.operations import Allocate, Clear, Free, Read, Restart, Revoke
 from cachespec.ring.state import View
 
 # Of a state ---------------------------------------------------------------------------------------------------------
@@ -60,7 +60,12 @@ def as_written(config: Config, identity: int, content: int) -> tuple[int, ...]:
     """The units of a whole chunk."""
     size, width = config.sizes[content], config.header // 2
     fields = (identity.to_bytes(width, "little"), (config.header + size).to_bytes(width, "little"))
-    return (*fields[0], *fields[1], *(mark(content),) * size)
+    return (*fields[0], *fields[1], *payload_of(config, content))
+
+
+def payload_of(config: Config, content: int) -> tuple[int, ...]:
+    """One number again and again, never 0; not by the rule's own words."""
+    return (content + 1,) * config.sizes[content]
 
 
 def handles_lead_to_their_chunks(config: Config, view: View) -> bool:
@@ -156,13 +161,38 @@ def readers_change_nothing(config: Config, before: View, op: Operation, outcome:
 def read_is_its_own(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Read) or outcome.code is not Code.HIT:
         return True
-    return outcome.values == (mark(op.content),) * config.sizes[op.content]
+    return outcome.values == payload_of(config, op.content)
 
 
 def handles_are_served(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Read) or outcome.code is Code.ABSENT:
         return True
     return (outcome.code is Code.HIT) == (op.segment == before.number)
+
+
+def segments_are_counted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Restart):
+        return after.number == before.number
+    empty = not after.chunks and not any(after.memory) and (after.id_start, after.id_end) == (0, 0)
+    return outcome == DONE and empty and after.number == before.number + 1
+
+
+def answers_are_counted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A handle is used once; one that is good counts as an answer. Whether it is good is another question (served)."""
+    if not isinstance(op, Read | Revoke) or outcome.code is Code.ABSENT:
+        return True
+    handles, unanswered = Counter(dict(before.handles)), Counter(dict(before.unanswered))
+    handles[(op.reader, op.content, op.identity, op.place, op.segment)] -= 1
+    unanswered[op.identity] -= op.segment == before.number and outcome.code is not Code.STALE
+    return +handles == dict(after.handles) and +unanswered == dict(after.unanswered)
+
+
+def is_possible(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Whoever has a handle can use it, once; nobody else can."""
+    if not isinstance(op, Read | Revoke):
+        return True
+    handle = (op.reader, op.content, op.identity, op.place, op.segment)
+    return (outcome.code is Code.ABSENT) == (handle not in dict(before.handles))
 
 
 SAFETY: tuple[Safety[Config, View], ...] = (
@@ -206,6 +236,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: isinstance(op, Free) and bool(o.values) and bool(a.unanswered),
     ),
     Step(
+        "SHM-5/segment",
+        "a writer that is started again has the next segment, which is empty, and nobody else has a new one",
+        segments_are_counted,
+        lambda c, b, op, o, a: isinstance(op, Restart) and bool(b.chunks),
+    ),
+    Step(
         "SHM-6",
         "chunks go from the oldest on, their ids one after the other, and by freeing alone",
         freed_in_order,
@@ -234,6 +270,18 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a handle is served, unless its segment is gone",
         handles_are_served,
         lambda c, b, op, o, a: isinstance(op, Read) and o.code is Code.STALE,
+    ),
+    Step(
+        "SHM-8/once",
+        "a handle that is presented or given up is gone, and keeps its chunk no longer; no other is touched",
+        answers_are_counted,
+        lambda c, b, op, o, a: isinstance(op, Revoke) and len(b.handles) > 1,
+    ),
+    Step(
+        "SHM-8/held",
+        "a handle can be presented or given up by whoever has it",
+        is_possible,
+        lambda c, b, op, o, a: isinstance(op, Revoke) and o.code is Code.DONE,
     ),
     Step(
         "SHM-9",
