@@ -181,6 +181,18 @@ def _all_differences(component: AnyComponent) -> Iterator[tuple[str, str]]:
             yield f"{component.name} {variant.tag} {operation}", reason
 
 
+def _statements(components: Iterable[AnyComponent], broken: set[tuple[str, str]]) -> dict[str, str]:
+    """What the broken properties say. Where two components say it in different words, each is named with its own."""
+    said = [
+        (rule.name, component.name, rule.statement)
+        for component in components
+        for rule in component.properties()
+        if (component.name, rule.name) in broken
+    ]
+    ambiguous = {name for name, _, text in said if any(text != other for same, _, other in said if same == name)}
+    return {f"{name} of {component}" if name in ambiguous else name: text for name, component, text in said}
+
+
 def _entries(name: str, components: Iterable[AnyComponent]) -> Iterator[EntryMeaning]:
     known = list(components)
     shown = tuple(found for component in known for found in refutations(component) if found.catalogue == name)
@@ -190,10 +202,7 @@ def _entries(name: str, components: Iterable[AnyComponent]) -> Iterator[EntryMea
         for who, reason in _all_differences(component)
         if name in CATALOGUE.findall(reason)
     )
-    broken = {found.property for found in shown}
-    statements = {
-        rule.name: rule.statement for component in known for rule in component.properties() if rule.name in broken
-    }
+    statements = _statements(known, {(found.component, found.property) for found in shown})
     registered = entry_named(name)
     if shown or differing or registered is not None:
         yield EntryMeaning(name, registered, shown, statements, differing)

@@ -128,3 +128,10 @@ def test_an_entry_that_no_scope_shows_is_explained_by_the_register(call: Json) -
     assert entry["meaning"]["shown_by"] == []
     assert entry["meaning"]["registered"]["outside"]
     assert "C-KV-16" in names(components().values())
+
+
+def test_an_entry_says_what_a_property_says_in_the_component_that_breaks_it(call: Json) -> None:
+    (deferred,) = call("explain", "C-SCH-6")["meanings"]
+    assert deferred["meaning"]["statements"] == {"SCH-8": "every request that was queued is finished"}
+    (twice,) = call("explain", "C-SCH-1")["meanings"]
+    assert {"SCH-1 of scheduler", "SCH-1 of shared_prefix"} <= set(twice["meaning"]["statements"])
