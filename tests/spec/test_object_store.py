@@ -12,7 +12,6 @@ from tests.spec.planting import Change, planted
 
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Plan
-from cacheproof.explore.soundness import disagreements
 from cacheproof.scope import scope_named
 from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Transition
 from cachespec.object_store import COMPONENT, accounting, era_counting, journeys, readers, writer
@@ -217,12 +216,6 @@ def test_workers_that_know_what_they_have_do_not_mind_being_sent_it_again() -> N
     variant = replace(NORMATIVE_STORE, transitions={**NORMATIVE_STORE.transitions, Resume: resume_as_new})
     found = explore(COMPONENT, variant, config, Plan(limit_states=8_000))
     assert (found.ending, found.violations) == (Ending.EXHAUSTED, ())
-
-
-@pytest.mark.parametrize(("variant", "name"), [("normative", "cleared"), ("normative", "faults"), ("M3", "forged")])
-def test_canonical_states_stand_for_the_states(variant: str, name: str) -> None:
-    config = scope_named(COMPONENT, name).config
-    assert list(disagreements(COMPONENT, COMPONENT.variants[variant], config, limit_states=150)) == []
 
 
 def test_a_refused_item_is_sent_raw_and_a_retry_frees_first() -> None:

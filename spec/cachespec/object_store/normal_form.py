@@ -1,53 +1,80 @@
 """States that differ only in what nobody will ever read are one: the form in which the explorer keeps them.
 
-A chunk that is not live matters only where somebody still has a handle to its place. In the eras, whole rounds of what
-was issued and acknowledged cancel out, but for the last: a touch asks whether there was one.
+Normatively a header is read for one thing: whether it is the one that a handle names. One that no live chunk and no
+handle names has the same readers as none, and what was copied from behind it is thrown away.
+
+In the eras readers count in whatever stands at their place, so all of it is kept there. Whole rounds of what was issued
+and acknowledged cancel out, but for the last: a touch asks whether there was one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cachespec.object_store.configuration import FIELD, Config
-from cachespec.object_store.memory import NOBODY, place_of
-from cachespec.object_store.state import Store
-from cachespec.ring.configuration import Id, Place
+from cachespec.object_store.configuration import FIELD, NOTHING, Config
+from cachespec.object_store.memory import found_at, place_of
+from cachespec.object_store.readers import is_meant
+from cachespec.object_store.state import COPIED, Block, Handle, Store, Worker, with_worker
+from cachespec.ring.configuration import Place
 
 
 def normal(config: Config, store: Store) -> Store:
     """The representative of this state."""
-    read = {place for place, identity in readable(config, store) if not is_hidden(store, identity)}
-    memory = store.memory
-    for place, _ in store.memory.items():  # noqa: PERF102  # a Map has no keys()
-        memory = memory if place in read else memory.remove(place)
-    return store if memory is store.memory else store._replace(memory=memory)
-
-
-def readable(config: Config, store: Store) -> Iterator[tuple[Place, Id]]:
-    """Where somebody may still look, and for which id: every live chunk, and every handle."""
+    named = {(place_of(config, handle.address), handle.identity, handle.epoch) for handle in handles(store)}
     for identity, address in store.ring.starts.items():
-        yield place_of(config, address), identity
-    for handle in (handle for journey in store.requests for handle in journey.handles if handle.content >= 0):
-        yield place_of(config, handle.address), handle.identity
+        named.add((place_of(config, address), identity, store.epochs.get(identity, NOTHING)))
+    for place, block in tuple(store.memory.items()):
+        if (place, block.identity, block.epoch) not in named:
+            store = store._replace(memory=store.memory.remove(place))
+    for reader, worker in enumerate(store.workers):
+        if in_vain(config, store, worker):
+            store = with_worker(store, reader, worker._replace(copied=NOTHING))
+    return store
+
+
+def handles(store: Store) -> Iterator[Handle]:
+    """Every handle that somebody has."""
+    for journey in store.requests:
+        yield from (handle for handle in journey.handles if handle.content >= 0)
     for worker in store.workers:
-        yield from ((place_of(config, delivery.handle.address), delivery.handle.identity) for delivery in worker.inbox)
+        yield from (delivery.handle for delivery in worker.inbox)
 
 
-def is_hidden(store: Store, identity: Id) -> bool:
-    """Whether P0 is writing this chunk and its header is not visible yet: nobody looks for it there."""
-    return any(writing.block.identity == identity and writing.header == 0 for writing in store.writing)
+def in_vain(config: Config, store: Store, worker: Worker) -> bool:
+    """Whether the worker will throw away what it has copied: no header is ever there a second time."""
+    if worker.doing != COPIED:
+        return False
+    handle = worker.inbox[0].handle
+    return not is_meant(found_at(config, store, handle), handle)
 
 
 def normal_of_counts(config: Config, store: Store) -> Store:
-    """The representative in the eras. Where the field of a count is small, every count is kept (C-SHM-15)."""
-    store = normal(config, store)
-    for identity, address in store.ring.starts.items():
-        place = place_of(config, address)
-        block, issued = store.memory.get(place, NOBODY), store.issued.get(identity, 0)
-        rounds = min(block.counter // config.readers, issued) - 1
-        if config.limit == FIELD and rounds > 0 and block.identity == identity:
-            fewer = block._replace(counter=block.counter - rounds * config.readers)
-            store = store._replace(
-                memory=store.memory.set(place, fewer), issued=store.issued.set(identity, issued - rounds)
-            )
+    """The representative in the eras.
+
+    Where a header is written in a step of its own, nothing is left out: until then P0 finds the count of whatever chunk
+    was there before (C-SHM-16).
+    """
+    if config.stores == 1:
+        return store
+    read = {place_of(config, address) for _, address in store.ring.starts.items()}
+    read |= {place_of(config, handle.address) for handle in handles(store)}
+    for place, block in tuple(store.memory.items()):
+        if place not in read:
+            store = store._replace(memory=store.memory.remove(place))
+        elif config.limit == FIELD:
+            store = with_fewer_rounds(config, store, place, block)
     return store
+
+
+def with_fewer_rounds(config: Config, store: Store, place: Place, block: Block) -> Store:
+    """One round is left, where there were more. Where the field of a count is small, every count is kept (C-SHM-15)."""
+    live = [identity for identity, address in store.ring.starts.items() if place_of(config, address) == place]
+    if live not in ([], [block.identity]):
+        return store
+    rounds = min([block.counter // config.readers, *(store.issued.get(identity, 0) for identity in live)]) - 1
+    if rounds <= 0:
+        return store
+    fewer = block._replace(counter=block.counter - rounds * config.readers)
+    for identity in live:
+        store = store._replace(issued=store.issued.set(identity, store.issued.get(identity, 0) - rounds))
+    return store._replace(memory=store.memory.set(place, fewer))
