@@ -10,10 +10,12 @@ from cacheproof.explore.result import Ending, Exploration, Plan
 from cacheproof.explore.verdict import unwitnessed
 from cacheproof.scope import scope_named
 from cachespec.encoder_cache import transitions as encoder_transitions
-from cachespec.engine import COMPONENT, Config, handles, plans, state, transitions, worker
+from cachespec.engine import COMPONENT, Config, plans, state, transitions, worker
 from cachespec.engine.properties import OWN, PROGRESS
+from cachespec.engine.steps import STEPS
 from cachespec.kv_blocks import transitions as kv_transitions
 from cachespec.mirror import protocol
+from cachespec.object_store import readers
 from cachespec.scheduler import requests
 
 
@@ -39,8 +41,9 @@ BUGS: dict[str, tuple[str, Change]] = {
     "ENC-8": (ALONE, Change(worker.encode, "for content in step.encodes", "for content in ()")),
     "KV-7/read": (ALONE, Change(plans.reads, "range(one.start", "range(1 + one.start")),
     "KV-7/found": (ALONE, Change(plans.writes, "one.start + one.tokens", "one.start + 1")),
-    "SHM-10/used": (FROZEN, Change(handles.read_next, "outcome.values == (", "outcome.values != (")),
+    "SHM-10/used": (FROZEN, Change(readers.acknowledge, "used(worker.copied)", "used(-1)")),
     "X-3": (FROZEN, Change(transitions.received, "state.received.set(request, 1)", "state.received")),
+    "X-4": (RESET, Change(worker.queue, "_replace(inbox", "_replace(tensors=worker.nothing, inbox")),
     "X-3/answered": (ALONE, Change(state.is_executed, "< len", "< -len")),
 }
 """The scope in which the bug shows, and the bug."""
@@ -67,7 +70,13 @@ def test_a_planted_bug_breaks_its_property(name: str) -> None:
 
 
 def test_every_own_property_has_a_planted_bug() -> None:
-    assert {rule.name for rule in OWN} | {"X-3/answered"} <= set(BUGS)
+    assert {rule.name for rule in OWN} | {rule.name for rule in STEPS} | {"X-3/answered"} <= set(BUGS)
+
+
+def test_a_reset_that_forgets_nothing_is_noticed() -> None:
+    """The other half of X-4."""
+    with planted(Change(requests.reset_items, "state._replace(encoder=encoder), ", "state, ")):
+        assert {found.property for found in run(config_of(RESET), "X-4").violations} >= {"X-4"}
 
 
 @pytest.mark.parametrize("scope", sorted({scope for scope, _ in EVERY_BUG.values()}))

@@ -2,10 +2,11 @@
 
 Each part is the component of its own name, unchanged. What is here ties them together: a request travels with the
 message of the mirror, a plan of the scheduler becomes a step in the inbox of every worker, clients go away at any
-point, and each cache may be reset while all of that is under way. The properties are those of the parts, and X-1 to
-X-4.
+point, and each cache may be reset while all of that is under way. The properties are those of
+the states of the parts, and X-1, X-3 and X-4; X-2 is SCH-1 here.
 
-Read `operations`, `worker` (what really exists, and in which order a step touches it), `transitions`, `properties`.
+Read `operations`, `worker` (what really exists, and in which order a step touches it), `transitions`, `properties` and
+`steps`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Ex
 from cachespec.engine.parts import NORMATIVE_PARTS, Parts
 from cachespec.engine.properties import PROGRESS, SAFETY
 from cachespec.engine.state import State, View, observe
+from cachespec.engine.steps import STEPS
 from cachespec.kernel import NORMATIVE, Component, variants
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Transmit
 from cachespec.object_store.operations import Clear, End
@@ -58,6 +60,7 @@ COMPONENT: Component[Config, State, View] = Component(
     switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
+    steps=STEPS,
     progress=PROGRESS,
 )
 
