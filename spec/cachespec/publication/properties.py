@@ -6,8 +6,9 @@ from cachespec.kernel import Code, Operation, Outcome, Progress, Safety, Step
 from cachespec.publication.configuration import FIELDS, Config
 from cachespec.publication.operations import Acknowledge, Copy, Open
 from cachespec.publication.state import Handle, View, count_of, data_of
+from cachespec.publication.steps import STEPS as EFFECTS
+from cachespec.publication.steps import data_in
 from cachespec.ring.configuration import Reader
-from cachespec.ring.memory import mark
 
 
 def presented(view: View) -> tuple[tuple[Reader, Handle], ...]:
@@ -30,7 +31,7 @@ def is_visible(config: Config, view: View, handle: Handle) -> bool:
     content, identity, at, _ = handle
     size, first = config.sizes[content], data_of(config, at)
     header = view.memory[at : at + FIELDS] == (identity, FIELDS + config.readers + size)
-    return header and view.memory[first : first + size] == (mark(content),) * size
+    return header and view.memory[first : first + size] == data_in(config, content)
 
 
 def published_is_visible(config: Config, view: View) -> bool:
@@ -50,11 +51,18 @@ def counts_are_answers(config: Config, view: View) -> bool:
     return True
 
 
+def tables_agree(config: Config, view: View) -> bool:
+    ids = [identity for identity, _, _ in view.chunks]
+    expected = sorted((view.oldest + age) % config.modulus for age in range(len(ids)))
+    known = [identity for identity, _ in view.contents]
+    return ids == expected == known and {identity for identity, _ in view.given_up} <= set(ids)
+
+
 def read_is_whole(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Acknowledge) or outcome.code is not Code.HIT:
         return True
     content = before.readers[op.reader].opened[0]
-    return outcome.values == (mark(content),) * config.sizes[content]
+    return outcome.values == data_in(config, content)
 
 
 def handles_are_served(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -91,9 +99,16 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         counts_are_answers,
         lambda c, v: any(v.memory[count_of(0, start % c.capacity)] == 1 for _, start, _ in v.chunks),
     ),
+    Safety(
+        "SHM-4",
+        "live ids follow one another from the oldest on, and nothing is known of others",
+        tables_agree,
+        lambda c, v: bool(v.chunks) and v.oldest > 0,
+    ),
 )
 
 STEPS: tuple[Step[Config, View], ...] = (
+    *EFFECTS,
     Step(
         "SHM-8/served",
         "a handle is served, unless its segment is gone",

@@ -69,6 +69,8 @@ class View(NamedTuple):
     given_up: tuple[tuple[Id, Reader], ...]
     number: int
     contents: tuple[tuple[Id, Content], ...]
+    oldest: Id
+    """The oldest live chunk, or the next one where there is none."""
 
 
 IDLE_READER = Reading(handles=(), opened=NONE, size=0, units=())
@@ -101,6 +103,7 @@ def view(config: Config, exchange: Exchange) -> View:
         given_up=tuple(pair for pair, _ in exchange.given_up.items()),
         number=exchange.number,
         contents=tuple(exchange.contents.items()),
+        oldest=ring.id_start,
     )
 
 
