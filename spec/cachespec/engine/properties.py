@@ -8,7 +8,7 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 
-CONFIGURED = ("SCH-3/whole", "SCH-2", "SHM-11")
+CONFIGURED = ("SCH-3/whole", "SCH-2", "SCH-2/proposed", "SHM-11")
 """Properties of parts that speak of what an engine's configuration here does not vary."""
 
 

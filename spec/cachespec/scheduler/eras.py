@@ -67,6 +67,7 @@ OF_ENCODER = dict.fromkeys(
     ("ENC-2", "ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5"),
     "what the encoder cache of the time does with it is in encoder_cache",
 )
+RELEASED_LATE = {"ENC-6/released": "the count by which items are released leaves out what steps in flight sample"}
 ENTRIES_OF_ONE = {"ENC-6": "nothing is evicted: an entry leaves when its request lets go of it"}
 
 S1_RULES = RULES._replace(
@@ -162,5 +163,5 @@ S3 = scheduler(
         "C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
         Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
     },
-    {**OF_KV, **OF_ENCODER},
+    {**OF_KV, **OF_ENCODER, **RELEASED_LATE},
 )

@@ -15,7 +15,7 @@ from cachespec.scheduler.configuration import (
 )
 from cachespec.scheduler.feasibility import is_feasible
 from cachespec.scheduler.state import Scheduled, View
-from cachespec.scheduler.view import holders_of_blocks, holders_of_items, live
+from cachespec.scheduler.view import holders_of_blocks, holders_of_items, in_flight, live
 
 
 def parts(view: View) -> tuple[Scheduled, ...]:
@@ -84,6 +84,58 @@ def only_feasible_are_queued(config: Config, view: View) -> bool:
 
 def output_is_bounded(config: Config, view: View) -> bool:
     return all(config.prompts[r] + tokens < final_length(config, r) for r, tokens in view.produced)
+
+
+def no_more_run_than_may(config: Config, view: View) -> bool:
+    return len(view.running) <= config.max_running
+
+
+def only_the_living_are_remembered(config: Config, view: View) -> bool:
+    return {r for r, _ in view.produced} <= set(live(view)) and {r for r, _ in view.proposed} <= set(view.running)
+
+
+def drafts_could_count(config: Config, view: View) -> bool:
+    """The last token of the output is never computed, so a draft in its place could not be verified."""
+    produced = dict(view.produced)
+    return all(
+        0 < drafts <= config.drafts and config.prompts[r] + produced.get(r, 0) + drafts < final_length(config, r)
+        for r, drafts in view.proposed
+    )
+
+
+def executed_of(view: View, request: int) -> int:
+    """The request's tokens of which the KV is there: where the oldest of its parts in flight begins."""
+    return min((one.start for one in in_flight(view, request)), default=dict(view.computed).get(request, 0))
+
+
+def items_are_let_go(config: Config, view: View) -> bool:
+    """An item of which every token is computed is not read again."""
+    return not any(
+        items_of(config, request)[place][START] + items_of(config, request)[place][LENGTH] <= executed_of(view, request)
+        for request, place in view.encoder.held
+        if request in view.running
+    )
+
+
+def what_is_found_was_computed(config: Config, view: View) -> bool:
+    carried, tables = {block for block, _ in view.kv.carried}, dict(view.kv.tables)
+    return not any(
+        block in carried and (place + 1) * config.block_size > computed
+        for request, computed in view.computed
+        for place, block in enumerate(tables.get(request, ()))
+    )
+
+
+def what_was_computed_is_found(config: Config, view: View) -> bool:
+    """In the request's own block. What an external store has is registered with the tokens that follow it."""
+    if config.external:
+        return True
+    carried, tables = {block for block, _ in view.kv.carried}, dict(view.kv.tables)
+    return all(
+        block in carried
+        for request in view.running
+        for block in tables.get(request, ())[: executed_of(view, request) // config.block_size]
+    )
 
 
 OWN: tuple[Safety[Config, View], ...] = (
@@ -160,6 +212,42 @@ OWN: tuple[Safety[Config, View], ...] = (
         "a request has blocks for all of its tokens that count as computed",
         blocks_cover,
         lambda c, v: any(computed % c.block_size > 0 for _, computed in v.computed),
+    ),
+    Safety(
+        "SCH-1/running",
+        "no more requests run than may at once",
+        no_more_run_than_may,
+        lambda c, v: len(v.running) == c.max_running and bool(v.waiting),
+    ),
+    Safety(
+        "SCH-6/forgotten",
+        "only requests that wait or run have output, and only those that run have drafts",
+        only_the_living_are_remembered,
+        lambda c, v: bool(v.produced) and bool(v.waiting) and bool(v.gone),
+    ),
+    Safety(
+        "SCH-2/proposed",
+        "no more drafts are proposed than are asked for and could count",
+        drafts_could_count,
+        lambda c, v: any(drafts < c.drafts for _, drafts in v.proposed),
+    ),
+    Safety(
+        "ENC-6/released",
+        "a request that runs holds no item behind which it has computed everything",
+        items_are_let_go,
+        lambda c, v: any(executed_of(v, request) > 0 for request, _ in v.encoder.held),
+    ),
+    Safety(
+        "KV-7/computed",
+        "a block of a request that runs can be found only if all of its tokens count as computed",
+        what_is_found_was_computed,
+        lambda c, v: any(len(blocks) > 1 for _, blocks in v.kv.tables) and bool(v.kv.carried),
+    ),
+    Safety(
+        "KV-7/registered",
+        "a block of a request that runs can be found when all of its tokens were computed",
+        what_was_computed_is_found,
+        lambda c, v: any(executed_of(v, request) > c.block_size for request in v.running),
     ),
 )
 

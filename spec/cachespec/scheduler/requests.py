@@ -120,8 +120,9 @@ def sampled(rules: Table, config: Config, state: State, one: Scheduled, rejected
 
 
 def with_drafts(state: State, request: Request, drafts: int) -> State:
-    """Drafts for the next step, as many as could be of use."""
-    return state._replace(proposed=state.proposed.set(request, drafts)) if drafts > 0 else state
+    """Drafts for the next step, as many as could be of use; those of an earlier output are no use any more."""
+    proposed = state.proposed.set(request, drafts) if drafts > 0 else state.proposed.remove(request)
+    return state._replace(proposed=proposed)
 
 
 # Resets -------------------------------------------------------------------------------------------------------------

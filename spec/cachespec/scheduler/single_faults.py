@@ -221,6 +221,7 @@ PLACEHOLDERS_STAY = scheduler(
     "as #46899 reports: placeholders for drafts outlive the step for which they stand",
     RULES._replace(serve_running=serve_with_placeholders, after_round=with_placeholders),
     {Schedule: "C-SCH-7: a request that was left out is scheduled with drafts that nobody has"},
+    {"SCH-2/offered": "placeholders are scheduled in the place of drafts that are not there yet"},
     view=seen_with_placeholders,
     latest=Map[Request, int],
 )

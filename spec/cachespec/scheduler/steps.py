@@ -1,12 +1,12 @@
-"""What must hold of every step of a scheduler."""
+"""What must hold of every step of a scheduler: of its rules here, of what it says and keeps in `accounts`."""
 
 from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.scheduler.configuration import Config, final_length, priority_of
-from cachespec.scheduler.feasibility import is_feasible
+from cachespec.scheduler.accounts import ACCOUNTS
+from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final_length, items_of, priority_of
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
-from cachespec.scheduler.state import Plan, Scheduled, View
+from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import (
     holders_of_blocks,
     holders_of_items,
@@ -14,16 +14,10 @@ from cachespec.scheduler.view import (
     is_resident,
     length_in_sight,
     live,
+    new_plan,
     touched,
     waits_for_item,
 )
-
-EMPTY = Plan((), (), (), ())
-
-
-def new_plan(before: View, op: Operation, after: View) -> Plan:
-    """The plan that a round has made, if this was one and it has."""
-    return after.plans[-1] if isinstance(op, Schedule) and len(after.plans) > len(before.plans) else EMPTY
 
 
 def counts_are_of_known_tokens(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -104,7 +98,31 @@ def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome:
 def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Add) or outcome.code is Code.PRESENT:
         return True
-    return not is_feasible(config, op.request) or op.request in after.waiting
+    return not is_within_limits(config, op.request) or op.request in after.waiting
+
+
+def is_within_limits(config: Config, request: int) -> bool:
+    """What `feasibility` decides, said once more, so that a rule there that is too strict is noticed."""
+    tokens = range(final_length(config, request) - 1)
+    at_once = min(len(tokens), config.long_prefill_threshold or len(tokens))
+    largest = min(config.encoder_compute, config.encoder_capacity)
+    return (
+        config.prompts[request] in range(config.max_model_len)
+        and len({token // config.block_size for token in tokens}) <= config.kv_blocks
+        and (at_once <= config.token_budget or bool(config.chunked_prefill))
+        and all(
+            item[LENGTH] <= min(largest, surely_at_once(config, request, item)) for item in items_of(config, request)
+        )
+    )
+
+
+def surely_at_once(config: Config, request: int, item: Item) -> int:
+    """So long a piece of the prompt, from the item on, is computed in one chunk, or the item may be split."""
+    if not config.whole_items:
+        return item[LENGTH]
+    chunk = min(config.token_budget, config.long_prefill_threshold or config.token_budget)
+    ends_before = config.alignment > 0 and item[START] + chunk < config.prompts[request]
+    return chunk - (config.alignment - 1) * ends_before
 
 
 def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -144,6 +162,8 @@ def dropped_is_absent(config: Config, before: View, op: Operation, outcome: Outc
 def the_end_is_said_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     said = set(new_plan(before, op, after).finished)
     ended = set(after.gone) - set(before.gone)
+    if isinstance(op, Schedule) and outcome.code is not Code.REFUSED and after.leaving:
+        return False
     return said <= set(before.leaving) and set(after.leaving) == (set(before.leaving) | ended) - said
 
 
@@ -164,6 +184,18 @@ def moved(config: Config, before: View, request: int, accepted: int, parts: dict
     if length == final_length(config, request):
         return request in after.gone
     return request in live(after) and dict(after.produced).get(request, 0) == length - config.prompts[request]
+
+
+def drafts_are_proposed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """After an output there are as many drafts as were asked for, fewer only if the output is complete before."""
+    if not isinstance(op, Update) or not before.plans:
+        return True
+    proposed, produced = dict(after.proposed), dict(after.produced)
+    return all(
+        proposed.get(r, 0) == min(config.drafts, final_length(config, r) - 1 - config.prompts[r] - produced.get(r, 0))
+        for r in (one.request for one in before.plans[0].scheduled if one.samples and not one.void)
+        if r not in after.gone
+    )
 
 
 def abort_leaves_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -207,6 +239,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "what is sampled counts once, for the request for which it was sampled, until its output is complete",
         output_counts_once,
         lambda c, b, op, o, a: isinstance(op, Update) and len(b.running) > len(a.running) > 0,
+    ),
+    Step(
+        "SCH-2/offered",
+        "with each output as many drafts are proposed as are asked for and could count",
+        drafts_are_proposed,
+        lambda c, b, op, o, a: isinstance(op, Update) and bool(a.proposed) and b.proposed != a.proposed,
     ),
     Step(
         "SCH-3",
@@ -282,4 +320,5 @@ STEPS: tuple[Step[Config, View], ...] = (
         reset_empties,
         lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
     ),
+    *ACCOUNTS,
 )

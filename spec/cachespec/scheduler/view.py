@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cachespec.kernel import Observation
+from cachespec.kernel import Observation, Operation
 from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_config, items_of, kv_config
+from cachespec.scheduler.operations import Schedule
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Scheduled, State, View
+from cachespec.scheduler.state import Plan, Scheduled, State, View
+
+EMPTY = Plan((), (), (), ())
+
+
+def new_plan(before: View, op: Operation, after: View) -> Plan:
+    """The plan that a round has made, if this was one and it has."""
+    return after.plans[-1] if isinstance(op, Schedule) and len(after.plans) > len(before.plans) else EMPTY
 
 
 def seen(rules: Table, config: Config, state: State) -> View:

@@ -1,0 +1,211 @@
+"""What must hold of every step of a scheduler, continued: nobody is lost, and answers and plans say what was done."""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Step
+from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, items_of, priority_of
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, Schedule, Update
+from cachespec.scheduler.state import Scheduled, View
+from cachespec.scheduler.view import length_in_sight, live, new_plan, touched
+
+# Requests -----------------------------------------------------------------------------------------------------------
+
+
+def nobody_is_lost(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    arrived = {op.request} & set(after.waiting) if isinstance(op, Add) else set[int]()
+    return {*live(after), *after.gone} == {*live(before), *before.gone, *arrived}
+
+
+def ended_in(before: View, after: View) -> set[int]:
+    """The requests that are gone since."""
+    return set(after.gone) - set(before.gone)
+
+
+def the_ended_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """By an update in the order of its plan."""
+    ended = ended_in(before, after)
+    if isinstance(op, Update) and before.plans:
+        return outcome.values == tuple(one.request for one in before.plans[0].scheduled if one.request in ended)
+    return ended == ({op.request} if isinstance(op, Abort) and outcome.code is Code.DONE else set())
+
+
+def arrivals_are_answered(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Add) or op.request in (*live(before), *before.gone):
+        return True
+    return outcome.code is (Code.DONE if op.request in after.waiting else Code.TOO_LARGE)
+
+
+# Plans --------------------------------------------------------------------------------------------------------------
+
+
+def rounds_are_answered(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Schedule) or outcome.code in (Code.REFUSED, Code.FAILED):
+        return True
+    if len(after.plans) == len(before.plans):
+        return outcome.code is Code.MISS
+    said = tuple(part for one in after.plans[-1].scheduled for part in (one.request, one.start, one.tokens))
+    return outcome.code is Code.DONE and outcome.values == said
+
+
+def plans_are_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    served = [one.request for one in new_plan(before, op, after).scheduled]
+    return served == [request for request in (*before.running, *before.waiting) if request in served]
+
+
+def the_preempted_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return set(new_plan(before, op, after).preempted) == set(before.running) & set(after.waiting)
+
+
+def the_last_are_preempted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Nobody who goes on is less important than one who is preempted, or as important and behind it."""
+    return not any(
+        (priority_of(config, other), before.running.index(other))
+        > (priority_of(config, request), before.running.index(request))
+        for request in new_plan(before, op, after).preempted
+        if request in before.running
+        for other in before.running
+        if other in after.running
+    )
+
+
+def samples_are_where_tokens_end(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return all(samples_where_its_end_is(config, before, one) for one in new_plan(before, op, after).scheduled)
+
+
+def samples_where_its_end_is(config: Config, before: View, one: Scheduled) -> bool:
+    """One part of a plan: what lies behind the tokens in sight is drafts, and from their last one on it samples."""
+    beyond = one.start + one.tokens - length_in_sight(config, before, one.request)
+    return one.drafts == max(0, beyond) and one.samples == int(beyond >= 0)
+
+
+# Items --------------------------------------------------------------------------------------------------------------
+
+
+def items_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What is read is what is touched; what is encoded is read, and was not held by the request before."""
+    return all(
+        one.relies == touched(config, one)
+        and one.encode == tuple(place for place in one.relies if place in one.encode)
+        and not any((one.request, place) in before.encoder.held for place in one.encode)
+        for one in new_plan(before, op, after).scheduled
+    )
+
+
+def nothing_is_encoded_twice(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    parts = new_plan(before, op, after).scheduled
+    encoded = [items_of(config, one.request)[place][CONTENT] for one in parts for place in one.encode]
+    return len(encoded) == len(set(encoded))
+
+
+def evictions_are_told(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """After a reset the workers drop everything anyway."""
+    if isinstance(op, ResetEncoderCache):
+        return True
+    there = {key for key, _ in before.encoder.entries}
+    evicted = {*there, *before.encoder.freed} - {key for key, _ in after.encoder.entries}
+    dropped, width = new_plan(before, op, after).dropped, max(map(len, evicted), default=1)
+    told = {dropped[place : place + width] for place in range(0, len(dropped), width)}
+    return evicted <= told | set(after.encoder.freed)
+
+
+def chunks_are_aligned(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return config.alignment == 0 or all(
+        is_aligned(config, before, one) for one in new_plan(before, op, after).scheduled
+    )
+
+
+def is_aligned(config: Config, before: View, one: Scheduled) -> bool:
+    """One part of a plan: it reaches the end of the prefill or the start of an item, or no multiple lies in it."""
+    end, boundary = one.start + one.tokens, (one.start + one.tokens) // config.alignment * config.alignment
+    known = config.prompts[one.request] + dict(before.produced).get(one.request, 0)
+    if end >= max(config.prompts[one.request], known - 1):
+        return True
+    return end == boundary or boundary <= one.start or any(end == item[START] for item in items_of(config, one.request))
+
+
+def goes_on_behind_an_item(config: Config, one: Scheduled) -> bool:
+    """An item ends where this part begins, or before."""
+    return any(item[START] + item[LENGTH] <= one.start for item in items_of(config, one.request))
+
+
+ACCOUNTS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SCH-6/kept",
+        "who waited or ran does so still or is gone, and nobody else does than who arrived",
+        nobody_is_lost,
+        lambda c, b, op, o, a: bool(ended_in(b, a)) and bool(live(a)),
+    ),
+    Step(
+        "SCH-6/named",
+        "an update names those that it has finished, in the order of its plan; nobody else is gone but who is aborted",
+        the_ended_are_named,
+        lambda c, b, op, o, a: isinstance(op, Update) and len(ended_in(b, a)) > 1,
+    ),
+    Step(
+        "SCH-9/answered",
+        "who arrives is told whether it was queued",
+        arrivals_are_answered,
+        lambda c, b, op, o, a: isinstance(op, Add) and o.code is Code.TOO_LARGE and bool(b.waiting),
+    ),
+    Step(
+        "SCH-1/answered",
+        "a round that makes a plan answers with it, and one that makes none with a miss",
+        rounds_are_answered,
+        lambda c, b, op, o, a: isinstance(op, Schedule) and o.code is Code.MISS and bool(b.plans),
+    ),
+    Step(
+        "SCH-7/order",
+        "a plan serves those that run in their order, then those that are admitted in theirs",
+        plans_are_in_order,
+        lambda c, b, op, o, a: (
+            any(one.request in b.waiting for one in new_plan(b, op, a).scheduled) and bool(b.running)
+        ),
+    ),
+    Step(
+        "SCH-7/last",
+        "who is preempted is not more important than anybody who goes on, and came later than its equals",
+        the_last_are_preempted,
+        lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted) and bool(a.running),
+    ),
+    Step(
+        "SCH-5/named",
+        "a plan names those that were preempted in its round",
+        the_preempted_are_named,
+        lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted),
+    ),
+    Step(
+        "SCH-2/samples",
+        "a step samples for a request when all of its tokens are computed; what is computed beyond them is drafts",
+        samples_are_where_tokens_end,
+        lambda c, b, op, o, a: any(one.samples == 0 for one in new_plan(b, op, a).scheduled),
+    ),
+    Step(
+        "SCH-3/named",
+        "a plan names the items of which it computes tokens, and of those the ones that it encodes, in their order",
+        items_are_named,
+        lambda c, b, op, o, a: any(
+            len(one.encode) > 1 or goes_on_behind_an_item(c, one) for one in new_plan(b, op, a).scheduled
+        ),
+    ),
+    Step(
+        "SCH-4/once",
+        "nothing is encoded twice in one step",
+        nothing_is_encoded_twice,
+        lambda c, b, op, o, a: any(len(one.relies) > len(one.encode) > 0 for one in new_plan(b, op, a).scheduled),
+    ),
+    Step(
+        "ENC-7/told",
+        "what is evicted, the workers are told to drop, or will be",
+        evictions_are_told,
+        lambda c, b, op, o, a: bool(new_plan(b, op, a).dropped),
+    ),
+    Step(
+        "SCH-8/aligned",
+        "a chunk that does not end the prefill ends at a multiple of the alignment, or before an item, or reaches none",
+        chunks_are_aligned,
+        lambda c, b, op, o, a: any(
+            c.alignment > 1 and (one.start + one.tokens) % c.alignment == 0 for one in new_plan(b, op, a).scheduled
+        ),
+    ),
+)
+"""What comes and goes, and what is said of it."""
