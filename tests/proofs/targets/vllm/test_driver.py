@@ -121,7 +121,7 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
         "encoder_cache": "",
         "mirror": "",
         "encoder_budget": "DriverError: nothing in the release computes encoder budgets",
-        "configuration": "ModuleNotFoundError: the release has no vllm.multimodal.registry",
+        "configuration": "ModuleNotFoundError: nothing in the release chooses between caches",
         "block_hash": blocks,
         "kv_blocks": blocks,
         "ring": storage,

@@ -99,12 +99,11 @@ def _released_registry(calls: Calls) -> Any:
     """The release's own registry, which other drivers need only by name."""
     path = Path(calls.source, *REGISTRY.split(".")).with_suffix(".py")
     spec = importlib.util.spec_from_file_location(REGISTRY, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ModuleNotFoundError(f"the release has no {REGISTRY}", name=REGISTRY)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if spec is None or spec.loader is None or "def processor_cache_from_config" not in text:
+        raise ModuleNotFoundError("nothing in the release chooses between caches", name=REGISTRY)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if not hasattr(module.MultiModalRegistry, "processor_cache_from_config"):
-        raise ModuleNotFoundError("nothing in the release chooses between caches", name=REGISTRY)
     sys.modules[REGISTRY] = module
     return module
 
