@@ -13,16 +13,19 @@ from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, Allocate, Cache
 from cachespec.encoder_cache import Config as EncoderConfig
 from cachespec.encoder_cache.transitions import allocate
 from cachespec.engine.assembly import engine
+from cachespec.engine.configuration import Config
 from cachespec.engine.operations import DeliverAbort
 from cachespec.engine.parts import NORMATIVE_PARTS
+from cachespec.engine.state import State, View
 from cachespec.engine.worker import DROP_LAST, drop_at_once
-from cachespec.kernel import Code, Outcome
+from cachespec.kernel import Code, Outcome, Variant
+from cachespec.mirror.operations import Deliver
 from cachespec.object_store.eras import M3
 from cachespec.scheduler.era_rules import executed_only, released_at_once
-from cachespec.scheduler.eras import S2, S3
+from cachespec.scheduler.eras import S2, S3, SchedulerVariant
 from cachespec.scheduler.eras import scheduler as scheduler_by
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import ResetEncoderCache, Schedule
+from cachespec.scheduler.operations import Add, ResetEncoderCache, Schedule
 
 
 def allocate_and_still_report(config: EncoderConfig, cache: Cache, op: Allocate) -> tuple[Cache, Outcome]:
@@ -80,8 +83,20 @@ RESETS_AT_ONCE = engine(
     differences={ResetEncoderCache: "C-X-1: workers are cleared at once, beside the steps that are in flight"},
 )
 
-S2_ENGINE = engine("S2", "engine-2025-10", replace(NORMATIVE_PARTS, scheduler=S2), exempt=dict(S2.exempt))
-S3_ENGINE = engine("S3", "engine-2026-11", replace(NORMATIVE_PARTS, scheduler=S3), exempt=dict(S3.exempt))
+
+def engine_with(scheduler: SchedulerVariant, title: str) -> Variant[Config, State, View]:
+    """The engine that has this scheduler, and differs in the same; a request is added when it is delivered."""
+    return engine(
+        scheduler.tag,
+        title,
+        replace(NORMATIVE_PARTS, scheduler=scheduler),
+        differences={Deliver if kind is Add else kind: why for kind, why in scheduler.differences.items()},
+        exempt=dict(scheduler.exempt),
+    )
+
+
+S2_ENGINE = engine_with(S2, "engine-2025-10")
+S3_ENGINE = engine_with(S3, "engine-2026-11")
 
 M3_STORE = engine(
     "M3-store",

@@ -204,8 +204,8 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
 def fault(
     base: PoolVariant, tag: str, title: str, operation: type[Operation], transition: Transition, why: str
 ) -> PoolVariant:
-    """A released manager with one rule replaced."""
-    return base.era(tag, title, {operation: transition}, {operation: why})
+    """A released manager with one rule replaced; what else that call does differently it does here too."""
+    return base.era(tag, title, {operation: transition}, {operation: f"{base.differences[operation]}; {why}"})
 
 
 K0_UNLIMITED = fault(
@@ -236,7 +236,10 @@ K0_ONE_TOKEN: PoolVariant = K0.era(
     tag="K0-one-token",
     title="before #11186: of a full hit one token is computed again",
     transitions={},
-    differences={},
+    differences={
+        AllocateSlots: f"{K0.differences[AllocateSlots]}; of a full hit its callers give the last block back and have "
+        "one token of it computed again (C-KV-4)",
+    },
     alphabet=alphabet_with_one_token(PREALLOCATING),
 )
 K1_SHORT = fault(
