@@ -98,6 +98,9 @@ BUGS = (
         "KV-8/answered", DRAFTS, Change(t.allocate_slots, "return pool, TOO_LARGE", "return pool, Outcome(Code.FAILED)")
     ),
     Planted("KV-8/reasons", SHARED, Change(t.allocate_slots, "needed - owned >", "needed - owned >=")),
+    Planted("KV-7/taken", SHARED, Change(t.take, "._replace(bytes=pool.bytes.remove(block)), block", ", block")),
+    Planted("KV-8/moment", ANY_CALL, Change(t.are_cached, "return False", "return True")),
+    Planted("KV-10/counted", SHARED, Change(t.allocate_slots, "(scheduled=end)", "(scheduled=limit_of(config))")),
     Planted("KV-8/turned-down", SHARED, Change(t.are_cached, "!= content_of", "== content_of")),
     Planted("KV-9", ANY_CALL, Change(t.adopt, "append(touch(pool, hits[position])", "append((pool)")),
     Planted(

@@ -1,4 +1,4 @@
-"""What must hold of the KV blocks of every state. What must hold of every step is in `steps`."""
+"""What must hold of the KV blocks of every state. What must hold of every step is in `steps` and `answers`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cachespec.kernel import Safety
+from cachespec.kernel import Safety, Step
+from cachespec.kv_blocks.answers import STEPS as ANSWERS
 from cachespec.kv_blocks.configuration import Config, blocks_for, content_of, hash_of, limit_of
 from cachespec.kv_blocks.state import Holding, View
-from cachespec.kv_blocks.steps import STEPS
+from cachespec.kv_blocks.steps import STEPS as TABLES
 
-__all__ = ["SAFETY", "STEPS"]
+STEPS: tuple[Step[Config, View], ...] = (*TABLES, *ANSWERS)
 
 
 class Place(NamedTuple):
@@ -79,12 +80,8 @@ def registered_is_immutable(config: Config, view: View) -> bool:
 
     Who writes it for the first time is not meant: a hit may be promised before it is written.
     """
-    written = set(view.carried) & set(view.bytes)
-    return not any(
-        (place.block, content) in written and is_written_by(config, place)
-        for place in places(config, view)
-        for content in [dict(view.carried).get(place.block)]
-    )
+    written = {block for block, _ in set(view.carried) & set(view.bytes)}
+    return not any(place.block in written and is_written_by(config, place) for place in places(config, view))
 
 
 def registered_is_a_prefix(config: Config, view: View) -> bool:

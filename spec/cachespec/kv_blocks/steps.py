@@ -79,6 +79,8 @@ def longest_is_found(config: Config, before: View, op: Operation, outcome: Outco
     if not isinstance(op, GetComputedBlocks):
         return True
     count, most = len(outcome.values), (op.tokens - 1) // config.block_size
+    if (outcome.code is Code.HIT) != (count > 0):
+        return False
     contents = {content for _, content in before.carried}
     return count >= most or content_of(config, op.request, count) not in contents
 
@@ -130,43 +132,6 @@ def groups_lack_room(config: Config, view: View, op: AllocateGroups) -> bool:
     return op.tokens <= 0 or 2 * blocks_for(config, end) - len(hits) > len(set(view.free) - set(hits))
 
 
-def are_carried(config: Config, view: View, op: AllocateSlots | AllocateGroups) -> bool:
-    """Every hit still holds what stands in its place in the request."""
-    rows = [(op.request, op.hits), (op.other, op.other_hits)] if isinstance(op, AllocateGroups) else []
-    carried = dict(view.carried)
-    return all(
-        carried.get(block) == content_of(config, request, position)
-        for request, hits in rows or [(op.request, op.hits)]
-        for position, block in enumerate(hits)
-    )
-
-
-def turned_down_for_its_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """There is a table already; or the caller's hits or counts are those of another moment."""
-    if not isinstance(op, AllocateSlots | AllocateGroups) or outcome.code not in (Code.PRESENT, Code.STALE):
-        return True
-    holdings, groups = dict(before.holdings), isinstance(op, AllocateGroups)
-    requests = {op.request, op.other} if isinstance(op, AllocateGroups) else {op.request}
-    if outcome.code is Code.PRESENT:
-        return bool(op.hits or groups) and (bool(requests & set(holdings)) or len(requests) < 1 + groups)
-    holding = holdings.get(op.request, NO_TABLE)
-    misplaced = isinstance(op, AllocateSlots) and not holding.computed <= op.computed <= holding.scheduled
-    uneven = isinstance(op, AllocateGroups) and len(op.hits) != len(op.other_hits)
-    return misplaced or uneven or not are_carried(config, before, op)
-
-
-def flying_is_written(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, FreeRequest) or outcome.code is not Code.DONE:
-        return True
-    its = tuple((request, blocks) for request, blocks in before.tables if request == op.request)
-    held = tuple((request, holding) for request, holding in before.holdings if request == op.request)
-    flying = pending(config, before._replace(tables=its, holdings=held))
-    return set(after.bytes) == {
-        *(pair for pair in before.bytes if pair[0] not in {block for block, _ in flying}),
-        *(pair for pair in flying if pair[1] >= 0),
-    }
-
-
 def hits_are_touched_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not is_allocation(op, outcome):
         return True
@@ -176,10 +141,15 @@ def hits_are_touched_first(config: Config, before: View, op: Operation, outcome:
 
 
 def answer_is_the_table(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, AllocateSlots | AppendSlots) or outcome.code is not Code.DONE:
+    if not isinstance(op, AllocateSlots | AllocateGroups | AppendSlots) or outcome.code is not Code.DONE:
         return True
+    tables = dict(after.tables)
+    if isinstance(op, AllocateGroups):
+        rows = tables[op.request][: len(op.hits)], tables[op.other][: len(op.other_hits)]
+        fresh = (*tables[op.request][len(op.hits) :], *tables[op.other][len(op.other_hits) :])
+        return rows == (op.hits, op.other_hits) and fresh == outcome.values
     earlier = dict(before.tables).get(op.request, ())
-    return dict(after.tables)[op.request] == (*earlier, *hits_of(op), *outcome.values)
+    return tables[op.request] == (*earlier, *hits_of(op), *outcome.values)
 
 
 def the_first_are_taken(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -317,12 +287,6 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: is_allocation(op, o) and bool(a.carried) and bool(o.values),
     ),
     Step(
-        "KV-7/flying",
-        "what is in flight when a request ends is still written, and nothing else is",
-        flying_is_written,
-        lambda c, b, op, o, a: isinstance(op, FreeRequest) and len(a.bytes) > len(b.bytes),
-    ),
-    Step(
         "KV-7/reset",
         "the prefix cache is reset if and only if no request holds a block, and then nothing is found",
         reset_forgets_all,
@@ -345,12 +309,6 @@ STEPS: tuple[Step[Config, View], ...] = (
         "slots are refused only where the free blocks, the hits left out, are too few",
         refused_for_lack_of_room,
         lambda c, b, op, o, a: is_allocation(op, o, Code.REFUSED) and bool(b.free),
-    ),
-    Step(
-        "KV-8/turned-down",
-        "a caller is told of a table or of a change only where there is one",
-        turned_down_for_its_reason,
-        lambda c, b, op, o, a: is_allocation(op, o, Code.STALE) and bool(hits_of(op)),
     ),
     Step(
         "KV-9",

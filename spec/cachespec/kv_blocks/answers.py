@@ -1,0 +1,143 @@
+"""What must hold of answers: who is turned down and why, how far a request then is, and what has been written."""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Step
+from cachespec.kv_blocks.configuration import Config, content_of, limit_of
+from cachespec.kv_blocks.operations import (
+    AllocateGroups,
+    AllocateSlots,
+    AppendSlots,
+    Commit,
+    FreeRequest,
+    Withdraw,
+)
+from cachespec.kv_blocks.state import NO_TABLE, Holding, View
+from cachespec.kv_blocks.steps import hits_of, is_allocation, pending
+
+
+def are_carried(config: Config, view: View, op: AllocateSlots | AllocateGroups) -> bool:
+    """Every hit still holds what stands in its place in the request."""
+    rows = [(op.request, op.hits), (op.other, op.other_hits)] if isinstance(op, AllocateGroups) else []
+    carried = dict(view.carried)
+    return all(
+        carried.get(block) == content_of(config, request, position)
+        for request, hits in rows or [(op.request, op.hits)]
+        for position, block in enumerate(hits)
+    )
+
+
+def is_repeated(view: View, op: AllocateSlots | AllocateGroups) -> bool:
+    """What is for a new request is asked for one that has a table; or two groups have one table."""
+    holders = {request for request, _ in view.holdings}
+    if isinstance(op, AllocateGroups):
+        return op.request == op.other or bool({op.request, op.other} & holders)
+    return len(op.hits) > 0 and op.request in holders
+
+
+def is_of_another_moment(config: Config, view: View, op: AllocateSlots | AllocateGroups) -> bool:
+    """The caller's hits or counts are not those of now."""
+    holding = dict(view.holdings).get(op.request, NO_TABLE)
+    if isinstance(op, AllocateGroups):
+        return len(op.hits) != len(op.other_hits) or not are_carried(config, view, op)
+    return not holding.computed <= op.computed <= holding.scheduled or not are_carried(config, view, op)
+
+
+def turned_down_for_its_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if isinstance(op, AllocateSlots | AllocateGroups):
+        repeated = outcome.code is not Code.PRESENT or is_repeated(before, op)
+        return repeated and (outcome.code is not Code.STALE or is_of_another_moment(config, before, op))
+    if not isinstance(op, Commit | FreeRequest | Withdraw):
+        return True
+    holding = dict(before.holdings).get(op.request)
+    if (outcome.code is Code.ABSENT) != (holding is None) or holding is None:
+        return holding is None and outcome.code is Code.ABSENT
+    current = not isinstance(op, Commit) or holding.computed <= op.computed <= holding.scheduled
+    return outcome.code is (Code.DONE if current else Code.STALE)
+
+
+def served_in_its_moment(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, AllocateSlots | AllocateGroups) or outcome.code is not Code.DONE:
+        return True
+    return op.tokens > 0 and not is_repeated(before, op) and not is_of_another_moment(config, before, op)
+
+
+def progress_of(config: Config, before: View, op: Operation, outcome: Outcome) -> dict[int, tuple[int, int, int]]:
+    """For each request: where it began by itself, how far it is computed, and how far it is scheduled."""
+    known = {request: place(holding) for request, holding in before.holdings}
+    if outcome.code is not Code.DONE:
+        return known
+    if isinstance(op, FreeRequest | Withdraw):
+        known.pop(op.request, None)
+    elif isinstance(op, Commit):
+        origin, _, scheduled = known[op.request]
+        known[op.request] = (origin, op.computed, scheduled)
+    elif isinstance(op, AllocateSlots | AppendSlots):
+        found = len(hits_of(op)) * config.block_size
+        origin, computed, _ = known.get(op.request, (found, found, found))
+        end = op.computed + found + op.tokens
+        known[op.request] = (origin, computed, min(end, limit_of(config)))
+    elif isinstance(op, AllocateGroups):
+        found = len(op.hits) * config.block_size
+        known |= dict.fromkeys((op.request, op.other), (found, found, found + op.external + op.tokens))
+    return known
+
+
+def place(holding: Holding) -> tuple[int, int, int]:
+    """How far the request is."""
+    return holding.origin, holding.computed, holding.scheduled
+
+
+def progress_is_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """And no other request is further than it was."""
+    return {one: place(holding) for one, holding in after.holdings} == progress_of(config, before, op, outcome)
+
+
+def flying_is_written(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """By one that is freed; one that is withdrawn does not write."""
+    if not isinstance(op, FreeRequest | Withdraw) or outcome.code is not Code.DONE:
+        return True
+    its = tuple((request, blocks) for request, blocks in before.tables if request == op.request)
+    held = tuple((request, holding) for request, holding in before.holdings if request == op.request)
+    ends = isinstance(op, FreeRequest)
+    flying = dict(pending(config, before._replace(tables=its, holdings=held))) if ends else {}
+    written = dict(before.bytes) | {block: content for block, content in flying.items() if content >= 0}
+    return dict(after.bytes) == written
+
+
+def taken_is_unwritten(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return not is_allocation(op, outcome) or not set(outcome.values) & set(dict(after.bytes))
+
+
+STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "KV-7/flying",
+        "what is in flight when a request ends is still written, and nothing else is",
+        flying_is_written,
+        lambda c, b, op, o, a: isinstance(op, FreeRequest) and len(a.bytes) > len(b.bytes),
+    ),
+    Step(
+        "KV-7/taken",
+        "a block that is taken has the KV of nothing any more",
+        taken_is_unwritten,
+        lambda c, b, op, o, a: is_allocation(op, o) and bool(set(o.values) & set(dict(b.bytes))),
+    ),
+    Step(
+        "KV-8/turned-down",
+        "a caller is told of a table, of none, or of a change, only where it is so",
+        turned_down_for_its_reason,
+        lambda c, b, op, o, a: is_allocation(op, o, Code.STALE) and bool(hits_of(op)),
+    ),
+    Step(
+        "KV-8/moment",
+        "slots are given for what is the case now: hits that are cached, counts that are right, no second table",
+        served_in_its_moment,
+        lambda c, b, op, o, a: is_allocation(op, o) and bool(hits_of(op)),
+    ),
+    Step(
+        "KV-10/counted",
+        "a request is as far as was asked for: scheduled up to the end of its slots, computed up to what was executed",
+        progress_is_as_asked,
+        lambda c, b, op, o, a: isinstance(op, Commit) and len(b.holdings) > 1,
+    ),
+)
