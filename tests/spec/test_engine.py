@@ -44,6 +44,11 @@ BUGS: dict[str, tuple[str, Change]] = {
     "SHM-10/used": (FROZEN, Change(readers.acknowledge, "used(worker.copied)", "used(-1)")),
     "X-3": (FROZEN, Change(transitions.received, "state.received.set(request, 1)", "state.received")),
     "X-4": (RESET, Change(worker.queue, "_replace(inbox", "_replace(tensors=worker.nothing, inbox")),
+    "X-4/counted": (RESET, Change(transitions.reset_prefix_cache, "resets_left - 1", "resets_left - 2")),
+    "X-3/heard": (ALONE, Change(transitions.cancel, "cancelled.set(op.request, 1)", "cancelled")),
+    "X-3/told": (ALONE, Change(transitions.deliver_abort, "scheduler=after, ", "")),
+    "X-1/turn": (RESET, Change(transitions.execute, "with_worker(state, op.worker, after)", "state")),
+    "X-1/output": (RESET, Change(state.is_executed, "< len", "<= len")),
     "X-3/answered": (ALONE, Change(state.is_executed, "< len", "< -len")),
 }
 """The scope in which the bug shows, and the bug."""

@@ -1,15 +1,16 @@
-"""What must hold of every step of an engine: X-4."""
+"""What must hold of every step of an engine: X-4, and what goes from one part to the next (X-1, X-3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from cachespec.engine.configuration import Config
+from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.state import View
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.operations import ResetReceiver
 from cachespec.object_store.operations import Clear
-from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache
+from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
 
@@ -55,11 +56,90 @@ def empties_beside_a_step(config: Config, before: View, op: Operation, outcome: 
     return done and findable(before)[type(op)] != () and any(worker.inbox for worker in before.workers)
 
 
+def resets_are_counted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return after.resets_left == before.resets_left - isinstance(op, RESETS)
+
+
+def clients_are_heard(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """One request is sent, or left, or the scheduler is told that it was left; and nothing else of the kind happens."""
+    sent, left = set(before.submitted), set(before.cancelled)
+    if outcome.code in (Code.REFUSED, Code.PRESENT, Code.ABSENT) and not isinstance(op, DeliverAbort):
+        return (sent, left) == (set(after.submitted), set(after.cancelled))
+    if isinstance(op, SubmitRequest):
+        sent |= {op.request}
+    if isinstance(op, Cancel):
+        left |= {op.request}
+    if isinstance(op, DeliverAbort):
+        left -= {op.request}
+    return (sent, left) == (set(after.submitted), set(after.cancelled))
+
+
+def the_left_are_gone(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return not isinstance(op, DeliverAbort) or op.request in (*after.scheduler.gone, *after.rejected)
+
+
+def steps_are_in_turn(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A plan comes last, a reset does so or is done at once; a worker takes the first, and only the one that is to."""
+    return len(before.workers) == len(after.workers) and all(
+        now.inbox[: len(was.inbox)] == was.inbox
+        and len(now.inbox) - len(was.inbox) in added(op, outcome)
+        and (isinstance(op, (Schedule, ResetEncoderCache)) or (now.tensors, now.memory) == (was.tensors, was.memory))
+        if not (isinstance(op, Execute) and op.worker == name)
+        else now.inbox == was.inbox[1:]
+        for name, (was, now) in enumerate(zip(before.workers, after.workers, strict=True))
+    )
+
+
+def added(op: Operation, outcome: Outcome) -> tuple[int, ...]:
+    """How many steps each worker may be told."""
+    if isinstance(op, Schedule):
+        return (int(outcome.code is Code.DONE),)
+    return (0, 1) if isinstance(op, ResetEncoderCache) else (0,)
+
+
+def output_was_computed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Every worker has executed the oldest plan: it has others to do, at most all the rest."""
+    plans = len(before.scheduler.plans)
+    return not isinstance(op, Update) or all(
+        sum(step.clears == 0 for step in worker.inbox) < plans for worker in before.workers
+    )
+
+
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "X-4",
         "a reset empties its cache, and leaves the other caches, requests, plans, and what workers have as they are",
         reset_is_alone,
         empties_beside_a_step,
+    ),
+    Step(
+        "X-4/counted",
+        "each reset is one of those that may happen, and nothing else is",
+        resets_are_counted,
+        empties_beside_a_step,
+    ),
+    Step(
+        "X-3/heard",
+        "a request is sent when its client sends it, and left from when its client leaves until the scheduler is told",
+        clients_are_heard,
+        lambda c, b, op, o, a: isinstance(op, DeliverAbort) and bool(a.cancelled),
+    ),
+    Step(
+        "X-3/told",
+        "when the scheduler is told that a request was left, the request is gone",
+        the_left_are_gone,
+        lambda c, b, op, o, a: isinstance(op, DeliverAbort) and op.request in b.scheduler.running,
+    ),
+    Step(
+        "X-1/turn",
+        "workers are told every plan, take one step at a time, and what was told first",
+        steps_are_in_turn,
+        lambda c, b, op, o, a: isinstance(op, Execute) and len(b.workers[op.worker].inbox) > 1,
+    ),
+    Step(
+        "X-1/output",
+        "the output of a plan is taken when every worker has executed it",
+        output_was_computed,
+        lambda c, b, op, o, a: isinstance(op, Update) and any(worker.inbox for worker in b.workers),
     ),
 )

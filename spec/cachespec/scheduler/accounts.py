@@ -109,18 +109,21 @@ def evictions_are_told(config: Config, before: View, op: Operation, outcome: Out
 
 
 def chunks_are_aligned(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    parts = new_plan(before, op, after).scheduled
     return config.alignment == 0 or all(
-        is_aligned(config, before, one) for one in new_plan(before, op, after).scheduled
+        is_aligned(config, before, one, config.token_budget - sum(other.tokens for other in parts[:place]))
+        for place, one in enumerate(parts)
     )
 
 
-def is_aligned(config: Config, before: View, one: Scheduled) -> bool:
+def is_aligned(config: Config, before: View, one: Scheduled, budget: int) -> bool:
     """One part of a plan: it reaches the end of the prefill or the start of an item, or no multiple lies in it."""
     end, boundary = one.start + one.tokens, (one.start + one.tokens) // config.alignment * config.alignment
     known = config.prompts[one.request] + dict(before.produced).get(one.request, 0)
-    if end >= max(config.prompts[one.request], known - 1):
+    prefill, largest = max(config.prompts[one.request], known - 1), min(budget, config.long_prefill_threshold or budget)
+    if end >= prefill or any(end == item[START] for item in items_of(config, one.request)):
         return True
-    return end == boundary or boundary <= one.start or any(end == item[START] for item in items_of(config, one.request))
+    return one.start + largest < prefill and (end == boundary or boundary <= one.start)
 
 
 def goes_on_behind_an_item(config: Config, one: Scheduled) -> bool:
@@ -201,7 +204,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-8/aligned",
-        "a chunk that does not end the prefill ends at a multiple of the alignment, or before an item, or reaches none",
+        "a chunk ends the prefill if it can, or at a multiple of the alignment, or before an item, or reaches none",
         chunks_are_aligned,
         lambda c, b, op, o, a: any(
             c.alignment > 1 and (one.start + one.tokens) % c.alignment == 0 for one in new_plan(b, op, a).scheduled
