@@ -181,6 +181,16 @@ def _all_differences(component: AnyComponent) -> Iterator[tuple[str, str]]:
             yield f"{component.name} {variant.tag} {operation}", reason
 
 
+def refutations_of(word: str, components: Iterable[AnyComponent]) -> tuple[Refutation, ...]:
+    """Every refutation that the scope files expect of a property or of an entry of the catalogue."""
+    return tuple(
+        found
+        for component in components
+        for found in refutations(component)
+        if word in (found.property, found.catalogue)
+    )
+
+
 def _statements(components: Iterable[AnyComponent], broken: set[tuple[str, str]]) -> dict[str, str]:
     """What the broken properties say. Where two components say it in different words, each is named with its own."""
     said = [

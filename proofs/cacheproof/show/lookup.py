@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cacheproof.errors import InputError
 from cacheproof.fuzz.difference import Finding
+from cacheproof.meaning import refutations_of
+from cacheproof.registry import components
 from cacheproof.show.finding_json import finding_from_message
 from cacheproof.show.trace_json import FORMAT, trace_from_message
 from cacheproof.store import load_all
@@ -77,4 +80,9 @@ def _nothing(word: str, only: str | None, kept: list[Named]) -> str:
     if kept:
         known = ", ".join(sorted({_property(finding) or "a difference" for _, finding in kept}))
         return f"'{word}' has nothing for '{only}': there are {known}"
-    return f"nothing is kept for '{word}': run `cacheproof check` or `cacheproof fuzz` first; see `cacheproof list`"
+    shown_by = refutations_of(word, components().values())
+    if not shown_by:
+        return f"nothing is kept for '{word}': run `cacheproof check` or `cacheproof fuzz` first; see `cacheproof list`"
+    first = min(shown_by, key=lambda one: (one.length is None, one.length or 0))
+    where = f"{first.component} --variant {shlex.quote(first.variant)} --scope {first.scope}"
+    return f"nothing is kept for '{word}' yet: run `cacheproof check {where}`"

@@ -220,6 +220,7 @@ def test_show_a_violation_by_catalogue_number_and_by_property(cacheproof: Run) -
     ("arguments", "said"),
     [
         (("C-NO-1",), "nothing is kept for 'C-NO-1'"),
+        (("C-KV-6",), "yet: run `cacheproof check kv_blocks --variant K1 --scope shared-prefix`"),
         (("lru.normative.spec_M2", "--format", "pdf"), "unknown format 'pdf'"),
         (("lru.normative.spec_M2", "--output", "x"), "a table is not a file"),
         (("lru.normative.spec_M2", "--property", "LRU-1"), "has nothing for 'LRU-1'"),
