@@ -101,11 +101,6 @@ def clear_at_once(cache: Cache, empty: Cache) -> tuple[Cache, Outcome]:
 # P0 -----------------------------------------------------------------------------------------------------------------
 
 
-def by_position(config: Config, contents: tuple[int, ...]) -> tuple[int, ...]:
-    """Positions in prompt order."""
-    return tuple(range(len(contents)))
-
-
 def by_modality(config: Config, contents: tuple[int, ...]) -> tuple[int, ...]:
     """C-MIR-7: positions modality by modality, in prompt order within each."""
     return tuple(sorted(range(len(contents)), key=lambda position: modality(config, contents[position])))

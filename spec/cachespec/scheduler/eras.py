@@ -62,13 +62,8 @@ def scheduler(
 
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
 REGISTERED_EARLY = "blocks are registered when they are scheduled: what comes of that is in kv_blocks (C-KV-6)"
-OF_KV = dict.fromkeys(("KV-6", "KV-6/chain", "KV-7", "KV-4/immutable", "KV-3", "KV-2", "KV-1"), REGISTERED_EARLY)
-OF_ENCODER = dict.fromkeys(
-    ("ENC-2", "ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5"),
-    "what the encoder cache of the time does with it is in encoder_cache",
-)
+OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released leaves out what steps in flight sample"}
-ENTRIES_OF_ONE = {"ENC-6": "nothing is evicted: an entry leaves when its request lets go of it"}
 
 S1_RULES = RULES._replace(
     kv=K0B,
@@ -93,16 +88,14 @@ S1_DIFFERENCES: Mapping[type[Operation], str] = {
     Update: "items are released by what the cache lists",
 }
 
-S1 = scheduler("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, {**OF_KV, **OF_ENCODER, **ENTRIES_OF_ONE}).lacking(
-    NO_RESET
-)
+S1 = scheduler("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, OF_ENTRIES).lacking(NO_RESET)
 
 S0 = scheduler(
     "S0",
     "scheduler-2025-01",
     S1_RULES._replace(fit_item=era_rules.fit_item_before_11895),
     {**S1_DIFFERENCES, Schedule: "C-SCH-1: an item that is blocked leaves its start minus what is computed; as S1"},
-    {**OF_KV, **OF_ENCODER, **ENTRIES_OF_ONE},
+    OF_ENTRIES,
 ).lacking(NO_RESET)
 
 S2_RULES = RULES._replace(
@@ -136,7 +129,6 @@ S2 = scheduler(
         "the plan, and the next one is passed over; " + REGISTERED_EARLY,
         Update: "output in flight of a preempted request is delivered",
     },
-    {**OF_KV, **OF_ENCODER},
 ).lacking(NO_RESET)
 
 S3_RULES = S2_RULES._replace(
@@ -163,5 +155,5 @@ S3 = scheduler(
         "C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
         Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
     },
-    {**OF_KV, **OF_ENCODER, **RELEASED_LATE},
+    RELEASED_LATE,
 )

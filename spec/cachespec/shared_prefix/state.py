@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from cachespec import encoder_cache
 from cachespec.encoder_cache.era_states import PerRequestCache
 from cachespec.kernel import IndexedBy, Observation
-from cachespec.shared_prefix.configuration import Config, Request, length_of
+from cachespec.shared_prefix.configuration import Config, Request
 
 NEW, WAITING, RUNNING, GONE = 0, 1, 2, 3
 
@@ -86,8 +86,3 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
         "reach": view.reach,
         "free": view.free,
     }
-
-
-def is_computed(config: Config, view: View, request: Request) -> bool:
-    """Its whole prompt."""
-    return view.computed[request] >= length_of(config, request)
