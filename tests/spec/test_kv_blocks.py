@@ -161,6 +161,8 @@ def served(containers: Any) -> list[Any]:
                 shown.append(end.value)
                 break
             state, outcome = NORMATIVE_KV_BLOCKS.step(config, state, operation)
+        for operation in SERVICE.compute(config, Request(name, contents)):
+            state, _ = NORMATIVE_KV_BLOCKS.step(config, state, operation)
         assert all(check.holds(config, state) for check in SERVICE.checks)
         running.append(Request(name, contents))
         if len(running) == 3:

@@ -17,7 +17,8 @@ from cacheproof.registry import component_named, variant_named
 from cacheproof.replay.options import pairs
 from cacheproof.replay.readers import read, reader_for
 from cacheproof.replay.record import data_of, keep, status_of
-from cacheproof.replay.run import CHECK_EVERY, Replay, Result, Setting
+from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, Result, Setting
+from cacheproof.replay.run import replay_of
 from cacheproof.replay.shipped import CHECK_EVERY as CHECK_EVERY_SHIPPED
 from cacheproof.replay.shipped import Replayed, replay_shipped
 from cacheproof.replay.workload import Workload
@@ -25,6 +26,7 @@ from cacheproof.targets.factory import FORMS, open_target
 from cachespec.kernel import NORMATIVE
 
 INFINITE = "infinite"
+CLOCK = "clock"
 
 
 def command(
@@ -37,13 +39,16 @@ def command(
     capacity: Annotated[str, typer.Option(metavar="N", help="In the unit of the trace, or 'infinite'.")] = "",
     variant: Annotated[str, typer.Option(help="By tag or title.")] = NORMATIVE,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="How the trace is read: see --help TRACE.")
+        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="How the trace is read: see --help TRACE.")
     ] = None,
     target: Annotated[str | None, typer.Option(help=f"Runs beside the specification: {FORMS}.")] = None,
     check_every: Annotated[
         int, typer.Option(min=0, metavar="N", help="Check one request of so many in full; 0 for only the end.")
     ] = CHECK_EVERY,
-    concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that run at the same time.")] = 1,
+    concurrency: Annotated[
+        str,
+        typer.Option(metavar="N", help="Requests that run at the same time, or 'clock': as the trace's clock says."),
+    ] = "1",
     shipped: Annotated[bool, typer.Option("--shipped", help="All slices that come with the package.")] = False,
     help_: Annotated[bool, typer.Option("--help", help="This; with a TRACE, its options as well.")] = False,
 ) -> Report:
@@ -64,7 +69,7 @@ def command(
         workload=workload,
         capacity=_capacity(capacity, workload),
         check_every=check_every,
-        concurrency=concurrency,
+        concurrency=_concurrency(concurrency),
     )
     result, interrupted = _replay(setting, target)
     data = data_of(setting, result, traces, options, target=target, interrupted=interrupted)
@@ -80,13 +85,21 @@ def _capacity(text: str, workload: Workload) -> int:
     return int(text)
 
 
+def _concurrency(text: str) -> int:
+    if text == CLOCK:
+        return BY_CLOCK
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise InputError(f"the concurrency is a positive integer or '{CLOCK}', not '{text}'")
+    return int(text)
+
+
 def _replay(setting: Setting, target: str | None) -> tuple[Result, bool]:
     """The replay, as far as it came."""
     workload = setting.workload
     opened = None if target is None else open_target(target, setting.component, setting.variant)
     announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
     with nullcontext() if opened is None else closing(opened), progress() as show:
-        replay = Replay(setting, opened)
+        replay = replay_of(setting, opened)
         with interruptible() as stop:
             replay.run(show)
     return replay.result, stop.happened
@@ -101,14 +114,30 @@ def _rendered(setting: Setting, result: Result, target: str | None) -> list[Any]
         "component": f"{setting.component.name}, {setting.variant.title}",
         "capacity": f"{setting.capacity:,} {workload.unit}",
         "requests": f"{result.requests:,}" + _aside(waited=result.waited, rejected=result.rejected),
-        "references": f"{result.references:,}",
-        "hits": f"{result.hits:,} ({100 * result.hit_ratio:.2f} %)",
+        "in flight": f"{result.in_flight:,} at most" + _longest_wait(result),
+        **(_rounds(result) if result.rounds else _hits(result)),
+        **({"peaks": ", ".join(f"{value:,} {name}" for name, value in result.peaks.items())} if result.peaks else {}),
         "events": f"{result.events:,} in {result.seconds:.1f} s, {result.events_per_second:,.0f} a second",
         "checked": _checked(setting, result, target),
     }
     for name, value in rows.items():
         table.add_row(name, value)
     return [table, *(f"violated: {violation.sentence()}" for violation in result.violations)]
+
+
+def _hits(result: Result) -> dict[str, str]:
+    return {"references": f"{result.references:,}", "hits": f"{result.hits:,} ({100 * result.hit_ratio:.2f} %)"}
+
+
+def _rounds(result: Result) -> dict[str, str]:
+    return {
+        "rounds": f"{result.rounds:,}" + _aside(preemptions=result.preempted),
+        "tokens": f"{result.tokens:,} scheduled, {result.least} at least for a request in a round",
+    }
+
+
+def _longest_wait(result: Result) -> str:
+    return f", the longest wait {result.longest_wait:.2f} s" if result.longest_wait else ""
 
 
 def _aside(**counts: int) -> str:
@@ -140,7 +169,7 @@ def _help(context: typer.Context, traces: list[Path]) -> Report:
     parts: list[Any] = [_Usage(context)]
     options = {}
     for reader in {reader_for(path).name: reader_for(path) for path in traces}.values():
-        parts.append(f"options of a {reader.name} trace ({reader.title}), each given as --option KEY=VALUE:")
+        parts.append(f"options of a {reader.name} trace ({reader.title}), given as --option KEY=VALUE:")
         parts += [f"  {each.name}: {each.help}; {each.takes}; {each.default} by default" for each in reader.options]
         options[reader.name] = {
             each.name: {"default": each.default, "takes": each.takes, "help": each.help} for each in reader.options

@@ -62,6 +62,8 @@ class Inspector:
         Raises:
             Found: something does not hold of it.
         """
+        if not self.in_full:
+            self._seen = None  # a state that is kept keeps every change since then
         move = self._call_in_full if self.in_full else self._variant.call
         after, outcome = move(self._config, state, operation)
         if outcome.code in FAILURES:

@@ -32,6 +32,15 @@ def choice(name: str, choices: tuple[str, ...], help_: str) -> Option:
     return Option(name, choices[0], "one of " + ", ".join(choices), help_, read)
 
 
+def flag(name: str, help_: str) -> Option:
+    """Yes or no, and no where nothing is said; the name alone is yes."""
+
+    def read(text: str) -> bool:
+        return ("no", "yes").index(text) == 1
+
+    return Option(name, "no", "nothing, or yes or no", help_, read)
+
+
 def integer(name: str, default: int, help_: str, *, least: int = 0) -> Option:
     """An integer that is not below `least`."""
 
@@ -76,9 +85,9 @@ def _value(option: Option, text: str) -> Any:
 
 
 def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """`["order=file"]` is `{"order": "file"}`."""
+    """`["order=file", "as-table"]` is `{"order": "file", "as-table": "yes"}`."""
     split = [text.partition("=") for text in texts]
-    for key, equals, _ in split:
-        if not key or not equals:
-            raise InputError(f"an option is written KEY=VALUE, not '{key}'")
-    return {key: value for key, _, value in split}
+    for key, _, _ in split:
+        if not key:
+            raise InputError("an option is written KEY=VALUE, or KEY alone for yes")
+    return {key: value if equals else "yes" for key, equals, value in split}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.errors import ExitStatus
-from cacheproof.replay.run import Result, Setting
+from cacheproof.replay.result import BY_CLOCK, Result, Setting
 from cacheproof.store import save
 
 KIND = "replay"
@@ -44,13 +44,20 @@ def data_of(
         "target": target,
         "capacity": setting.capacity,
         "unit": workload.unit,
-        "concurrency": setting.concurrency,
+        "concurrency": "clock" if setting.concurrency == BY_CLOCK else setting.concurrency,
         "requests": result.requests,
         "references": result.references,
         "hits": result.hits,
         "hit_ratio": result.hit_ratio,
         "waited": result.waited,
         "rejected": result.rejected,
+        "in_flight": result.in_flight,
+        "longest_wait": round(result.longest_wait, 3),
+        "peaks": dict(result.peaks),
+        "rounds": result.rounds,
+        "tokens": result.tokens,
+        "least": result.least,
+        "preempted": result.preempted,
         "events": result.events,
         "seconds": round(result.seconds, 3),
         "events_per_second": round(result.events_per_second),

@@ -1,21 +1,23 @@
 """The slices of recorded workloads that come with the package, and the counts that they are known to give.
 
-`data/shipped.toml` lists the runs. Every component that serves workloads goes through each of them; where the list has
-a count of hits for the component, the run has to give exactly that.
+`data/shipped.toml` lists the runs. Every component that serves requests goes through each of them, or the components
+that the list names; where it has a count for the component, the run has to give exactly that.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cacheproof.registry import AnyComponent, components
+from cacheproof.registry import AnyComponent, component_named, components
 from cacheproof.replay.readers import read
-from cacheproof.replay.run import Replay, Result, Setting
+from cacheproof.replay.result import Result, Setting
+from cacheproof.replay.run import replay_of
 from cacheproof.replay.workload import Workload
+from cachespec.kernel import Service
 
 DATA = Path(__file__).parent / "data"
 CHECK_EVERY = 11
@@ -32,6 +34,14 @@ class Listed:
     requests: int
     references: int
     hits: Mapping[str, int]
+    components: Sequence[str] = ()
+    """Those that go through it; empty for every one that serves request by request."""
+    concurrency: int = 1
+    """Or 0, which is `BY_CLOCK`."""
+    check_every: int = CHECK_EVERY
+    rounds: int = 0
+    tokens: int = 0
+    """What the rounds scheduled, where it is served in rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,8 @@ class Replayed:
     def as_expected(self) -> bool:
         """Nothing was violated, and the counts are those of the list."""
         result, listed = self.result, self.listed
-        counted = (result.requests, result.references) == (listed.requests, listed.references)
+        done = (result.requests, result.references, result.rounds, result.tokens)
+        counted = done == (listed.requests, listed.references, listed.rounds, listed.tokens)
         return not result.violations and counted and self.expected_hits in (None, result.hits)
 
 
@@ -61,9 +72,11 @@ def listed(path: Path = DATA / "shipped.toml") -> list[Listed]:
     return [Listed(**{**run, "trace": path.parent / run["trace"]}) for run in runs]
 
 
-def serving() -> list[AnyComponent]:
-    """The components that say how they serve a workload."""
-    return [component for component in components().values() if component.service is not None]
+def serving(line: Listed | None = None) -> list[AnyComponent]:
+    """The components that go through a line of the list: those that it names, or all that serve request by request."""
+    if line is not None and line.components:
+        return [component_named(name) for name in line.components]
+    return [component for component in components().values() if isinstance(component.service, Service)]
 
 
 def replay_shipped(progress: Callable[[str], None] = lambda _line: None) -> Iterator[Replayed]:
@@ -73,6 +86,8 @@ def replay_shipped(progress: Callable[[str], None] = lambda _line: None) -> Iter
         key = line.trace, tuple(line.options.items())
         if key not in workloads:
             workloads[key] = read([line.trace], line.options)
-        for component in serving():
-            setting = Setting(component, component.normative, workloads[key], line.capacity, CHECK_EVERY)
-            yield Replayed(line, setting, Replay(setting).run(progress))
+        for component in serving(line):
+            setting = Setting(
+                component, component.normative, workloads[key], line.capacity, line.check_every, line.concurrency
+            )
+            yield Replayed(line, setting, replay_of(setting).run(progress))

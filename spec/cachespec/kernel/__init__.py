@@ -20,7 +20,19 @@ from cachespec.kernel.outcome import (
     Outcome,
 )
 from cachespec.kernel.properties import Progress, Safety, Step, lifted, lifted_progress
-from cachespec.kernel.service import Check, Demand, Request, Script, Served, Service
+from cachespec.kernel.service import (
+    Check,
+    Demand,
+    Engine,
+    Gauge,
+    Request,
+    Rounds,
+    Script,
+    Served,
+    Service,
+    Tokens,
+    Told,
+)
 
 __all__ = [
     "ABSENT",
@@ -42,8 +54,10 @@ __all__ = [
     "Component",
     "Containers",
     "Demand",
+    "Engine",
     "FrozenMap",
     "FrozenQueue",
+    "Gauge",
     "IndexedBy",
     "Kind",
     "Map",
@@ -56,11 +70,14 @@ __all__ = [
     "Rank",
     "RankScope",
     "Request",
+    "Rounds",
     "Safety",
     "Script",
     "Served",
     "Service",
     "Step",
+    "Tokens",
+    "Told",
     "Transition",
     "Variant",
     "lifted",

@@ -11,7 +11,7 @@ from cachespec.kernel.containers import FROZEN, Containers
 from cachespec.kernel.operation import Operation
 from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Outcome
 from cachespec.kernel.properties import Progress, Safety, Step
-from cachespec.kernel.service import Service
+from cachespec.kernel.service import Rounds, Service
 
 Config = TypeVar("Config")
 State = TypeVar("State")
@@ -140,7 +140,7 @@ class Component(Generic[Config, State, View]):
     progress: tuple[Progress[Config, View], ...] = ()
     switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
     unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
-    service: Service[Config] | None = None
+    service: Service[Config] | Rounds[Config] | None = None
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:
         """All properties, in the order in which they are declared."""

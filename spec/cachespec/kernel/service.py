@@ -11,6 +11,8 @@ only, never the state, so the same script drives the specification and any imple
             if outcome.code is Code.MISS:
                 yield Put(content, config.sizes[content])
         return Served(tuple(hits))
+
+A component that serves in steps, each for everybody who is there, has `Rounds` instead.
 """
 
 from __future__ import annotations
@@ -25,6 +27,27 @@ from cachespec.kernel.outcome import Outcome
 Config = TypeVar("Config")
 
 
+class Tokens(NamedTuple):
+    """One request in tokens. Its contents are then the full blocks of its prompt."""
+
+    prompt: int
+    length: int
+    """Tokens that get KV: of the prompt, and of the output all but the last one."""
+    output: int = 0
+    """Tokens that are generated."""
+    appended: tuple[int, ...] = ()
+    """The contents of the blocks that the output fills, behind those of the prompt."""
+
+
+class Engine(NamedTuple):
+    """What a workload of rounds assumes of the engine."""
+
+    token_budget: int
+    """Tokens of one round."""
+    max_running: int
+    """Requests that may run at once."""
+
+
 class Demand(NamedTuple):
     """What a workload asks of a component: enough to choose a configuration of production size."""
 
@@ -34,6 +57,12 @@ class Demand(NamedTuple):
     """Of each content; its position is the content's name."""
     requests: tuple[tuple[int, ...], ...]
     """The contents of each request, in the order of arrival; its position is the request's name."""
+    block_size: int = 1
+    """Tokens in a content, where contents are blocks of tokens."""
+    tokens: tuple[Tokens, ...] = ()
+    """Of each request. Empty where the workload does not say: a content is one block then."""
+    engine: Engine | None = None
+    """Where the workload is one of rounds."""
 
 
 class Request(NamedTuple):
@@ -70,8 +99,18 @@ class Check:
     holds: Callable[[Any, Any], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A figure of a state in constant time, of which a replay reports the greatest."""
+
+    name: str
+    statement: str
+    value: Callable[[Any, Any], int]
+    """Takes the configuration and the state of the normative variant, as a check does."""
+
+
 def _nothing(config: Any, request: Request) -> tuple[Operation, ...]:
-    """The calls at the end of a request that holds nothing."""
+    """No calls."""
     return ()
 
 
@@ -80,10 +119,39 @@ class Service(Generic[Config]):
     """How one component serves a workload.
 
     `configure` gives the configuration for a demand; it must be one that the component calls valid. `admit` looks the
-    contents up and makes room for them; `finish` gives back what the request holds. `checks` hold after every call.
+    contents up and makes room for them; `compute` is called when the prompt has been computed, and `finish` gives back
+    what the request holds. `checks` hold after every call.
     """
 
     configure: Callable[[Demand], Config]
     admit: Callable[[Config, Request], Script]
+    compute: Callable[[Config, Request], tuple[Operation, ...]] = _nothing
     finish: Callable[[Config, Request], tuple[Operation, ...]] = _nothing
     checks: tuple[Check, ...] = ()
+    gauges: tuple[Gauge, ...] = ()
+
+
+class Told(NamedTuple):
+    """What a round was, as the workers are told."""
+
+    scheduled: tuple[tuple[int, int], ...]
+    """Each request that is scheduled, and how many of its tokens."""
+    preempted: int
+    """How many requests lost what they had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds(Generic[Config]):
+    """How one component serves a workload in rounds: requests arrive, and each round does some of their tokens.
+
+    `arrive` is DONE, or the request can never be served. `begin` is DONE where there was something to do, and then
+    `told` says what it was; `end` follows when that was executed, and its values are the requests that it finished.
+    """
+
+    configure: Callable[[Demand], Config]
+    arrive: Callable[[Request], Operation]
+    begin: Operation
+    end: Operation
+    told: Callable[[Any], Told]
+    checks: tuple[Check, ...] = ()
+    gauges: tuple[Gauge, ...] = ()

@@ -1,40 +1,60 @@
-"""How the KV blocks serve a recorded workload: a content is one block; a request is looked up, admitted, executed.
+"""How the KV blocks serve a recorded workload: a request is looked up, admitted, computed, and gives its blocks back.
 
-A block of the workload is one token here. So the last block of a request is computed again even where it can be found,
-as an engine computes the last token again, and with it the block that the token is in.
+A request has slots for its prompt and its output from the moment it is admitted: as many blocks are pinned as it ever
+holds, and nobody is preempted. Blocks of the prompt can be found when it has been computed, those of the output when
+the request finishes.
+
+Where a workload does not say what its requests are in tokens, a content is a block of one token. So the last block of a
+request is computed again even where it can be found, as an engine computes the last token again.
 """
 
 from __future__ import annotations
 
-from cachespec.kernel import Check, Code, Demand, Operation, Request, Script, Served, Service
-from cachespec.kv_blocks.configuration import Config
+from cachespec.kernel import Check, Code, Demand, Gauge, Operation, Request, Script, Served, Service, Tokens
+from cachespec.kv_blocks.configuration import Config, prompt_of
 from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, GetComputedBlocks
 
 
 def configure(demand: Demand) -> Config:
     """The capacity of the workload is blocks; its sizes are not looked at."""
-    lengths = tuple(len(contents) for contents in demand.requests)
-    longest = max(lengths, default=0)
-    return Config(1, demand.capacity, demand.requests, lengths, limit=max(longest, 1))
+    tokens = demand.tokens or tuple(Tokens(len(contents), len(contents)) for contents in demand.requests)
+    lengths = tuple(one.length for one in tokens)
+    return Config(
+        block_size=demand.block_size,
+        blocks=demand.capacity,
+        chains=tuple(
+            contents + one.appended if one.appended else contents
+            for contents, one in zip(demand.requests, tokens, strict=True)
+        ),
+        lengths=lengths,
+        prompts=tuple(one.prompt for one in tokens),
+        limit=max((1, *lengths)),
+    )
 
 
 def admit(config: Config, request: Request) -> Script:
-    """Look up, ask for slots behind what was found, and execute all; where there is no room, the request waits."""
-    tokens = len(request.contents)
-    if tokens == 0:
+    """Look up, and ask for slots behind what was found; where there is no room, the request waits."""
+    length = config.lengths[request.name]
+    if length == 0:
         return Served(())
-    found = yield GetComputedBlocks(request.name, tokens)
-    hits = tuple(position < len(found.values) for position in range(tokens))
-    answer = yield AllocateSlots(request.name, 0, tokens - len(found.values), found.values)
-    if answer.code is not Code.DONE:
-        return Served(hits, admitted=False)
-    yield Commit(request.name, tokens)
-    return Served(hits)
+    found = yield GetComputedBlocks(request.name, prompt_of(config, request.name))
+    count = len(found.values)
+    hits = (True,) * count + (False,) * (len(request.contents) - count)
+    answer = yield AllocateSlots(request.name, 0, length - count * config.block_size, found.values)
+    return Served(hits, admitted=answer.code is Code.DONE)
+
+
+def compute(config: Config, request: Request) -> tuple[Operation, ...]:
+    """The prompt was executed."""
+    prompt = prompt_of(config, request.name)
+    return (Commit(request.name, prompt),) if prompt > 0 else ()
 
 
 def finish(config: Config, request: Request) -> tuple[Operation, ...]:
-    """The request is finished; it holds blocks if it had any content."""
-    return (FreeRequest(request.name),) if request.contents else ()
+    """The output was executed; the request holds blocks if it had any token."""
+    prompt, length = prompt_of(config, request.name), config.lengths[request.name]
+    output = (Commit(request.name, length),) if length > prompt else ()
+    return (*output, FreeRequest(request.name)) if length > 0 else ()
 
 
 CHECKS: tuple[Check, ...] = (
@@ -47,4 +67,14 @@ CHECKS: tuple[Check, ...] = (
     Check("KV-7", "what can be found has its KV", lambda c, s: s.carried.length <= s.bytes.length),
 )
 
-SERVICE: Service[Config] = Service(configure=configure, admit=admit, finish=finish, checks=CHECKS)
+GAUGES: tuple[Gauge, ...] = (
+    Gauge("held", "blocks that requests hold", lambda c, s: s.references.length),
+    Gauge(
+        "shared", "places in tables beyond the first of each block", lambda c, s: s.tables.length - s.references.length
+    ),
+    Gauge("duplicates", "blocks whose content another one has", lambda c, s: s.carried.length - s.copies.length),
+)
+
+SERVICE: Service[Config] = Service(
+    configure=configure, admit=admit, compute=compute, finish=finish, checks=CHECKS, gauges=GAUGES
+)

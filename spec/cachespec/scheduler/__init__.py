@@ -19,6 +19,7 @@ from cachespec.scheduler.eras import S0, S1, S2, S3
 from cachespec.scheduler.normative import RULES, TRANSITIONS
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.properties import PROGRESS, SAFETY
+from cachespec.scheduler.service import SERVICE
 from cachespec.scheduler.single_faults import SINGLE_FAULTS
 from cachespec.scheduler.state import Plan, Scheduled, State, View, initial
 from cachespec.scheduler.steps import STEPS
@@ -48,6 +49,7 @@ COMPONENT: Component[Config, State, View] = Component(
     safety=SAFETY,
     steps=STEPS,
     progress=PROGRESS,
+    service=SERVICE,
 )
 
 __all__ = [

@@ -161,7 +161,8 @@ def test_defaults_are_values_that_the_options_take() -> None:
 
 def test_options_are_written_key_and_value() -> None:
     assert pairs(["order=file", "name=a=b"]) == {"order": "file", "name": "a=b"}
-    for wrong in ("order", "=file"):
+    assert pairs(["as-table"]) == {"as-table": "yes"}
+    for wrong in ("", "=file"):
         with pytest.raises(InputError, match="KEY=VALUE"):
             pairs([wrong])
 

@@ -1,0 +1,108 @@
+"""A workload in rounds: requests arrive by their clock, and each round does some of the tokens of those that are there.
+
+A round takes as long as the workload's pace says; whoever arrives meanwhile is there for the next one. Where there is
+nothing to do, the clock goes on to the next arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cacheproof.errors import InputError
+from cacheproof.replay.checking import Found
+from cacheproof.replay.driver import Driver, service_of
+from cacheproof.replay.result import Result, Setting
+from cacheproof.replay.workload import Arrival, Pace
+from cacheproof.targets.target import Target
+from cachespec.kernel import Code, Request, Rounds, Told
+
+ROUNDS_BETWEEN_PROGRESS = 500
+
+
+class RoundsReplay:
+    """One replay in rounds; `result` can be read at any time."""
+
+    def __init__(self, setting: Setting, target: Target | None = None) -> None:
+        self.setting = setting
+        self._service: Rounds[Any] = _service(setting)
+        self._driver = Driver(setting, target, self._service.gauges)
+        self._now = 0.0
+        self._next = 0
+        self._turn = 0
+        self._finished = 0
+        self._begun: set[int] = set()
+
+    @property
+    def result(self) -> Result:
+        """The counts so far."""
+        return self._driver.result
+
+    def run(self, progress: Callable[[str], None] = lambda _line: None) -> Result:
+        """Replay all requests, or until something does not hold."""
+        return self._driver.timed(self._serve_all, progress)
+
+    def _serve_all(self, progress: Callable[[str], None]) -> None:
+        arrivals = self.setting.workload.arrivals
+        while self._next < len(arrivals) or self._in_flight:
+            name = min(self._next, len(arrivals) - 1)
+            if not self._driver.attempt(arrivals[name], name, self._round, self._turn):
+                return
+            self._turn += 1
+            if self._turn % ROUNDS_BETWEEN_PROGRESS == 0:
+                progress(f"{self.result.rounds:,} rounds, {self._next:,} of {len(arrivals):,} requests have come")
+        self._driver.attempt(arrivals[-1], len(arrivals) - 1, self._driver.end, self._turn)
+
+    @property
+    def _in_flight(self) -> int:
+        return self.result.requests - self.result.rejected - self._finished
+
+    def _round(self) -> None:
+        """Who has come is added; then everybody gets their tokens, and the clock goes on."""
+        if not self._in_flight:
+            self._now = max(self._now, _seconds(self.setting.workload.arrivals[self._next]))
+        self._add_arrived()
+        if self._driver.perform(self._service.begin).code is not Code.DONE:
+            if self._in_flight:
+                raise Found("rounds", "requests are there, and nothing is scheduled")
+            return
+        told = self._service.told(self._driver.state)
+        self._count(told)
+        pace = self.setting.workload.pace or Pace(1.0, 0.0)
+        self._now += pace.round + pace.token * sum(tokens for _, tokens in told.scheduled)
+        self._finished += len(self._driver.perform(self._service.end).values)
+
+    def _add_arrived(self) -> None:
+        arrivals = self.setting.workload.arrivals
+        while self._next < len(arrivals) and _seconds(arrivals[self._next]) <= self._now:
+            request = Request(self._next, arrivals[self._next].contents)
+            self._next += 1
+            self.result.requests += 1
+            added = self._driver.perform(self._service.arrive(request))
+            self.result.rejected += added.code is not Code.DONE
+        self.result.in_flight = max(self.result.in_flight, self._in_flight)
+
+    def _count(self, told: Told) -> None:
+        result = self.result
+        counts = [tokens for _, tokens in told.scheduled]
+        result.rounds += bool(counts)
+        result.tokens += sum(counts)
+        result.preempted += told.preempted
+        if counts:
+            result.least = min((result.least or counts[0], *counts))
+        for request in {request for request, _ in told.scheduled} - self._begun:
+            self._begun.add(request)
+            wait = self._now - _seconds(self.setting.workload.arrivals[request])
+            result.longest_wait = max(result.longest_wait, wait)
+
+
+def _seconds(arrival: Arrival) -> float:
+    if arrival.seconds is None:
+        raise InputError(f"{arrival.path}, line {arrival.line}: nothing says when this request comes")
+    return arrival.seconds
+
+
+def _service(setting: Setting) -> Rounds[Any]:
+    service = service_of(setting.component)
+    assert isinstance(service, Rounds)
+    return service

@@ -1,0 +1,92 @@
+"""Whole traces against published counts, where their folder is given; the files do not come along.
+
+`CACHEPROOF_TRACES` names a folder with `mooncake/conversation_trace.jsonl.gz`, `weka_agentic/requests.jsonl.gz` and
+`azure_llm_2023/AzureLLMInferenceTrace_code.csv.gz`, as the README of the slices says where they come from.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.proofs.replay.plain_blocks import plain_hits
+
+from cacheproof.registry import component_named
+from cacheproof.replay.readers import read
+from cacheproof.replay.result import Result, Setting
+from cacheproof.replay.run import Replay, replay_of
+from cacheproof.replay.workload import Workload
+
+VARIABLE = "CACHEPROOF_TRACES"
+FOLDER = Path(os.environ.get(VARIABLE, ""))
+MOONCAKE = FOLDER / "mooncake" / "conversation_trace.jsonl.gz"
+WEKA = FOLDER / "weka_agentic" / "requests.jsonl.gz"
+AZURE = FOLDER / "azure_llm_2023" / "AzureLLMInferenceTrace_code.csv.gz"
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder with the whole traces"),
+]
+
+CAPACITIES = (1000, 2500, 5000, 10_000, 20_000, 50_000, 100_000)
+FULL = (12_990, 17_379, 34_193, 62_005, 84_692, 102_724, 104_926)
+ALL = (12_847, 16_974, 32_260, 61_046, 83_035, 102_290, 104_924)
+"""Hits of the Mooncake trace at these capacities: of full blocks only, and of all names."""
+
+PREFIX = {"sessions": "12"}
+"""So many WEKA sessions go through the specification; all of them take it longer than a night's test should."""
+
+
+def through_the_blocks(workload: Workload, capacity: int) -> Result:
+    """Without full checks on the way: a pool of this size takes too long to look at."""
+    chosen = component_named("kv_blocks")
+    result = Replay(Setting(chosen, chosen.normative, workload, capacity, 0)).run()
+    assert result.violations == []
+    return result
+
+
+@pytest.mark.parametrize(("capacity", "hits"), zip(CAPACITIES, FULL, strict=True))
+def test_mooncake_full_blocks(capacity: int, hits: int) -> None:
+    result = through_the_blocks(read([MOONCAKE], {"as-table": "yes"}), capacity)
+    assert (result.references, result.hits) == (276_491, hits)
+
+
+@pytest.mark.parametrize(("capacity", "hits"), zip(CAPACITIES, ALL, strict=True))
+def test_mooncake_all_names(capacity: int, hits: int) -> None:
+    result = through_the_blocks(read([MOONCAKE], {"as-table": "yes", "ids": "all"}), capacity)
+    assert (result.references, result.hits) == (288_500, hits)
+
+
+def test_mooncake_with_everything_at_once() -> None:
+    workload = read([MOONCAKE], {"as-table": "yes"})
+    assert len(workload.sizes) == 170_899
+    assert f"{100 * through_the_blocks(workload, workload.infinite).hit_ratio:.2f}" == "38.19"
+
+
+@pytest.mark.parametrize("capacity", [5000, 20_000, 50_000])
+def test_sessions_through_the_specification_hit_what_a_plain_cache_hits(capacity: int) -> None:
+    workload = read([WEKA], {"as-table": "yes", **PREFIX})
+    expected = plain_hits((arrival.contents for arrival in workload.arrivals), capacity)
+    assert through_the_blocks(workload, capacity).hits == expected
+
+
+@pytest.mark.parametrize(("capacity", "ratio"), [(50_000, "81.1"), (100_000, "93.2")])
+def test_all_sessions_through_the_plain_cache_are_the_published_ratio(capacity: int, ratio: str) -> None:
+    """So the cache to which the specification is compared is the one of the table, on the whole trace."""
+    workload = read([WEKA], {"as-table": "yes"})
+    hits = plain_hits((arrival.contents for arrival in workload.arrivals), capacity)
+    assert f"{workload.references / 1e6:.1f}" == "71.6"
+    assert f"{100 * hits / workload.references:.1f}" == ratio
+
+
+@pytest.mark.parametrize("budget", [2048, 8192])
+def test_every_code_request_is_served(budget: int) -> None:
+    chosen = component_named("scheduler")
+    workload = read([AZURE], {"budget": str(budget)})
+    result = replay_of(Setting(chosen, chosen.normative, workload, 20_000, 0)).run()
+    assert (result.violations, result.requests, result.rejected) == ([], 8819, 0)
+    assert result.least > 0
+    computed = sum(arrival.tokens.length for arrival in workload.arrivals if arrival.tokens)
+    assert result.tokens >= computed
+    assert result.preempted > 0 or result.tokens == computed
