@@ -67,8 +67,8 @@ def _entry(entry: Entry, known: Sequence[Place]) -> Iterator[str]:
 
 def _facts(entry: Entry) -> str:
     threads = ", ".join(f"{number} ({state})" for number, state in entry.threads.items())
-    facts = [f"breaks {', '.join(entry.properties)}"]
-    facts += [f"in {entry.releases}"] if entry.releases else []
+    facts = [f"{'would break' if entry.outside else 'breaks'} {', '.join(entry.properties)}"]
+    facts += [f"releases: {entry.releases}"] if entry.releases else []
     facts += [f"public: {threads}" if threads else "no public report known"]
     return "; ".join(facts) + "."
 
