@@ -60,7 +60,10 @@ def chosen(lines: Table, targets: list[str], component: str | None) -> list[Era]
     """The lines of the table that are asked for; raises InputError where there is none."""
     if component is not None:
         component_named(component)
-    releases = [Release.parsed(target) for target in targets] or lines.releases()
+    every = [release for release in lines.releases() if lines.of(release, component)]
+    releases = [Release.parsed(target) for target in targets] or every
+    if not releases:
+        raise InputError(f"no era of {component} is a release")
     for release in releases:
         if not lines.of(release, component):
             known = ", ".join(one.name for one in lines.releases())

@@ -45,6 +45,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("target remove vllm==0.33.0", "vllm==0.33.0 is not installed: no release is"),
         ("conform vllm==9.9.9", "no era is vllm==9.9.9: there are eras of vllm==0.7.3"),
         ("conform vllm==0.7.3 --component lru", "no era of lru is vllm==0.7.3"),
+        ("conform --component engine", "no era of engine is a release"),
+        ("conform --component configuration", "vllm==0.11.0 is not installed"),
         ("conform --component no-such", "unknown component 'no-such'"),
         ("conform vllm==0.33.0", "vllm==0.33.0 is not installed: cacheproof target add vllm==0.33.0"),
         ("conform exec:true", "'exec:true' is not a release"),
