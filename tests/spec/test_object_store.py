@@ -19,7 +19,19 @@ from cachespec.object_store.configuration import Config
 from cachespec.object_store.eras import clear_keeping, resume_as_new
 from cachespec.object_store.memory import NOBODY
 from cachespec.object_store.normative import NORMATIVE_STORE
-from cachespec.object_store.operations import Acknowledge, Clear, End, Forge, Put, Read, Reject, Render, Resume, Send
+from cachespec.object_store.operations import (
+    Acknowledge,
+    Clear,
+    End,
+    Forge,
+    Put,
+    Read,
+    Reject,
+    Release,
+    Render,
+    Resume,
+    Send,
+)
 from cachespec.object_store.operations import Store as StorePart
 from cachespec.object_store.state import ABSENT, WAITING, Journey, Store, with_request, with_worker
 
@@ -90,6 +102,11 @@ def end_counting_on(config: Config, store: Store, op: End) -> Result:
     kept = accounting.issue(after, slot, store.tickets.get((op.request, 0), 0))
     marked = [one._replace(acknowledged=one.acknowledged.set(slot, 1)) for one in kept.workers]
     return kept._replace(workers=tuple(marked)), outcome
+
+
+def released_in_vain(config: Config, store: Store, op: Release) -> Result:
+    """What was touched stays protected."""
+    return store, DONE
 
 
 class Bug(NamedTuple):
@@ -182,6 +199,22 @@ BUGS = (
         config={"stepwise": 0, "reordered": 1},
     ),
     Bug("SHM-11", "narrow", {End: end_counting_on}, config={"renders": 3}),
+    Bug(
+        "SHM-4",
+        "steps-of-two",
+        changes=(Change(accounting.forget, "left.protected.remove(identity)", "left.protected"),),
+    ),
+    Bug("SHM-5/restarted", "reordered", changes=(Change(journeys.restart, "holds_any(store)", "False"),)),
+    Bug("SHM-5/restarted", "reordered", changes=(Change(journeys.orphaned, "unstanding(handle)", "handle"),)),
+    Bug("SHM-7/further", "resumed", changes=(Change(writer.put, "walked(drained(roomy), op.request, RAW)", "roomy"),)),
+    Bug("SHM-7/further", "touched", changes=(Change(writer.touch, "journey.touched + 1", "journey.touched"),)),
+    Bug("SHM-8/sent", "resumed", changes=(Change(journeys.resume, "outcome == DONE", "False"),)),
+    Bug("SHM-8/released", "rejected", {Release: released_in_vain}),
+    Bug("SHM-8/freed", "cleared", changes=(Change(writer.clear, "settled(config, store)", "store"),)),
+    Bug("SHM-8/freed", "found-and-gone", changes=(Change(writer.free_unused, "oldest_may_go(store)", "False"),)),
+    Bug("SHM-8/died", "steps-of-two", changes=(Change(journeys.lost, "inbox=(), ", ""),)),
+    Bug("SHM-8/died", "steps-of-two", changes=(Change(journeys.die, "(RUNNING, PREEMPTED)", "(PREEMPTED,)"),)),
+    Bug("SHM-10", "steps-of-two", changes=(Change(readers.copy, "worker.inbox[0]", "worker.inbox[-1]"),)),
     Bug("X-3/store", "rejected", {Reject: era_counting.reject}),
     Bug("X-4/store", "cleared", {Clear: clear_keeping}),
 )

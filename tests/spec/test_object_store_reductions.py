@@ -53,19 +53,16 @@ def test_the_normative_store_is_explored_soundly(scope: str) -> None:
 
 FORGETFUL = [
     pytest.param(
-        Change(normal_form.normal, "(place, block.identity, block.epoch) not in named", "store.writing != ()"),
+        Change(
+            normal_form.normal, " and (place, block.identity, block.epoch) not in named", " and store.writing != ()"
+        ),
         ("reordered", NORMATIVE, 1_000),
         id="a header that is still there while another is on its way to its place",
     ),
     pytest.param(
-        Change(normal_form.normal, "(place, block.identity, block.epoch) not in named", "place not in named"),
+        Change(normal_form.normal, " and (place, block.identity, block.epoch) not in named", ""),
         ("cleared", NORMATIVE, 400),
         id="what handles name",
-    ),
-    pytest.param(
-        Change(normal_form.in_vain, "not is_meant", "is_meant"),
-        ("cleared-while-read", NORMATIVE, 400),
-        id="what was copied and is used",
     ),
     pytest.param(
         Change(normal_form.normal_of_counts, "config.stores == 1", "config.stores == 2"),

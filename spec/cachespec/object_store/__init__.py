@@ -1,13 +1,14 @@
 """The shared-memory object store: items that P0 puts into shared memory once, and that every worker reads there.
 
 P0 sends handles instead of items. Read `operations` (what can happen), `state`, `accounting` (which handles are out),
-`writer` (P0), `readers` (the workers), `journeys` (what becomes of requests, and faults), then `properties` and the
-eras. The chunks are those of `cachespec.ring`.
+`writer` (P0), `readers` (the workers), `journeys` (what becomes of requests, and faults), then `properties`,
+`completeness` and the eras. The chunks are those of `cachespec.ring`.
 """
 
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
+from cachespec.object_store.completeness import COMPLETENESS
 from cachespec.object_store.configuration import Config, interchangeable, invalid
 from cachespec.object_store.environment import unknown
 from cachespec.object_store.eras import M1, M2, M3, STRIPPED, TOUCHING_UNCHECKED, UNSIGNED
@@ -30,6 +31,6 @@ COMPONENT: Component[Config, Store, View] = Component(
     switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
-    steps=STEPS,
+    steps=(*STEPS, *COMPLETENESS),
     progress=PROGRESS,
 )

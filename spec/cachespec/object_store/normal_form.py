@@ -1,7 +1,7 @@
 """States that differ only in what nobody will ever read are one: the form in which the explorer keeps them.
 
 Normatively a header is read for one thing: whether it is the one that a handle names. One that no live chunk and no
-handle names has the same readers as none, and what was copied from behind it is thrown away.
+handle names is as good as none, unless a worker that has looked is about to copy what is behind it.
 
 In the eras readers count in whatever stands at their place, so all of it is kept there. Whole rounds of what was issued
 and acknowledged cancel out, but for the last: a touch asks whether there was one.
@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cachespec.object_store.configuration import FIELD, NOTHING, Config
-from cachespec.object_store.memory import found_at, place_of
-from cachespec.object_store.readers import is_meant
-from cachespec.object_store.state import COPIED, Block, Handle, Store, Worker, with_worker
+from cachespec.object_store.memory import place_of
+from cachespec.object_store.state import LOOKED, Block, Handle, Store
 from cachespec.ring.configuration import Place
 
 
@@ -23,12 +22,10 @@ def normal(config: Config, store: Store) -> Store:
     named = {(place_of(config, handle.address), handle.identity, handle.epoch) for handle in handles(store)}
     for identity, address in store.ring.starts.items():
         named.add((place_of(config, address), identity, store.epochs.get(identity, NOTHING)))
+    copying = {place_of(config, worker.inbox[0].handle.address) for worker in store.workers if worker.doing == LOOKED}
     for place, block in tuple(store.memory.items()):
-        if (place, block.identity, block.epoch) not in named:
+        if place not in copying and (place, block.identity, block.epoch) not in named:
             store = store._replace(memory=store.memory.remove(place))
-    for reader, worker in enumerate(store.workers):
-        if in_vain(config, store, worker):
-            store = with_worker(store, reader, worker._replace(copied=NOTHING))
     return store
 
 
@@ -38,14 +35,6 @@ def handles(store: Store) -> Iterator[Handle]:
         yield from (handle for handle in journey.handles if handle.content >= 0)
     for worker in store.workers:
         yield from (delivery.handle for delivery in worker.inbox)
-
-
-def in_vain(config: Config, store: Store, worker: Worker) -> bool:
-    """Whether the worker will throw away what it has copied: no header is ever there a second time."""
-    if worker.doing != COPIED:
-        return False
-    handle = worker.inbox[0].handle
-    return not is_meant(found_at(config, store, handle), handle)
 
 
 def normal_of_counts(config: Config, store: Store) -> Store:

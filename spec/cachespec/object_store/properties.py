@@ -1,5 +1,7 @@
 """What must hold of the object store: SHM-1 to SHM-11 and the store's part of X-3 and X-4.
 
+That each call does all that it is there for is in `completeness`.
+
 A handle is *out* for a reader from the moment it is issued until that reader acknowledges it or it is revoked; this is
 read from where requests and workers are, and not from P0's books, which are held to it.
 """
@@ -61,7 +63,7 @@ def indices_agree(config: Config, view: View) -> bool:
     listed = {(identity, content) for content, identity in view.listed}
     kept = {(chunk.identity, chunk.content) for chunk in view.chunks if not chunk.withdrawn}
     owned = tuple(identity for identity, _ in view.owners)
-    return listed == kept and owned == view.counted == view.starts
+    return listed == kept and owned == view.counted == view.starts and set(view.marked) <= set(owned)
 
 
 def metadata_is_there(config: Config, view: View) -> bool:
@@ -105,7 +107,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "SHM-4",
-        "index, owners, counts and ring have the same chunks, but for those that are not handed out any more",
+        "index, owners, counts, marks and ring have the same chunks, but for those that are not handed out any more",
         indices_agree,
         lambda c, v: any(chunk.withdrawn for chunk in v.chunks) and bool(v.listed),
     ),

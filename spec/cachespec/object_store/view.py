@@ -58,13 +58,18 @@ class View(NamedTuple):
     counted: tuple[Id, ...]
     """The chunks for which P0 counts handles."""
     starts: tuple[Id, ...]
+    marked: tuple[Id, ...]
+    """Ids of which P0 knows that they are protected or not handed out."""
     metadata: tuple[Content, ...]
     tickets: tuple[tuple[tuple[Request, Position], Id], ...]
     outstanding: tuple[Out, ...]
     presentable: tuple[Name, ...]
     """Every handle that anybody has, revoked or not."""
     phases: tuple[int, ...]
+    touched: tuple[int, ...]
     walked: tuple[int, ...]
+    handles: tuple[tuple[Content, ...], ...]
+    """For each request, the content of each of its handles; -1 where the item is sent without the store."""
     skipped: tuple[tuple[int, ...], ...]
     """For each request, which of its items P0 expected to find."""
     blocks: tuple[tuple[Place, Id, int, Content, Content, int], ...]
@@ -72,6 +77,8 @@ class View(NamedTuple):
     writing: bool
     cells: tuple[tuple[tuple[Request, Position], ...], ...]
     """For each worker, what it has acknowledged."""
+    inboxes: tuple[tuple[Delivery, ...], ...]
+    """For each worker, what it was sent and has still to do."""
     heads: tuple[Delivery | None, ...]
     """For each worker, what it does next."""
     doing: tuple[int, ...]
@@ -165,12 +172,15 @@ def viewed(config: Config, store: Store, counted: Counted) -> View:
         owners=tuple(store.owners.items()),
         counted=tuple(identity for identity, _ in store.issued.items()),
         starts=tuple(identity for identity, _ in store.ring.starts.items()),
+        marked=tuple(identity for marks in (store.withdrawn, store.protected) for identity, _ in marks.items()),
         metadata=tuple(content for content, _ in store.metadata.items()),
         tickets=tuple(store.tickets.items()),
         outstanding=out,
         presentable=presentable(config, store),
         phases=tuple(journey.phase for journey in store.requests),
+        touched=tuple(journey.touched for journey in store.requests),
         walked=tuple(journey.walked for journey in store.requests),
+        handles=tuple(tuple(handle.content for handle in journey.handles) for journey in store.requests),
         skipped=tuple(journey.expected for journey in store.requests),
         blocks=tuple(
             (place, block.identity, block.epoch, block.content, block.data, block.counter)
@@ -178,6 +188,7 @@ def viewed(config: Config, store: Store, counted: Counted) -> View:
         ),
         writing=store.writing != (),
         cells=tuple(tuple(slot for slot, _ in worker.acknowledged.items()) for worker in store.workers),
+        inboxes=tuple(worker.inbox for worker in store.workers),
         heads=tuple(worker.inbox[0] if worker.inbox else None for worker in store.workers),
         doing=tuple(worker.doing for worker in store.workers),
         blocking=store.blocking,

@@ -1,0 +1,118 @@
+"""That each call does all that it is there for: half a call breaks no invariant, and leaves somebody waiting.
+
+A walk goes on item by item, a request is sent with every handle to every worker, what P0 need not keep goes, and
+whoever dies takes along what it had.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Step
+from cachespec.object_store.configuration import Config, Request
+from cachespec.object_store.operations import (
+    Clear,
+    Die,
+    FreeUnused,
+    GetCached,
+    Put,
+    Release,
+    Restart,
+    Resume,
+    Schedule,
+    Touch,
+)
+from cachespec.object_store.state import IDLE, PREEMPTED, READING, RENDERING, RUNNING, Delivery, Slot
+from cachespec.object_store.view import View
+
+WALKED = (Code.DONE, Code.HIT, Code.REFUSED, Code.TOO_LARGE)
+"""How a look-up or a put ends that P0 goes on from."""
+
+
+def walk_goes_on(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if isinstance(op, Touch):
+        return after.touched[op.request] == before.touched[op.request] + 1
+    if isinstance(op, Put | GetCached) and outcome.code in WALKED:
+        one_more = after.walked[op.request] == before.walked[op.request] + 1
+        return one_more and len(after.handles[op.request]) == after.walked[op.request]
+    return True
+
+
+def everything_is_sent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Schedule | Resume) or outcome.code is not Code.DONE:
+        return True
+    expected = to_send(after, op.request)
+    had = [len(to_read(inbox)) for inbox in before.inboxes]
+    return all(to_read(inbox)[was:] == expected for was, inbox in zip(had, after.inboxes, strict=True))
+
+
+def to_send(view: View, request: Request) -> list[Slot]:
+    """What the request has handles for."""
+    return [(request, position) for position, content in enumerate(view.handles[request]) if content >= 0]
+
+
+def to_read(inbox: tuple[Delivery, ...]) -> list[Slot]:
+    """What a worker was sent to read."""
+    return [(delivery.request, delivery.position) for delivery in inbox if delivery.task == READING]
+
+
+def nothing_is_protected(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return type(op) not in (Release, Clear) or not any(chunk.protected for chunk in after.chunks)
+
+
+def oldest_is_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) not in (Clear, FreeUnused) or after.chunks == ():
+        return True
+    return after.chunks[0].outstanding > 0 or after.chunks[0].protected
+
+
+def worker_is_gone(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Die):
+        return True
+    idle = after.inboxes[op.reader] == () and after.doing[op.reader] == IDLE
+    return idle and not any(phase in (RUNNING, PREEMPTED) for phase in after.phases)
+
+
+def everything_begins_anew(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) is not Restart:
+        return True
+    forgotten = after.chunks == () and after.tickets == () and after.outstanding == ()
+    return forgotten and not after.writing and RENDERING not in after.phases
+
+
+COMPLETENESS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SHM-7/further",
+        "P0 touches and walks the items of a request one after the other, each once",
+        walk_goes_on,
+        lambda c, b, o, r, a: type(o) is Put and r.code is Code.REFUSED,
+    ),
+    Step(
+        "SHM-8/sent",
+        "a request that is scheduled or resumed is sent to every worker, with each of its handles",
+        everything_is_sent,
+        lambda c, b, o, r, a: type(o) is Resume and a.inboxes != b.inboxes,
+    ),
+    Step(
+        "SHM-8/released",
+        "after a release or a clearing no chunk is protected",
+        nothing_is_protected,
+        lambda c, b, o, r, a: type(o) is Release and any(chunk.protected for chunk in b.chunks),
+    ),
+    Step(
+        "SHM-8/freed",
+        "after a clearing, and after P0 has freed what is unused, somebody needs the oldest chunk",
+        oldest_is_needed,
+        lambda c, b, o, r, a: type(o) is FreeUnused and len(a.chunks) < len(b.chunks),
+    ),
+    Step(
+        "SHM-8/died",
+        "a worker that died has nothing to do, and no request is at the workers",
+        worker_is_gone,
+        lambda c, b, o, r, a: type(o) is Die and b.inboxes[o.reader] != (),
+    ),
+    Step(
+        "SHM-5/restarted",
+        "a P0 that starts anew knows no chunk, and no handle stands",
+        everything_begins_anew,
+        lambda c, b, o, r, a: type(o) is Restart and bool(b.outstanding),
+    ),
+)
