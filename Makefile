@@ -4,12 +4,14 @@
 #                    that is 3.11 or newer
 #   TORCH_SPEC=...   what pip is asked to install as torch; a CPU build is enough
 #   CACHEPROOF_POPE=...  a folder with the whole POPE files, for `make nightly`; the slices that come along need nothing
+#   CACHEPROOF_TRACES=...  likewise for the whole Mooncake, WEKA and Azure files
 #
 # pip reads its own environment variables, so PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and the like choose where from.
 
 TORCH_SPEC ?= torch==2.13.0
 PYTHON ?=
 CACHEPROOF_POPE ?=
+CACHEPROOF_TRACES ?=
 
 ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
@@ -80,10 +82,15 @@ nightly-conform: $(READY)
 nightly-replay: $(READY)
 	$(BIN)/cacheproof replay --shipped
 ifeq ($(CACHEPROOF_POPE),)
-	@echo "the whole traces are not replayed: name their folder with CACHEPROOF_POPE=..."
+	@echo "the whole POPE sets are not replayed: name their folder with CACHEPROOF_POPE=..."
 else
 	$(BIN)/cacheproof replay $(addprefix $(CACHEPROOF_POPE)/,pope_coco.jsonl.gz pope_aokvqa.jsonl.gz) --component mirror --capacity 100
 	$(BIN)/cacheproof replay $(addprefix $(CACHEPROOF_POPE)/,pope_coco.jsonl.gz pope_aokvqa.jsonl.gz) --component encoder_cache --capacity 100
+endif
+ifeq ($(CACHEPROOF_TRACES),)
+	@echo "the whole traces are not replayed: name their folder with CACHEPROOF_TRACES=..."
+else
+	CACHEPROOF_TRACES=$(CACHEPROOF_TRACES) $(BIN)/python -m pytest -m "" tests/proofs/replay/test_whole_traces.py
 endif
 
 setup: $(READY)  ## .venv with everything in it

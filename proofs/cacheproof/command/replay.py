@@ -97,10 +97,10 @@ def _replay(setting: Setting, target: str | None) -> tuple[Result, bool]:
     """The replay, as far as it came."""
     workload = setting.workload
     opened = None if target is None else open_target(target, setting.component, setting.variant)
-    announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
-    with nullcontext() if opened is None else closing(opened), progress() as show:
+    with nullcontext() if opened is None else closing(opened):
         replay = replay_of(setting, opened)
-        with interruptible() as stop:
+        announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
+        with progress() as show, interruptible() as stop:
             replay.run(show)
     return replay.result, stop.happened
 
