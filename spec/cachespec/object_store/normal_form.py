@@ -22,7 +22,8 @@ def normal(config: Config, store: Store) -> Store:
     named = {(place_of(config, handle.address), handle.identity, handle.epoch) for handle in handles(store)}
     for identity, address in store.ring.starts.items():
         named.add((place_of(config, address), identity, store.epochs.get(identity, NOTHING)))
-    copying = {place_of(config, worker.inbox[0].handle.address) for worker in store.workers if worker.doing == LOOKED}
+    looked = (worker.inbox[:1] for worker in store.workers if worker.doing == LOOKED)
+    copying = {place_of(config, delivery.handle.address) for first in looked for delivery in first}
     for place, block in tuple(store.memory.items()):
         if place not in copying and (place, block.identity, block.epoch) not in named:
             store = store._replace(memory=store.memory.remove(place))
