@@ -167,6 +167,7 @@ PLANTED = [
     bug("ENC-13/first", OVERTAKEN, (rounds.turned_down, "ended=1", "ended=0")),
     bug("ENC-13/room", OUTRUN, (rounds.closing, "max(current.closed, fit.refused)", "0")),
     bug("KV-10/computed", "line", (rounds.scheduled, "computed.set(request, end)", "computed.set(request, end + 2)")),
+    bug("X-2", "blocked-item", (items.is_apart, "item[START] + item[LENGTH] <= start", "item[START] < start")),
     bug("X-1", "line", (rounds.planned, "emptied(config, state.leaving)", "state.leaving")),
     bug("X-1", "line", (requests.gone, "state.leaving.set(request, 1)", "state.leaving")),
     bug("X-3", "asynchronous", (requests.abort, "voided(state, request)", "state")),

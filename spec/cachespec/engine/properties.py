@@ -1,4 +1,7 @@
-"""What must hold across the parts of an engine: X-1 to X-4, and everything that holds of each part on its own."""
+"""What must hold of every state of an engine: across its parts, and of each part as on its own.
+
+What the parts owe in each of their steps is checked where they are on their own; `steps` has what goes between them.
+"""
 
 from __future__ import annotations
 

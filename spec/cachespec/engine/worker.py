@@ -1,9 +1,11 @@
 """A worker: the encoder outputs and the KV bytes that really exist, and the order in which one step touches them.
 
 The scheduler keeps accounts; the worker keeps what the accounts are about. It takes its orders one after the other. In
-one step it drops what it was told to drop, then encodes, then gathers the encoder outputs of the chunk, then reads the
-blocks of the prefix and writes those of the chunk. Whatever it finds missing then would have killed the engine, or read
-another request's data: it is recorded, and X-1, X-2 and KV-7 say that it never happens.
+one step it drops what it was told to drop, then encodes, then gathers the encoder outputs of the chunks, then writes
+the blocks of the chunks and reads those before them. Whatever it finds missing then would have killed the engine, or
+read another request's data: it is recorded, and X-1, ENC-8, KV-7/read and SHM-10/used say that it never happens.
+
+A block that is filled in two steps is taken to have what was put there first: only whole blocks are told apart.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class Handle(NamedTuple):
     genuine: int = 1
     """Whether P0 issued it. In an engine this is what a signature, or P0's own list of handles, says."""
     standing: int = 1
-    """History: whether it is neither revoked nor forged."""
+    """Whether it is neither revoked nor forged. History for whoever reads the chunk; an acknowledgement counts only
+    where it is 1, as in an engine only where the number written is still the handle's (`Worker.acknowledged`)."""
 
 
 RAW = Handle(NOTHING, NOTHING, NOTHING, NOTHING, 0, 0)

@@ -48,6 +48,20 @@ def items_are_there(config: Config, before: View, op: Operation, outcome: Outcom
     )
 
 
+def begun_inside(config: Config, one: Scheduled) -> tuple[int, ...]:
+    """The places of the items in the middle of which this part of a plan begins; there is one at the most."""
+    items = enumerate(items_of(config, one.request))
+    return tuple(place for place, item in items if item[START] < one.start < item[START] + item[LENGTH])
+
+
+def inside_of_an_item(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return all(
+        one.tokens > 0 and is_resident(config, after, one.request, place)
+        for one in new_plan(before, op, after).scheduled
+        for place in begun_inside(config, one)
+    )
+
+
 def nobody_is_skipped(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule) or outcome.code is Code.REFUSED:
         return True
@@ -307,6 +321,14 @@ STEPS: tuple[Step[Config, View], ...] = (
         "the workers are told once of each request that is gone",
         the_end_is_said_once,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).finished),
+    ),
+    Step(
+        "X-2",
+        "what begins inside of an item is scheduled forward, and only with the item there or encoded anew",
+        inside_of_an_item,
+        lambda c, b, op, o, a: any(
+            place in one.encode for one in new_plan(b, op, a).scheduled for place in begun_inside(c, one)
+        ),
     ),
     Step(
         "X-3",
