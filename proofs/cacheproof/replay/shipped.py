@@ -1,7 +1,7 @@
 """The slices of recorded workloads that come with the package, and the counts that they are known to give.
 
-`data/shipped.toml` lists the runs. Every component that serves requests goes through each of them, or the components
-that the list names; where it has a count for the component, the run has to give exactly that.
+`data/shipped.toml` lists the runs. The components for which it has a count of hits go through it, and have to give
+exactly that.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cacheproof.registry import AnyComponent, component_named, components
+from cacheproof.registry import AnyComponent, component_named
 from cacheproof.replay.readers import read
 from cacheproof.replay.result import Result, Setting
 from cacheproof.replay.run import replay_of
 from cacheproof.replay.workload import Workload
-from cachespec.kernel import Service
 
 DATA = Path(__file__).parent / "data"
 CHECK_EVERY = 11
@@ -35,7 +34,7 @@ class Listed:
     references: int
     hits: Mapping[str, int]
     components: Sequence[str] = ()
-    """Those that go through it; empty for every one that serves request by request."""
+    """Those that go through it; empty for the ones of `hits`."""
     concurrency: int = 1
     """Or 0, which is `BY_CLOCK`."""
     check_every: int = CHECK_EVERY
@@ -72,11 +71,9 @@ def listed(path: Path = DATA / "shipped.toml") -> list[Listed]:
     return [Listed(**{**run, "trace": path.parent / run["trace"]}) for run in runs]
 
 
-def serving(line: Listed | None = None) -> list[AnyComponent]:
-    """The components that go through a line of the list: those that it names, or all that serve request by request."""
-    if line is not None and line.components:
-        return [component_named(name) for name in line.components]
-    return [component for component in components().values() if isinstance(component.service, Service)]
+def serving(line: Listed) -> list[AnyComponent]:
+    """The components that go through a line of the list: those that it names, or has counts for."""
+    return [component_named(name) for name in line.components or sorted(line.hits)]
 
 
 def replay_shipped(progress: Callable[[str], None] = lambda _line: None) -> Iterator[Replayed]:
