@@ -194,7 +194,7 @@ def _shipped() -> Report:
     good = sum(each.as_expected for each in done)
     checked = (
         f"{good} of {len(done)} replays as expected, {requests:,} requests; constant-time checks after every call, "
-        f"every property for one request of {CHECK_EVERY_SHIPPED} and at the end"
+        f"every property for one request of {CHECK_EVERY_SHIPPED}, or of as many as is listed, and at the end"
     )
     return Report({"runs": runs, "amiss": amiss}, [_shipped_table(done), *amiss, checked], status, stop.happened)
 
@@ -244,4 +244,5 @@ def _shipped_table(done: list[Replayed]) -> Table:
 
 
 def _ratio(result: Result) -> str:
-    return f"{100 * result.hit_ratio:.1f} %" + (" !" if result.violations else "")
+    counted = f"{result.rounds:,} rounds" if result.rounds else f"{100 * result.hit_ratio:.1f} %"
+    return counted + (" !" if result.violations else "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cacheproof.replay.readers import read
-from cacheproof.replay.run import Replay
+from cacheproof.replay.run import replay_of
 from cacheproof.replay.shipped import DATA, Replayed, listed, replay_shipped, serving
 
 README = (DATA / "README.md").read_text()
@@ -86,7 +86,7 @@ def test_a_component_without_counts_is_only_checked(replayed: list[Replayed]) ->
 def test_the_counts_do_not_depend_on_how_closely_a_replay_is_looked_at(replayed: list[Replayed]) -> None:
     for _, same in groupby(replayed, key=lambda each: each.setting.component.name):
         each = next(same)
-        once = Replay(replace(each.setting, check_every=0)).run()
+        once = replay_of(replace(each.setting, check_every=0)).run()
         assert (once.hits, once.requests) == (each.result.hits, each.result.requests)
 
 
