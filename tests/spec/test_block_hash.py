@@ -72,7 +72,7 @@ def keys(variant: Any, config: Config, operations: Sequence[Operation]) -> tuple
 
 # In known cases ------------------------------------------------------------------------------------------------------
 
-SIXTEEN = Config(block_size=16, opening=(TEXT,) * 16, prompt_tokens=28, tokens=32, lengths=(2, 6, 2), text=(TEXT,))
+SIXTEEN = Config(block_size=16, opening=(TEXT,) * 16, prompt_tokens=28, tokens=32, lengths=(2, 6, 2), words=(TEXT,))
 
 
 def tail_of_two(request: int, first: int) -> list[Operation]:
@@ -138,7 +138,7 @@ def test_what_is_refused(operations: list[Operation], last: Outcome) -> None:
 
 @pytest.mark.parametrize("tag", RELEASED)
 def test_a_text_without_anything_else_is_hashed_alike_by_all(tag: str) -> None:
-    config = Config(block_size=2, prompt_tokens=4, tokens=6, text=(1, 2))
+    config = Config(block_size=2, prompt_tokens=4, tokens=6, words=(1, 2))
     prompt = [Write(0, 1), Write(0, 2), Write(0, 1), Write(0, 1), Submit(0)]
     output = [Write(1, 1), Submit(1), Append(1, 2), Append(1, 1), Append(1, 1)]
     assert keys(RELEASED[tag], config, [*prompt, *output]) == (0, 1, 0, 1)
@@ -150,7 +150,7 @@ def test_a_text_without_anything_else_is_hashed_alike_by_all(tag: str) -> None:
         ({"block_size": 0}, "block_size"),
         ({"tokens": 3}, "prompt_tokens"),
         ({"opening": (1,) * 5}, "opening"),
-        ({"text": (-1,)}, "tokens are not negative"),
+        ({"words": (-1,)}, "tokens are not negative"),
         ({"lengths": (0,)}, "placeholder"),
         ({"adapters": ((1, -1, 0),)}, "adapter"),
         ({"salts": -1}, "salts"),
@@ -174,9 +174,16 @@ def test_what_there_is_not_is_unknown(operation: Operation) -> None:
 # That its properties can fail ----------------------------------------------------------------------------------------
 
 SMALL = Config(
-    block_size=2, prompt_tokens=4, tokens=4, text=(0,), lengths=(1, 1, 2), items=2, adapters=((1, 0, 0),), disciplined=1
+    block_size=2,
+    prompt_tokens=4,
+    tokens=4,
+    words=(0,),
+    lengths=(1, 1, 2),
+    items=2,
+    adapters=((1, 0, 0),),
+    disciplined=1,
 )
-SALTS = Config(block_size=1, prompt_tokens=2, tokens=3, text=(0,), lengths=(1,), items=1, salts=1)
+SALTS = Config(block_size=1, prompt_tokens=2, tokens=3, words=(0,), lengths=(1,), items=1, salts=1)
 
 
 def breaks(config: Config, change: Change, rule: str) -> bool:

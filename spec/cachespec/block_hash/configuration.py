@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from cachespec.kernel import Name
+from cachespec.kernel import Name, apart
 
 RequestName = Annotated[int, Name("request")]
 
@@ -35,7 +35,7 @@ class Config(NamedTuple):
     requests: int = 2
     opening: tuple[int, ...] = ()
     """The tokens with which every prompt begins."""
-    text: tuple[int, ...] = (1,)
+    words: tuple[int, ...] = (1,)
     """The tokens that can be written, and generated."""
     lengths: tuple[int, ...] = ()
     """Placeholders of each content; its position is the content."""
@@ -67,7 +67,7 @@ def invalid(config: Config) -> str | None:
             return f"{name} must not be negative, as {getattr(config, name)} is"
     if len(config.opening) > config.prompt_tokens or config.prompt_tokens > config.tokens:
         return "opening, prompt_tokens and tokens must not be shorter one than the other before it"
-    if min((*config.text, *config.opening), default=0) < 0:
+    if min((*config.words, *config.opening), default=0) < 0:
         return "tokens are not negative"
     if min(config.lengths, default=1) <= 0:
         return "every item has at least one placeholder"
@@ -82,4 +82,4 @@ def invalid(config: Config) -> str | None:
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """Requests, unless one of them is an adversary's. Contents, adapters and salts are values, not names."""
-    return {} if config.forger else {"request": (tuple(range(config.requests)),)}
+    return {"request": apart(config.requests) if config.forger else (tuple(range(config.requests)),)}

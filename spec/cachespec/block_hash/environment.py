@@ -24,14 +24,14 @@ def calls(config: Config, name: int, request: Request) -> Iterable[Operation]:
     """Those that may change the request, and where callers have no discipline those that come too early or too late."""
     yield from beginnings(config, name, request)
     if not config.disciplined or (not request.submitted and len(request.tokens) < config.prompt_tokens):
-        yield from (Write(name, token) for token in config.text)
+        yield from (Write(name, token) for token in config.words)
     if not config.disciplined or (not request.submitted and len(request.items) < config.items):
         room = config.prompt_tokens - len(request.tokens) if config.disciplined else config.prompt_tokens
         yield from (Place(name, content) for content, length in enumerate(config.lengths) if length <= room)
     if not (config.disciplined and request.submitted):
         yield Submit(name)
     if not config.disciplined or (request.submitted and len(request.tokens) < config.tokens):
-        yield from (Append(name, token) for token in config.text)
+        yield from (Append(name, token) for token in config.words)
 
 
 def beginnings(config: Config, name: int, request: Request) -> Iterable[Operation]:
@@ -62,6 +62,6 @@ def unknown(config: Config, operation: Operation) -> str | None:
         return f"there is no salt {operation.salt}: there are 1 to {config.salts}"
     if isinstance(operation, Place) and operation.content >= len(config.lengths):
         return f"there is no content {operation.content}: there are {len(config.lengths)}"
-    if isinstance(operation, Write | Append) and operation.token not in config.text:
-        return f"there is no token {operation.token}: there are {', '.join(map(str, config.text))}"
+    if isinstance(operation, Write | Append) and operation.token not in config.words:
+        return f"there is no token {operation.token}: there are {', '.join(map(str, config.words))}"
     return None

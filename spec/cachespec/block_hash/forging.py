@@ -47,7 +47,7 @@ def forged(config: Config, tokens: tuple[int, ...]) -> tuple[int, ...]:
     """Another first block of the same digest under the public parent, and the rest as it is; () if there is none."""
     first, rest = tokens[: config.block_size], tokens[config.block_size :]
     wanted = digest(config, PUBLIC, first)
-    for choice in product(sorted(config.text), repeat=config.block_size):
+    for choice in product(sorted(config.words), repeat=config.block_size):
         if choice != first and digest(config, PUBLIC, choice) == wanted:
             return (*choice, *rest)
     return ()

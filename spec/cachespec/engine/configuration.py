@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 from cachespec import mirror, object_store, scheduler
-from cachespec.kernel import Name
+from cachespec.kernel import Name, apart
 from cachespec.object_store.configuration import Config as StoreConfig
 from cachespec.scheduler.configuration import CONTENT, Item, items_of
 
@@ -148,4 +148,8 @@ def store_config(config: Config) -> StoreConfig:
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """All blocks. Contents are weighed by the mirror and counted by the scheduler: none is like another."""
-    return scheduler.COMPONENT.interchangeable(scheduler_config(config))
+    return {
+        **scheduler.COMPONENT.interchangeable(scheduler_config(config)),
+        "sender": apart(frontends(config)),
+        "worker": apart(config.workers),
+    }

@@ -2,7 +2,7 @@
 
 from cachespec.kernel.component import NORMATIVE, Component, Observation, Transition, Variant, variants
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
-from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope
+from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart
 from cachespec.kernel.operation import Kind, Operation
 from cachespec.kernel.outcome import (
     ABSENT,
@@ -80,6 +80,7 @@ __all__ = [
     "Told",
     "Transition",
     "Variant",
+    "apart",
     "lifted",
     "lifted_progress",
     "variants",

@@ -55,6 +55,11 @@ class RankScope:
     """Marks a value whose ranks are compared with each other and with no others."""
 
 
+def apart(count: int) -> tuple[tuple[int, ...], ...]:
+    """Names from 0 on of which none is like another, as a component's `interchangeable` says it."""
+    return tuple((name,) for name in range(count))
+
+
 def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """A type hint without its annotations, and the annotations."""
     if get_origin(hint) is Annotated:

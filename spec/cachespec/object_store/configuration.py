@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 from cachespec import ring
-from cachespec.kernel import Name
+from cachespec.kernel import Name, apart
 from cachespec.ring import configuration as of_the_ring
 
 Content = Annotated[int, Name("content")]
@@ -145,4 +145,5 @@ def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]
     return {
         "request": tuple(tuple(members) for members in classes.values()),
         "reader": (tuple(range(config.readers)),),
+        "content": apart(len(config.payloads)),
     }

@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from cachespec import ring
+from cachespec.kernel import apart
 from cachespec.ring.configuration import Content
 
 FIELDS = 2
@@ -67,4 +68,4 @@ def size_of(config: Config, content: Content) -> int:
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """Nothing: memory shows contents as numbers, and has a place for each reader."""
-    return {}
+    return {"content": apart(len(config.sizes)), "reader": apart(config.readers)}

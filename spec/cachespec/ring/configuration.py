@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from cachespec.kernel import Name
+from cachespec.kernel import Name, apart
 
 Content = Annotated[int, Name("content")]
 """What is put into a chunk: equal contents are equal bytes."""
@@ -84,4 +84,4 @@ def size_of(config: Config, content: Content) -> int:
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """All readers. Contents are not: memory shows them as numbers."""
-    return {"reader": (tuple(range(config.readers)),)}
+    return {"reader": (tuple(range(config.readers)),), "content": apart(len(config.sizes))}
