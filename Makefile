@@ -32,8 +32,8 @@ check: $(READY)  ## the main job: every scope that belongs in a few minutes, the
 	$(BIN)/cacheproof check
 	$(BIN)/cacheproof replay --shipped
 
-test: $(READY)  ## the tests
-	$(BIN)/python -m pytest
+test: $(READY)  ## the tests, on every core
+	$(BIN)/python -m pytest --numprocesses auto
 
 lint: $(READY)  ## ruff: rules and format
 	$(BIN)/ruff check

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers of pytest-xdist are given a width of 80 columns; what is written into a pipe has none.
+    os.environ.pop("COLUMNS", None)
 
 Plant = Callable[[str, str, str], None]
 
