@@ -95,8 +95,8 @@ def engine_with(scheduler: SchedulerVariant, title: str) -> Variant[Config, Stat
     )
 
 
-S2_ENGINE = engine_with(S2, "engine-2025-10")
-S3_ENGINE = engine_with(S3, "engine-2026-11")
+S2_ENGINE = engine_with(S2, "engine with scheduler-2025-10")
+S3_ENGINE = engine_with(S3, "engine with scheduler-2026-11")
 
 M3_STORE = engine(
     "M3-store",
