@@ -86,7 +86,7 @@ class Search:
         form = canonical(component, variant, config, symmetry=plan.symmetry)
         self.graph = Graph(component, variant, config, plan, form)
         self.decode = decoder(shape_of(variant.state))
-        self.progress = [rule for rule in component.progress if rule.name not in variant.exempt]
+        self.progress = variant.held_to(component.progress)
         self.numbered = self.whole = self.depth = self.level = 0
         """How many states have a number, and how many of these were expanded as whole levels."""
         self.earlier = 0.0

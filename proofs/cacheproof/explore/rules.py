@@ -26,9 +26,9 @@ class Judge:
 
     def __init__(self, component: AnyComponent, variant: AnyVariant, config: Any) -> None:
         self.config = config
-        self.safety = [rule for rule in component.safety if rule.name not in variant.exempt]
-        self.steps = [rule for rule in component.steps if rule.name not in variant.exempt]
-        self.progress = [rule for rule in component.progress if rule.name not in variant.exempt]
+        self.safety = variant.held_to(component.safety)
+        self.steps = variant.held_to(component.steps)
+        self.progress = variant.held_to(component.progress)
         self._holds_in_state = [(rule.name, rule.holds) for rule in self.safety]
         self._holds_in_step = [(rule.name, rule.holds) for rule in self.steps]
         self._unseen = [

@@ -56,8 +56,8 @@ def _reachable(graph: Graph, limit_states: int) -> Iterator[Any]:
 def _said_of(graph: Graph, state: Any) -> tuple[bool, ...]:
     """What the properties say of a state."""
     view, component, config = graph.view(state), graph.component, graph.config
-    holds = (rule.holds(config, view) for rule in component.safety)
-    return (*holds, *(rule.pending(config, view) for rule in component.progress))
+    holds = (rule.holds(config, view) for rule in graph.variant.held_to(component.safety))
+    return (*holds, *(rule.pending(config, view) for rule in graph.variant.held_to(component.progress)))
 
 
 def _offered(graph: Graph, state: Any) -> Counter[tuple[Any, ...]]:
@@ -67,7 +67,7 @@ def _offered(graph: Graph, state: Any) -> Counter[tuple[Any, ...]]:
     for operation, after, outcome in graph.moves(state):
         view = graph.view(after)
         seen = (config, before, operation, outcome, view)
-        said = tuple(rule.holds(*seen) for rule in graph.component.steps)
+        said = tuple(rule.holds(*seen) for rule in graph.variant.held_to(graph.component.steps))
         moves[operation.wire_name(), outcome.code, graph.canonical(after), said] += 1
     return moves
 

@@ -51,10 +51,10 @@ class Inspector:
         self._config = config
         self._counts = counts
         self._checks = constant_checks(component, variant)
-        self._safety = [safety for safety in component.safety if safety.name not in variant.exempt]
-        self._steps = [step for step in component.steps if step.name not in variant.exempt]
+        self._safety = variant.held_to(component.safety)
+        self._steps = variant.held_to(component.steps)
         self._seen: tuple[Any, Any] | None = None
-        self._progress = [progress for progress in component.progress if progress.name not in variant.exempt]
+        self._progress = variant.held_to(component.progress)
 
     def call(self, state: Any, operation: Operation) -> tuple[Any, Outcome]:
         """One whole call.
@@ -124,4 +124,4 @@ def constant_checks(component: AnyComponent, variant: AnyVariant) -> tuple[Check
     """The component's constant-time checks that apply: those of a variant with the normative sort of state."""
     if component.service is None or variant.state is not component.normative.state:
         return ()
-    return tuple(check for check in component.service.checks if check.name not in variant.exempt)
+    return tuple(variant.held_to(component.service.checks))

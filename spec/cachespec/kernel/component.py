@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from cachespec.kernel.containers import FROZEN, Containers
 from cachespec.kernel.operation import Operation
@@ -16,6 +16,18 @@ from cachespec.kernel.service import Rounds, Service
 Config = TypeVar("Config")
 State = TypeVar("State")
 View = TypeVar("View")
+
+
+class Named(Protocol):
+    """A property, or the counted part of one."""
+
+    @property
+    def name(self) -> str:
+        """As `exempt` names it."""
+        ...
+
+
+Rule = TypeVar("Rule", bound=Named)
 
 Transition = Callable[[Any, Any, Any], tuple[Any, Outcome]]
 """`(config, state, operation) -> (state, outcome)`: total, pure, and without exceptions."""
@@ -63,6 +75,10 @@ class Variant(Generic[Config, State, View]):
     normal: Callable[[Config, State], State] | None = None
     differences: Mapping[type[Operation], str] = field(default_factory=lambda: MappingProxyType({}))
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def held_to(self, rules: Iterable[Rule]) -> list[Rule]:
+        """Those of the properties that apply to this variant's state; no other one may be asked of it."""
+        return [rule for rule in rules if rule.name not in self.exempt]
 
     def start(self, config: Config, containers: Containers = FROZEN) -> State:
         """The initial state, in the given realisation of the containers."""

@@ -130,7 +130,7 @@ def as_asked(name: int, before: LinkView, op: Operation, outcome: Outcome) -> tu
     if isinstance(op, Submit):
         return drafts, (*kept, op.items)
     left = (*drafts[: op.which], *drafts[op.which + 1 :])
-    return left, (*kept, *drafts[op.which : op.which + 1]) if isinstance(op, Send) else kept
+    return left, (*kept, drafts[op.which]) if isinstance(op, Send) else kept
 
 
 def requests_are_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

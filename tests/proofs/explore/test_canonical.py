@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice, permutations, product
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
@@ -191,3 +192,18 @@ def test_symmetry_changes_no_verdict() -> None:
 
 def lengths(found: Any) -> dict[str, int]:
     return {violation.property: len(violation.trace.steps) for violation in found.violations}
+
+
+def test_a_property_from_which_a_variant_is_exempt_is_not_asked_of_it() -> None:
+    """It may read what the variant's state does not have."""
+
+    def unreadable(*_: object) -> bool:
+        raise IndexError
+
+    config = Config(2, (1, 1))
+    rule = replace(LRU.steps[0], name="LRU-0", holds=unreadable)
+    asked = replace(LRU, steps=(*LRU.steps, rule))
+    with pytest.raises(IndexError):
+        list(disagreements(asked, NORMATIVE_LRU, config, limit_states=20))
+    exempt = replace(NORMATIVE_LRU, exempt={"LRU-0": "it has no such thing"})
+    assert not list(disagreements(asked, exempt, config, limit_states=20))

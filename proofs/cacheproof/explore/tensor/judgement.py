@@ -31,9 +31,9 @@ class Judgement:
     def __init__(self, model: TensorModel) -> None:
         component, variant = model.component, model.variant
         self.model = model
-        self.safety = [rule for rule in component.safety if rule.name not in variant.exempt]
-        self.steps = [rule for rule in component.steps if rule.name not in variant.exempt]
-        progress = [rule for rule in component.progress if rule.name not in variant.exempt]
+        self.safety = variant.held_to(component.safety)
+        self.steps = variant.held_to(component.steps)
+        progress = variant.held_to(component.progress)
         self.unseen: Witnesses = {rule.name: rule.witness for rule in self.safety}
         self.unseen |= {rule.name: rule.pending for rule in progress}
         self.unseen_steps: Witnesses = {rule.name: rule.witness for rule in self.steps}
