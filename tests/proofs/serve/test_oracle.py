@@ -50,9 +50,9 @@ def test_oracle_is_the_specification(component: AnyComponent) -> None:
     first = oracle.answer(json.dumps({"do": "init", "component": component.name, **config_to_message(config)}).encode())
     assert first["answer"] == "state"
     for _ in range(200):
-        possible = list(variant.alphabet(config, state))
-        if not possible:
-            break
+        while not (possible := list(variant.alphabet(config, state))):
+            assert oracle.answer(b'{"do": "reset"}') == first, "where a run has come to its end, it begins again"
+            state = variant.start(config)
         operation = source.choice(possible)
         state, outcome = variant.call(config, state, operation)
         answer = oracle.answer(json.dumps({"do": "apply", **operation_to_message(operation)}).encode())
