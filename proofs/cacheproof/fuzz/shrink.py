@@ -33,8 +33,8 @@ def shrunk(
 ) -> tuple[Finding, bool]:
     """The smallest finding of the same sort that was reached, and whether the given one came again at all.
 
-    At its end no operation can be left out, and in a short trace no two; there no neighbours can be replaced by one. None
-    can be replaced by one that comes earlier in its alphabet. Interchangeable names are given out in the order of
+    At its end no operation can be left out, and in a short trace no two; there no neighbours can be replaced by one.
+    None can be replaced by one that comes earlier in its alphabet. Interchangeable names are given out in the order of
     their appearance. This is a least run as far as these steps reach; a shorter one of another shape may exist.
     """
     if not finding.trace.steps:
@@ -113,8 +113,10 @@ class _Shrinker:
             start = min(start - size, len(self.operations) - size)
 
     def merge(self) -> bool:
-        """Whether neighbours, two or more, could be replaced by one operation: a message that is lost at once, or a
-        request that is rejected in place of one that lives to its end."""
+        """Whether neighbours, two or more, could be replaced by one operation.
+
+        A message that is lost at once, say; or a request that is rejected in place of one that lives to its end.
+        """
         count = len(self.operations)
         if count > LONGEST_FOR_PAIRS:
             return False
