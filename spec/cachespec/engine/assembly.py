@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any
 
 from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.environment import calls
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, View, initial, members, worker_view
 from cachespec.engine.transitions import following
-from cachespec.kernel import Containers, Variant
+from cachespec.kernel import Containers, Variant, with_fields
 
 
 def view(parts: Parts, config: Config, state: State) -> View:
@@ -38,15 +37,6 @@ def normal(parts: Parts, config: Config, state: State) -> State:
     return state
 
 
-def state_over(parts: Parts) -> type[State]:
-    """The class of a state whose scheduler may be one of another time."""
-    hints = {**get_type_hints(State, include_extras=True), "scheduler": parts.scheduler.state}
-    make: Any = namedtuple  # noqa: PYI024  # a class of which the fields are known at run time only
-    made: type[State] = make("State", tuple(hints))
-    made.__annotations__ = hints
-    return made
-
-
 def start_over(state: type[State], parts: Parts, config: Config, containers: Containers) -> State:
     """No request was sent; every part is as it begins."""
     fields = {
@@ -60,7 +50,7 @@ def start_over(state: type[State], parts: Parts, config: Config, containers: Con
 
 def engine(tag: str, title: str, parts: Parts, **changes: Any) -> Variant[Config, State, View]:
     """The engine that is made of these parts."""
-    state = state_over(parts)
+    state = with_fields(State, scheduler=parts.scheduler.state)
     return Variant(
         tag=tag,
         title=title,

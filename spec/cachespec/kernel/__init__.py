@@ -2,7 +2,7 @@
 
 from cachespec.kernel.component import NORMATIVE, Component, Observation, Transition, Variant, variants
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
-from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart
+from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, with_fields
 from cachespec.kernel.operation import Kind, Operation
 from cachespec.kernel.outcome import (
     ABSENT,
@@ -84,4 +84,5 @@ __all__ = [
     "lifted",
     "lifted_progress",
     "variants",
+    "with_fields",
 ]

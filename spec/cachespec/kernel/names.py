@@ -16,10 +16,11 @@ Negative integers in the place of a name stand for "none" and are never renamed.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cachespec.kernel.containers import FrozenMap, FrozenQueue, Map, Queue
 
@@ -27,6 +28,8 @@ Permutations = Mapping[str, tuple[int, ...]]
 """For each sort of name, where each name goes: `permutations["key"][old] == new`."""
 
 Renaming = Callable[[Any, Permutations], Any]
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,19 @@ def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 def note_of(notes: tuple[Any, ...], kind: type) -> Any:
     """The first annotation of the given class, or None."""
     return next((note for note in notes if type(note) is kind), None)
+
+
+def with_fields(record: type[Record], **types: Any) -> type[Record]:
+    """The class of a record in which some fields are of other types, and behind which further ones may stand.
+
+    Composites need it: the state of one that is made of other parts has the same fields, and names and ranks in them
+    are found by what the fields are declared to be.
+    """
+    hints = {**get_type_hints(record, include_extras=True), **types}
+    make: Any = namedtuple  # noqa: PYI024  # a class of which the fields are known at run time only
+    made: type[Record] = make(record.__name__, tuple(hints))
+    made.__annotations__ = hints
+    return made
 
 
 @cache

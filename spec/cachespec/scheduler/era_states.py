@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 from cachespec.kernel import Containers, Map
-from cachespec.kernel.component import Variant
 from cachespec.scheduler.configuration import Config, Request, encoder_config, kv_config
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State, initial
-
-
-def state_over(encoder: Variant[Any, Any, Any], **more: Any) -> type[State]:
-    """The class of a state with another encoder cache; `more`: further fields, with their annotations."""
-    hints = {**get_type_hints(State, include_extras=True), "encoder": encoder.state, **more}
-    made: Any = namedtuple("State", tuple(hints))  # type: ignore[misc]  # noqa: PYI024  # the fields are those of State
-    made.__annotations__ = hints
-    return cast("type[State]", made)
 
 
 def start_over(state: type[State], rules: Table, config: Config, containers: Containers, **more: Any) -> State:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT
-from cachespec.kernel import Operation, Outcome, Transition, Variant
+from cachespec.kernel import Operation, Outcome, Transition, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1, K2
 from cachespec.scheduler import era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
-from cachespec.scheduler.era_states import start_over, state_over
+from cachespec.scheduler.era_states import start_over
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.rules import Table
@@ -44,7 +44,7 @@ def scheduler(
     **more: Any,
 ) -> SchedulerVariant:
     """A scheduler by its rules. `more`: further fields of its state, with their annotations; they begin empty."""
-    state = state_over(rules.encoder, **more)
+    state = with_fields(State, encoder=rules.encoder.state, **more)
     return Variant(
         tag=tag,
         title=title,
