@@ -42,6 +42,8 @@ BUGS: dict[str, tuple[str, Change]] = {
     "KV-7/read": (ALONE, Change(plans.reads, "range(one.start", "range(1 + one.start")),
     "KV-7/found": (ALONE, Change(plans.writes, "one.start + one.tokens", "one.start + 1")),
     "SHM-10/used": (FROZEN, Change(readers.acknowledge, "used(worker.copied)", "used(-1)")),
+    "SHM-8/heard": (FROZEN, Change(transitions.update, "completed(parts, config, state, outcome.values)", "state")),
+    "KV-7/filled": (ALONE, Change(plans._filled, "position + 1", "position - 1")),
     "X-3": (FROZEN, Change(transitions.received, "state.received.set(request, 1)", "state.received")),
     "X-4": (RESET, Change(worker.queue, "_replace(inbox", "_replace(tensors=worker.nothing, inbox")),
     "X-4/counted": (RESET, Change(transitions.reset_prefix_cache, "resets_left - 1", "resets_left - 2")),

@@ -10,6 +10,7 @@ from cachespec.engine.configuration import Config, mirror_config, scheduler_conf
 from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
+from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
 
 CONFIGURED = ("SCH-3/whole", "SCH-2", "SCH-2/proposed", "SHM-11")
 """Properties of parts that speak of what an engine's configuration here does not vary."""
@@ -36,6 +37,17 @@ def bytes_are_there(worker: WorkerView, carried: tuple[tuple[int, int], ...]) ->
 def received_were_sent(config: Config, view: View) -> bool:
     known = {*view.scheduler.waiting, *view.scheduler.running, *view.scheduler.gone, *view.rejected}
     return set(view.received) <= set(view.submitted) and known == set(view.received)
+
+
+def store_follows_the_scheduler(config: Config, view: View) -> bool:
+    """The store is asked for nothing where there is none."""
+    over = {*view.scheduler.gone, *view.rejected}
+    return config.shared_memory == 0 or all(
+        (request in view.scheduler.running) == (view.store.phases[request] == RUNNING)
+        and (request in view.scheduler.waiting) == (view.store.phases[request] in (WAITING, PREEMPTED))
+        and (request in over) == (view.store.phases[request] in (ENDED, ABSENT))
+        for request in view.received
+    )
 
 
 def somebody_waits(config: Config, view: View) -> bool:
@@ -83,6 +95,12 @@ OWN: tuple[Safety[Config, View], ...] = (
         "a worker reads every item of a request that runs, and reads the right one",
         lambda c, v: nothing_was_found(v, NO_ITEM),
         lambda c, v: c.shared_memory == 1 and any(step.encodes for worker in v.workers for step in worker.inbox),
+    ),
+    Safety(
+        "SHM-8/heard",
+        "the object store knows of every request that P1 has whether it waits, runs, or is over",
+        store_follows_the_scheduler,
+        lambda c, v: c.shared_memory == 1 and PREEMPTED in v.store.phases and bool(v.scheduler.gone),
     ),
     Safety(
         "X-3",

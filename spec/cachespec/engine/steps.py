@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cachespec.engine.configuration import Config
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.state import View
+from cachespec.engine.worker import UNFILLED
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.operations import ResetReceiver
 from cachespec.object_store.operations import Clear
@@ -97,6 +98,22 @@ def added(op: Operation, outcome: Outcome) -> tuple[int, ...]:
     return (0, 1) if isinstance(op, ResetEncoderCache) else (0,)
 
 
+def chunks_fill_their_blocks(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Each chunk the blocks whose ends it passes; the plan and the step of a worker that acts on it say the same."""
+    if not isinstance(op, Schedule) or outcome.code is not Code.DONE:
+        return True
+    ends = sum(
+        (one.start + one.tokens) // config.block_size - one.start // config.block_size
+        for one in after.scheduler.plans[-1].scheduled
+    )
+    return all(filled(worker.inbox[-1].writes) == ends for worker in after.workers)
+
+
+def filled(writes: tuple[tuple[int, int], ...]) -> int:
+    """How many of the blocks that a step writes are full afterwards."""
+    return sum(prefix != UNFILLED for _, prefix in writes)
+
+
 def output_was_computed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Every worker has executed the oldest plan: it has others to do, at most all the rest."""
     plans = len(before.scheduler.plans)
@@ -135,6 +152,16 @@ STEPS: tuple[Step[Config, View], ...] = (
         "workers are told every plan, take one step at a time, and what was told first",
         steps_are_in_turn,
         lambda c, b, op, o, a: isinstance(op, Execute) and len(b.workers[op.worker].inbox) > 1,
+    ),
+    Step(
+        "KV-7/filled",
+        "a step fills as many blocks as there are ends of blocks in its chunks",
+        chunks_fill_their_blocks,
+        lambda c, b, op, o, a: (
+            isinstance(op, Schedule)
+            and o.code is Code.DONE
+            and any(0 < filled(worker.inbox[-1].writes) < len(worker.inbox[-1].writes) for worker in a.workers)
+        ),
     ),
     Step(
         "X-1/output",

@@ -190,7 +190,7 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
         return state, REFUSED
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
     state = state._replace(scheduler=after, resets_left=state.resets_left - 1)
-    return issued(state, Step(clears=1), parts.takes_reset), outcome
+    return (issued(state, Step(clears=1), parts.takes_reset) if outcome.code is Code.DONE else state), outcome
 
 
 def following(parts: Parts) -> Mapping[type[Operation], Transition]:
