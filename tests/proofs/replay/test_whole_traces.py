@@ -35,7 +35,10 @@ ALL = (12_847, 16_974, 32_260, 61_046, 83_035, 102_290, 104_924)
 """Hits of the Mooncake trace at these capacities: of full blocks only, and of all names."""
 
 PREFIX = {"sessions": "12"}
-"""So many WEKA sessions go through the specification; all of them take it longer than a night's test should."""
+"""So many WEKA sessions, at capacities that the table does not have; all of them take an hour at each."""
+
+SESSIONS = ((50_000, 58_092_293, "81.1"), (100_000, 66_747_086, "93.2"))
+"""Capacity, hits of the whole WEKA trace, and their published ratio."""
 
 
 def through_the_blocks(workload: Workload, capacity: int) -> Result:
@@ -64,20 +67,21 @@ def test_mooncake_with_everything_at_once() -> None:
     assert f"{100 * through_the_blocks(workload, workload.infinite).hit_ratio:.2f}" == "38.19"
 
 
-@pytest.mark.parametrize("capacity", [5000, 20_000, 50_000])
+@pytest.mark.parametrize("capacity", [5000, 20_000])
 def test_sessions_through_the_specification_hit_what_a_plain_cache_hits(capacity: int) -> None:
     workload = read([WEKA], {"as-table": "yes", **PREFIX})
     expected = plain_hits((arrival.contents for arrival in workload.arrivals), capacity)
     assert through_the_blocks(workload, capacity).hits == expected
 
 
-@pytest.mark.parametrize(("capacity", "ratio"), [(50_000, "81.1"), (100_000, "93.2")])
-def test_all_sessions_through_the_plain_cache_are_the_published_ratio(capacity: int, ratio: str) -> None:
-    """So the cache to which the specification is compared is the one of the table, on the whole trace."""
+@pytest.mark.parametrize(("capacity", "hits", "ratio"), SESSIONS)
+def test_all_sessions_through_the_specification(capacity: int, hits: int, ratio: str) -> None:
+    """71.6 million references, beside a plain cache that was written for this alone."""
     workload = read([WEKA], {"as-table": "yes"})
-    hits = plain_hits((arrival.contents for arrival in workload.arrivals), capacity)
-    assert f"{workload.references / 1e6:.1f}" == "71.6"
-    assert f"{100 * hits / workload.references:.1f}" == ratio
+    assert plain_hits((arrival.contents for arrival in workload.arrivals), capacity) == hits
+    result = through_the_blocks(workload, capacity)
+    assert (result.references, result.hits) == (71_632_521, hits)
+    assert f"{100 * result.hits / result.references:.1f}" == ratio
 
 
 @pytest.mark.parametrize("budget", [2048, 8192])
