@@ -55,9 +55,18 @@ class Field:
         return prod(self.shape)
 
 
+def as_it_is(state: Any) -> Any:
+    """The normal state where everything in a state matters."""
+    return state
+
+
 @dataclass(frozen=True)
 class Layout(Generic[State]):
     """The fields of one state type, in its order; `derive` fills the derived fields of one engine's state.
+
+    `normal` takes one engine's state to the one that behaves alike and in which what does not matter is fixed: where a
+    circular buffer begins, absolute stamps of which only the order counts, what is left in unused cells. It is lifted
+    like an operation; what is packed, checked against the bounds and compared after unpacking is the normal state.
 
     Whoever packs or unpacks gets a `LayoutError` where the states do not fit in 63 bits.
     """
@@ -65,6 +74,7 @@ class Layout(Generic[State]):
     state: type[State]
     fields: tuple[Field, ...]
     derive: Callable[[State], State]
+    normal: Callable[[State], State] = as_it_is
 
     def __post_init__(self) -> None:
         names = tuple(field.name for field in self.fields)
@@ -102,14 +112,22 @@ class Layout(Generic[State]):
                 raise OutOfBoundsError(f"{field.name} is {worst}, outside {field.low} to {field.high}")
 
     def pack(self, states: State) -> Tensor:
-        """[states] int64: one key per state ([states, ...]); the bounds are checked, and that unpacking returns it."""
+        """[states] int64: one key per state ([states, ...]), the same for states of one normal state.
+
+        Of the normal state the bounds are checked, and that unpacking returns it.
+        """
+        states = self.normalised(states)
         self.check(states)
         keys = self.key_of(states)
         self._assert_round_trip(states, self.unpack(keys))
         return keys
 
+    def normalised(self, states: State) -> State:
+        """The normal state of each of these states ([states, ...])."""
+        return states if self.normal is as_it_is else _each(self.normal, states)
+
     def key_of(self, states: State) -> Tensor:
-        """[states] int64: the keys of states that are known to be in the layout, unchecked."""
+        """[states] int64: the keys of normal states that are known to be in the layout, unchecked."""
         digits = torch.cat([_digits(field, values) for field, values in self._packed(states)], dim=1)
         lows, strides = digits.new_tensor(self._lows), digits.new_tensor(self._strides)
         return ((digits - lows) * strides).sum(1)
@@ -126,8 +144,7 @@ class Layout(Generic[State]):
             else next(parts).reshape(count, *field.shape).to(field.dtype)
             for field in self.fields
         ]
-        states = self.state(*tensors)
-        return states if count == 0 else torch.func.vmap(self.derive)(states)  # vmap refuses an empty axis
+        return _each(self.derive, self.state(*tensors))
 
     def _packed(self, states: State) -> Iterator[tuple[Field, Tensor]]:
         return ((field, values) for field, values in zip(self.fields, states, strict=True) if not field.derived)
@@ -137,6 +154,11 @@ class Layout(Generic[State]):
             if not torch.equal(before, after):
                 wrong = before != after
                 raise RoundTripError(f"{field.name} is {before[wrong][0].item()}, not {after[wrong][0].item()}")
+
+
+def _each(function: Callable[[State], State], states: State) -> State:
+    """The function of one engine's state, on each of these ([states, ...])."""
+    return states if states[0].shape[0] == 0 else torch.func.vmap(function)(states)  # vmap refuses an empty axis
 
 
 def _digits(field: Field, values: Tensor) -> Tensor:

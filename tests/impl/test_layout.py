@@ -120,3 +120,62 @@ def test_states_that_do_not_fit_in_63_bits_are_refused() -> None:
 def test_the_fields_are_those_of_the_state() -> None:
     with pytest.raises(LayoutError, match="Pair has other fields"):
         Layout(Pair, LAYOUT.fields[:2], derive)
+
+
+# Normal states --------------------------------------------------------------------------------------------------------
+
+
+class Circle(NamedTuple):
+    """Two cells in use of four, the first of them anywhere."""
+
+    first: Tensor
+    cells: Tensor
+
+
+def from_the_beginning(circle: Circle) -> Circle:
+    """Rotated so that the first cell is cell 0, and nothing is left in the cells that are not used."""
+    cells = circle.cells[(circle.first + torch.arange(4)) % 4]
+    return Circle(torch.zeros_like(circle.first), torch.where(torch.arange(4) < 2, cells, 0))
+
+
+CIRCLE = Layout(
+    Circle,
+    (Field("first", (), torch.int64, 0, 0), Field("cells", (4,), torch.int16, 0, 5)),
+    lambda circle: circle,
+    from_the_beginning,
+)
+
+
+def circles(*rows: tuple[int, list[int]]) -> Circle:
+    return Circle(torch.tensor([first for first, _ in rows]), torch.tensor([r for _, r in rows], dtype=torch.int16))
+
+
+def test_states_of_one_normal_state_have_one_key() -> None:
+    same, other = (0, [1, 2, 9, 9]), (0, [2, 1, 0, 0])
+    keys = CIRCLE.pack(circles(same, (3, [2, 7, -3, 1]), (1, [0, 1, 2, 0]), other))
+    assert len(set(keys[:3].tolist())) == 1
+    assert int(keys[0]) != int(keys[3])
+    assert CIRCLE.unpack(keys[:1]).cells.tolist() == [[1, 2, 0, 0]]
+
+
+def test_no_states_are_normal() -> None:
+    none = Circle(*(values[:0] for values in circles((0, [0, 0, 0, 0]))))
+    assert CIRCLE.pack(none).shape == (0,)
+
+
+def test_the_bounds_are_those_of_the_normal_state() -> None:
+    with pytest.raises(OutOfBoundsError, match="cells is 6, outside 0 to 5"):
+        CIRCLE.pack(circles((2, [0, 0, 5, 6])))
+
+
+def test_the_round_trip_is_that_of_the_normal_state() -> None:
+    """A derived field that the normal state forgets to fix is an error, as one that an operation forgets."""
+    fields = (Field("first", (), torch.int64, 0, 3, derived=True), Field("cells", (4,), torch.int16, 0, 5))
+
+    def beginning(circle: Circle) -> Circle:
+        return circle._replace(first=torch.zeros_like(circle.first))
+
+    rotated = circles((2, [0, 0, 1, 2]))
+    assert Layout(Circle, fields, beginning, from_the_beginning).pack(rotated).shape == (1,)
+    with pytest.raises(RoundTripError, match="first is 2, not 0"):
+        Layout(Circle, fields, beginning).pack(rotated)

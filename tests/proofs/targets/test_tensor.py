@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from cacheimpl import encoder_cache, lru
 from cacheimpl.encoder_cache.rows import Rows
 from cacheproof.errors import InputError
 from cacheproof.registry import component_named
+from cacheproof.targets import tensor
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.target import Target, TargetError
-from cacheproof.targets.tensor import TensorTarget, model_of
+from cacheproof.targets.tensor import MODELS, TensorTarget, model_of
 from cacheproof.targets.tensor.manager import open_manager
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
 from cachespec.kernel import UNSUPPORTED, Operation
@@ -25,6 +27,22 @@ from cachespec.lru.operations import Evict, Put, Touch
 torch.set_num_threads(1)
 
 Plant = Callable[[str, str, str], None]
+
+
+def test_tensor_code_is_found_by_the_name_of_its_component(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "configuration.py").write_text("def model(config, device):\n    return config, device\n")
+    (tmp_path / "no_component.py").write_text("def model(config, device):\n    raise AssertionError\n")
+    assert "configuration" not in MODELS
+    monkeypatch.setattr(tensor, "__path__", [*tensor.__path__, str(tmp_path)])
+    assert set(MODELS) >= {"configuration", "encoder_cache", "lru"}
+    assert "no_component" not in MODELS
+    found: Any = MODELS["configuration"]("here", "cpu")
+    assert found == ("here", "cpu")
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_each_has_a_model(name: str) -> None:
+    assert callable(MODELS[name])
 
 
 def lru_of(keys: int) -> LruConfig:

@@ -25,7 +25,7 @@ from cacheproof.explore.tensor.frontier import Edges, Expansion, distinct, merge
 from cacheproof.explore.tensor.judgement import Judgement
 from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
-from cacheproof.targets.tensor import MODELS, model_of
+from cacheproof.targets.tensor import model_of, without_tensor_code
 from cacheproof.targets.tensor.model import TensorModel, code_of
 from cachespec.kernel import NORMATIVE
 
@@ -58,8 +58,8 @@ def explore(
 
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
     """Why the tensor engine cannot explore this variant as planned, or None."""
-    if component.name not in MODELS:
-        return f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}"
+    if (reason := without_tensor_code(component)) is not None:
+        return reason
     if variant.tag != NORMATIVE:
         return f"the tensor code of {component.name} is that of the normative variant, not of {variant.tag}"
     if plan.granularity is not Granularity.CALL or plan.liveness:

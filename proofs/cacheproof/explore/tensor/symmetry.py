@@ -35,7 +35,7 @@ def canonical_keys(layout: Layout[Any], classes: Classes) -> CanonicalKeys:
 
     def least(keys: Tensor) -> Tensor:
         states = layout.unpack(keys)
-        candidates = (layout.key_of(renamed(layout, states, to)) for to in renamings)
+        candidates = (layout.key_of(layout.normalised(renamed(layout, states, to))) for to in renamings)
         best = keys
         for candidate in candidates:
             best = torch.minimum(best, candidate)

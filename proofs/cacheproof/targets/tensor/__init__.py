@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from cacheproof.errors import InputError
-from cacheproof.registry import AnyComponent
+from cacheproof.registry import AnyComponent, components
 from cacheproof.targets.target import Target, TargetError
-from cacheproof.targets.tensor import encoder_cache, lru
 from cacheproof.targets.tensor.model import TensorModel, outcome_of
 from cachespec.kernel import UNSUPPORTED, Observation, Operation, Outcome
 
-MODELS: Mapping[str, Callable[[Any, str], TensorModel]] = {"encoder_cache": encoder_cache.model, "lru": lru.model}
-"""The tensor code of each component that has one, by the component's name."""
+Make = Callable[[Any, str], TensorModel]
+"""The function `model(config, device)` of a component's module."""
+
+
+class Models(Mapping[str, Make]):
+    """The tensor code of each component that has one: whatever module here has the component's name.
+
+    Only the module that is asked for is imported.
+    """
+
+    def __getitem__(self, name: str) -> Make:
+        if name not in self:
+            raise KeyError(name)
+        found: Make = importlib.import_module(f"{__name__}.{name}").model
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in set(self)
+
+    def __iter__(self) -> Iterator[str]:
+        known = components()
+        return iter(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name in known))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+MODELS = Models()
+
+
+def without_tensor_code(component: AnyComponent) -> str | None:
+    """Why there is no tensor code to run, or None where there is."""
+    if component.name in MODELS:
+        return None
+    return f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}"
 
 
 def model_of(component: AnyComponent, config: Any, device: str = "cpu") -> TensorModel:
     """The tensor code of a component in one configuration."""
-    if component.name not in MODELS:
-        raise InputError(f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}")
+    if (reason := without_tensor_code(component)) is not None:
+        raise InputError(reason)
     if (wrong := component.invalid(config)) is not None:
         raise InputError(f"{component.name}: {wrong}")
     return MODELS[component.name](config, checked_device(device))
@@ -67,8 +101,8 @@ class TensorTarget:
     """`torch[:DEVICE]` as something to be held to the specification."""
 
     def __init__(self, component: AnyComponent, device: str = "cpu") -> None:
-        if component.name not in MODELS:
-            raise InputError(f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}")
+        if (reason := without_tensor_code(component)) is not None:
+            raise InputError(reason)
         torch.set_num_threads(1)
         self._component, self._device = component, checked_device(device)
         self._run: TensorRun | None = None
