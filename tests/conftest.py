@@ -1,14 +1,14 @@
-"""Planting a bug in the tensor code: one piece of one function's source is replaced, wherever the function is used."""
+"""What every test has: a plain width of the terminal, and `plant` for bugs in the tensor code."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
+from tests.planting import Change, planted
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers of pytest-xdist are given a width of 80 columns; what is written into a pipe has none.
@@ -18,20 +18,12 @@ Plant = Callable[[str, str, str], None]
 
 
 @pytest.fixture
-def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
+def plant() -> Iterator[Plant]:
     """`plant("cacheimpl.recency.length", "dtype=ranks.dtype", "dtype=torch.int8")`: until the test ends."""
+    with ExitStack() as bugs:
 
-    def replace(function: str, right: str, wrong: str) -> None:
-        module_name, _, name = function.rpartition(".")
-        module = importlib.import_module(module_name)
-        original = getattr(module, name)
-        source = inspect.getsource(original)
-        assert source.count(right) == 1, f"{function} has {source.count(right)} times: {right}"
-        scope: dict[str, object] = dict(vars(module))
-        exec(compile(source.replace(right, wrong), inspect.getsourcefile(original) or function, "exec"), scope)
-        users = [user for user_name, user in sys.modules.items() if user_name.partition(".")[0] == "cacheimpl"]
-        for user in users:
-            if getattr(user, name, None) is original:
-                monkeypatch.setattr(user, name, scope[name])
+        def replace(function: str, right: str, wrong: str) -> None:
+            module, _, name = function.rpartition(".")
+            bugs.enter_context(planted(Change(getattr(importlib.import_module(module), name), right, wrong)))
 
-    return replace
+        yield replace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.spec.planting import Change, planted
+from tests.planting import Change, planted
 
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Exploration, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from tests.spec.planting import Change, planted
+from tests.planting import Change, planted
 
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Plan

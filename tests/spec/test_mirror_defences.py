@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 import pytest
-from tests.spec.planting import Change, planted
+from tests.planting import Change, planted
 
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Exploration, Plan

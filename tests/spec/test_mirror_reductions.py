@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from tests.spec.planting import Change, planted
+from tests.planting import Change, planted
 
 from cacheproof.explore.result import Plan
 from cacheproof.explore.soundness import disagreements

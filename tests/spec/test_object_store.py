@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-from tests.spec.planting import Change, planted
+from tests.planting import Change, planted
 
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Plan

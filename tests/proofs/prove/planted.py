@@ -1,25 +1,19 @@
-"""Bugs planted in the specification for the length of a block, and what the prover then says."""
+"""Bugs planted in the specification, and what the prover then says."""
 
 from __future__ import annotations
 
-import inspect
-import linecache
-import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import count
-from types import FunctionType
 from typing import Any, NamedTuple
 
+from tests.planting import Change, planted
+
 from cacheproof.prove import obligations
-from cacheproof.prove.finding import Finding
+from cacheproof.prove.finding import Finding, Verdict
 from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
 from cacheproof.prove.session import scanned
 from cacheproof.prove.witness import Examples, examples
-
-_NUMBERS = count()
 
 
 class Bug(NamedTuple):
@@ -30,30 +24,10 @@ class Bug(NamedTuple):
     wrong: str
     refuted: str
 
-
-@contextmanager
-def planted(bug: Bug) -> Iterator[None]:
-    """The function has the bug."""
-    source = textwrap.dedent(inspect.getsource(bug.function))
-    assert source.count(bug.right) == 1, f"{bug.function.__name__} has {source.count(bug.right)} times: {bug.right}"
-    with swapped(bug.function, source.replace(bug.right, bug.wrong)):
-        yield
-
-
-@contextmanager
-def swapped(function: Callable[..., Any], text: str) -> Iterator[None]:
-    """The function does what the text says, wherever it is called from; its source is that text, to be rewritten."""
-    assert isinstance(function, FunctionType)
-    name, future = f"<planted {next(_NUMBERS)}>", "from __future__ import annotations\n"
-    linecache.cache[name] = (len(text), None, (future + text).splitlines(keepends=True), name)
-    namespace: dict[str, Any] = {}
-    exec(compile(future + text, name, "exec"), namespace)
-    original, function.__code__ = function.__code__, namespace[function.__name__].__code__
-    try:
-        yield
-    finally:
-        function.__code__ = original
-        del linecache.cache[name]
+    @property
+    def change(self) -> Change:
+        """What is planted."""
+        return Change(self.function, self.right, self.wrong)
 
 
 @cache
@@ -66,6 +40,21 @@ def found(proof: Proof, name: str) -> Finding:
     """The finding of this name; no second opinion is asked."""
     (finding,) = prove(proof, ask_second=False, only=name, reachable=reachable(proof.component))
     return finding
+
+
+def assert_refuted(proof: Proof, bug: Bug) -> None:
+    """With the bug the obligation fails, and the prover says how."""
+    reachable(proof.component)
+    with planted(bug.change):
+        finding = found(proof, bug.refuted)
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.detail
+
+
+def claims_without_a_bug(proof: Proof, bugs: Iterable[Bug]) -> set[str]:
+    """Invariants and laws that no bug is made for."""
+    claims = {invariant.name for invariant in proof.invariants} | {law.name for law in proof.laws}
+    return claims - {bug.refuted.rpartition("/")[0] for bug in bugs}
 
 
 def identified(bug: Bug) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.proofs.prove.planted import Bug, found, identified, planted, reachable
+from tests.planting import planted
+from tests.proofs.prove.planted import Bug, assert_refuted, identified, reachable
 
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.obligations.encoder_budget import PROOF, PROOFS, in_tokens, of_a_formula
@@ -31,7 +32,7 @@ def test_constants_are_refuted() -> None:
 )
 def test_a_wrong_formula_is_refuted(bug: Bug) -> None:
     reachable("encoder_budget")
-    with planted(bug):
+    with planted(bug.change):
         findings = list(prove(MERGED, ask_second=False, only=None))
     assert Verdict.REFUTED in {finding.verdict for finding in findings}
 
@@ -50,8 +51,4 @@ FITS = "embeds > min(budget.compute, budget.space)"
     ids=identified,
 )
 def test_what_is_let_in_by_a_wrong_rule_is_found(bug: Bug) -> None:
-    reachable("encoder_budget")
-    with planted(bug):
-        finding = found(PROOF, bug.refuted)
-    assert finding.verdict is Verdict.REFUTED
-    assert finding.detail
+    assert_refuted(PROOF, bug)

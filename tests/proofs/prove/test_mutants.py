@@ -7,8 +7,9 @@ from contextlib import closing
 from types import FunctionType, ModuleType
 
 import pytest
+from tests.planting import swapped
 from tests.proofs.prove.mutants import Mutant, mutants_of
-from tests.proofs.prove.planted import reachable, swapped
+from tests.proofs.prove.planted import reachable
 
 from cacheproof.prove import solvers
 from cacheproof.prove.obligations import encoder_cache as encoder_cache_obligations

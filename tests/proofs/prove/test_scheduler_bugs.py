@@ -6,7 +6,7 @@ import ast
 import inspect
 
 import pytest
-from tests.proofs.prove.planted import Bug, found, identified, planted, reachable
+from tests.proofs.prove.planted import Bug, assert_refuted, identified, reachable
 
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.obligations.scheduler import COUNTS, ITEMS, STEP
@@ -44,11 +44,7 @@ BUGS = (
 
 @pytest.mark.parametrize(("proof", "bug"), BUGS, ids=lambda value: identified(value) if isinstance(value, Bug) else "")
 def test_a_planted_bug_is_refuted(proof: Proof, bug: Bug) -> None:
-    reachable("scheduler")
-    with planted(bug):
-        finding = found(proof, bug.refuted)
-    assert finding.verdict is Verdict.REFUTED
-    assert finding.detail
+    assert_refuted(proof, bug)
 
 
 @pytest.mark.parametrize("proof", [STEP, ITEMS, COUNTS], ids=["step", "items", "counts"])

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.proofs.prove.planted import Bug, planted, reachable
+from tests.planting import Change, planted
+from tests.proofs.prove.planted import reachable
 
 from cacheproof.command.prove import Method, command
 from cacheproof.errors import ExitStatus, InputError
@@ -46,7 +47,7 @@ def test_the_proofs_of_a_component_are_listed_and_kept() -> None:
 
 def test_a_refuted_claim_ends_with_1_and_a_counterexample() -> None:
     reachable("lru")
-    bug = Bug(transitions.get, "total=cache.total + 1", "total=cache.total", "LRU-4/get")
+    bug = Change(transitions.get, "total=cache.total + 1", "total=cache.total")
     with planted(bug):
         report = command(["lru"], method=Method.SMT, second_opinion=False)
     assert report.exit_status is ExitStatus.FELL_SHORT

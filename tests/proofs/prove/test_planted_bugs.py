@@ -1,0 +1,55 @@
+"""Each claim that is proved fails on a bug that is made for it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.proofs.prove.bugs import encoder_cache, kv_blocks, lru, mirror, object_store, ring
+from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug, found, identified
+
+from cacheproof.prove.finding import Verdict
+from cacheproof.prove.obligations import encoder_cache as encoder_cache_claims
+from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
+from cacheproof.prove.obligations import lru as lru_claims
+from cacheproof.prove.obligations import mirror as mirror_claims
+from cacheproof.prove.obligations import object_store as object_store_claims
+from cacheproof.prove.obligations import ring as ring_claims
+from cacheproof.prove.proof import Proof
+from cacheproof.registry import AnyVariant
+from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
+
+TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
+    "lru": (lru_claims.PROOF, lru.BUGS),
+    "mirror": (mirror_claims.PROOF, mirror.BUGS),
+    "encoder_cache": (encoder_cache_claims.PROOF, encoder_cache.BUGS),
+    "ring": (ring_claims.PROOF, ring.BUGS),
+    "object_store": (object_store_claims.PROOF, object_store.BUGS),
+    "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
+}
+"""What is proved of each component, and a bug for each claim."""
+
+
+@pytest.mark.parametrize(
+    ("component", "bug"),
+    [(component, bug) for component, (_, bugs) in TABLES.items() for bug in bugs],
+    ids=lambda value: identified(value) if isinstance(value, Bug) else value,
+)
+def test_a_planted_bug_is_refuted(component: str, bug: Bug) -> None:
+    assert_refuted(TABLES[component][0], bug)
+
+
+@pytest.mark.parametrize("component", TABLES)
+def test_every_claim_has_a_bug(component: str) -> None:
+    assert not claims_without_a_bug(*TABLES[component])
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        (GHOST, "LRU-1/touch"),
+        (RELEASED, "LRU-6/room/put"),
+        (STALE_GROWTH, "LRU-6/room/put"),
+    ],
+    ids=["ghost", "released", "stale growth"],
+)
+def test_an_era_of_lru_is_refuted(variant: AnyVariant, name: str) -> None:
+    assert found(lru_claims.PROOF.of(variant), name).verdict is Verdict.REFUTED
