@@ -1,7 +1,8 @@
 """What a state of tensors is made of, said once: fields, shapes, types, bounds, names, and what is derived.
 
-Packing, unpacking and the check of the bounds follow from it. A packed state is one positive int64: a mixed-radix
-number with one digit per element of every field that is not derived.
+Packing, unpacking and the check of the bounds follow from it. A packed state, a key, is a row of words, as many as it
+takes: each word is a positive int64, a mixed-radix number with one digit per element, and the words together have one
+for each element of every field that is not derived.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 State = TypeVar("State", bound=tuple[Any, ...])
 
-LARGEST_KEY = 2**63 - 1
+LARGEST_WORD = 2**63 - 1
 
 
 class LayoutError(ValueError):
-    """The layout does not fit the state type, or its states do not fit in 63 bits."""
+    """The layout does not fit the state type, or one element alone does not fit in a word."""
 
 
 class OutOfBoundsError(ArithmeticError):
@@ -54,10 +55,22 @@ class Field:
         """How many elements there are."""
         return prod(self.shape)
 
+    @property
+    def radix(self) -> int:
+        """How many values an element can have."""
+        return self.high - self.low + 1
+
 
 def as_it_is(state: Any) -> Any:
     """The normal state where everything in a state matters."""
     return state
+
+
+class _Places(NamedTuple):
+    """The elements of one word: what each is multiplied with, and how many values each has."""
+
+    strides: tuple[int, ...]
+    radices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ class Layout(Generic[State]):
     circular buffer begins, absolute stamps of which only the order counts, what is left in unused cells. It is lifted
     like an operation; what is packed, checked against the bounds and compared after unpacking is the normal state.
 
-    Whoever packs or unpacks gets a `LayoutError` where the states do not fit in 63 bits.
+    Raises `LayoutError` where the fields are not those of the state type, or one has more values than a word.
     """
 
     state: type[State]
@@ -80,25 +93,40 @@ class Layout(Generic[State]):
         names = tuple(field.name for field in self.fields)
         if names != getattr(self.state, "_fields", None):
             raise LayoutError(f"{self.state.__name__} has other fields than {names}")
+        for field in self.packed_fields:
+            if field.radix > LARGEST_WORD:
+                raise LayoutError(f"{self.state.__name__}: {field.name} has {field.radix} values, more than a word")
 
     @property
     def packed_fields(self) -> tuple[Field, ...]:
         """The fields that make the key."""
         return tuple(field for field in self.fields if not field.derived)
 
+    @property
+    def words(self) -> int:
+        """How many words a key has."""
+        return len(self._places)
+
     @cached_property
     def _lows(self) -> tuple[int, ...]:
         return tuple(field.low for field in self.packed_fields for _ in range(field.width))
 
     @cached_property
-    def _radices(self) -> tuple[int, ...]:
-        return tuple(field.high - field.low + 1 for field in self.packed_fields for _ in range(field.width))
-
-    @cached_property
-    def _strides(self) -> tuple[int, ...]:
-        if (count := prod(self._radices)) > LARGEST_KEY:
-            raise LayoutError(f"{self.state.__name__}: {count} combinations do not fit in 63 bits")
-        return tuple(prod(self._radices[:place]) for place in range(len(self._radices)))
+    def _places(self) -> tuple[_Places, ...]:
+        """Elements are put into words in their order, as many as fit in each."""
+        words: list[_Places] = []
+        strides: list[int] = []
+        radices: list[int] = []
+        size = 1
+        for field in self.packed_fields:
+            for _ in range(field.width):
+                if size * field.radix > LARGEST_WORD:
+                    words.append(_Places(tuple(strides), tuple(radices)))
+                    size, strides, radices = 1, [], []
+                strides.append(size)
+                radices.append(field.radix)
+                size *= field.radix
+        return (*words, _Places(tuple(strides), tuple(radices)))
 
     def check(self, states: State) -> None:
         """Raise `OutOfBoundsError` unless each field of these states ([states, ...]) has its type, shape, bounds."""
@@ -112,7 +140,7 @@ class Layout(Generic[State]):
                 raise OutOfBoundsError(f"{field.name} is {worst}, outside {field.low} to {field.high}")
 
     def pack(self, states: State) -> Tensor:
-        """[states] int64: one key per state ([states, ...]), the same for states of one normal state.
+        """[states, words] int64: one key per state ([states, ...]), the same for states of one normal state.
 
         Of the normal state the bounds are checked, and that unpacking returns it.
         """
@@ -127,15 +155,17 @@ class Layout(Generic[State]):
         return states if self.normal is as_it_is else _each(self.normal, states)
 
     def key_of(self, states: State) -> Tensor:
-        """[states] int64: the keys of normal states that are known to be in the layout, unchecked."""
+        """[states, words] int64: the keys of normal states that are known to be in the layout, unchecked."""
         digits = torch.cat([_digits(field, values) for field, values in self._packed(states)], dim=1)
-        lows, strides = digits.new_tensor(self._lows), digits.new_tensor(self._strides)
-        return ((digits - lows) * strides).sum(1)
+        digits = digits - digits.new_tensor(self._lows)
+        parts = zip(digits.split_with_sizes(self._widths, dim=1), self._places, strict=True)
+        return torch.stack([(part * part.new_tensor(places.strides)).sum(1) for part, places in parts], dim=1)
 
     def unpack(self, keys: Tensor) -> State:
-        """The states ([states, ...]) of these keys ([states] int64), derived fields included."""
-        lows, radices = keys.new_tensor(self._lows), keys.new_tensor(self._radices)
-        digits = keys[:, None] // keys.new_tensor(self._strides) % radices + lows
+        """The states ([states, ...]) of these keys ([states, words] int64), derived fields included."""
+        words = zip(keys.split_with_sizes([1] * self.words, dim=1), self._places, strict=True)
+        found = [word // word.new_tensor(to.strides) % word.new_tensor(to.radices) for word, to in words]
+        digits = torch.cat(found, dim=1) + keys.new_tensor(self._lows)
         parts = iter(digits.split_with_sizes([field.width for field in self.packed_fields], dim=1))
         count = keys.shape[0]
         tensors = [
@@ -145,6 +175,10 @@ class Layout(Generic[State]):
             for field in self.fields
         ]
         return _each(self.derive, self.state(*tensors))
+
+    @cached_property
+    def _widths(self) -> list[int]:
+        return [len(places.strides) for places in self._places]
 
     def _packed(self, states: State) -> Iterator[tuple[Field, Tensor]]:
         return ((field, values) for field, values in zip(self.fields, states, strict=True) if not field.derived)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cacheimpl.layout import LARGEST_KEY, Field, Layout, LayoutError, OutOfBoundsError, RoundTripError
+from cacheimpl.layout import LARGEST_WORD, Field, Layout, LayoutError, OutOfBoundsError, RoundTripError
 
 torch.set_num_threads(1)
 
@@ -46,6 +46,7 @@ def test_every_state_has_its_own_key() -> None:
     pairs = states(*everything.tolist())
     keys = LAYOUT.pack(pairs)
     assert keys.dtype == torch.int64
+    assert keys.shape == (8**3, 1)
     assert torch.unique(keys).shape[0] == 8**3
     for before, after in zip(pairs, LAYOUT.unpack(keys), strict=True):
         assert torch.equal(before, after)
@@ -54,7 +55,7 @@ def test_every_state_has_its_own_key() -> None:
 def test_no_states_have_no_keys() -> None:
     none = Pair(*(values[:0] for values in states([0, 0, 0])))
     keys = LAYOUT.pack(none)
-    assert keys.shape == (0,)
+    assert keys.shape == (0, 1)
     assert [values.shape[0] for values in LAYOUT.unpack(keys)] == [0, 0, 0]
 
 
@@ -98,23 +99,36 @@ def test_a_sum_that_overflowed_its_type_is_an_error() -> None:
         narrow.pack(pair)
 
 
-def test_states_that_do_not_fit_in_63_bits_are_refused() -> None:
-    def layout(high: int) -> Layout[Pair]:
-        fields = (
-            Field("small", (3,), torch.int64, 0, high),
-            Field("flags", (2, 2), torch.bool, 0, 0),
-            Field("total", (), torch.int64, 0, 3 * high, derived=True),
-        )
-        return Layout(Pair, fields, derive)
+def wide(high: int) -> Layout[Pair]:
+    fields = (
+        Field("small", (3,), torch.int64, 0, high),
+        Field("flags", (2, 2), torch.bool, 0, 1),
+        Field("total", (), torch.int64, 0, min(3 * high, LARGEST_WORD), derived=True),
+    )
+    return Layout(Pair, fields, derive)
 
-    high = 2**21 - 2
-    most = torch.full((1, 3), high)
-    key = layout(high).pack(Pair(most, torch.zeros(1, 2, 2, dtype=torch.bool), most.sum(1)))
-    assert int(key) == (high + 1) ** 3 - 1 < LARGEST_KEY
-    with pytest.raises(LayoutError, match="do not fit in 63 bits"):
-        layout(high + 1).pack(Pair(most, torch.zeros(1, 2, 2, dtype=torch.bool), most.sum(1)))
-    with pytest.raises(LayoutError, match="do not fit in 63 bits"):
-        layout(high + 1).unpack(torch.tensor([0]))
+
+def wide_states(*rows: list[int]) -> Pair:
+    small = torch.tensor(rows)
+    flags = (torch.arange(len(rows))[:, None] >> torch.arange(4) & 1).bool().reshape(-1, 2, 2)
+    return Pair(small, flags, small.sum(1))
+
+
+@pytest.mark.parametrize(("high", "words"), [(2**19, 1), (2**20, 2), (2**40, 3), (2**61, 4), (LARGEST_WORD - 1, 4)])
+def test_a_key_has_as_many_words_as_it_takes(high: int, words: int) -> None:
+    most = high if high < 2**61 else high // 3  # the sum of three has to fit too
+    states = wide_states([0, 0, 0], [most, 0, 0], [0, most, 0], [0, 0, most], [most, most, most], [1, 2, 3])
+    keys = wide(high).pack(states)
+    assert wide(high).words == keys.shape[1] == words
+    assert int(keys.min()) >= 0
+    assert len(set(map(tuple, keys.tolist()))) == 6
+    for before, after in zip(states, wide(high).unpack(keys), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_an_element_that_does_not_fit_in_a_word_is_refused() -> None:
+    with pytest.raises(LayoutError, match=f"small has {2**63} values, more than a word"):
+        wide(LARGEST_WORD)
 
 
 def test_the_fields_are_those_of_the_state() -> None:
@@ -153,14 +167,14 @@ def circles(*rows: tuple[int, list[int]]) -> Circle:
 def test_states_of_one_normal_state_have_one_key() -> None:
     same, other = (0, [1, 2, 9, 9]), (0, [2, 1, 0, 0])
     keys = CIRCLE.pack(circles(same, (3, [2, 7, -3, 1]), (1, [0, 1, 2, 0]), other))
-    assert len(set(keys[:3].tolist())) == 1
+    assert len(set(keys[:3, 0].tolist())) == 1
     assert int(keys[0]) != int(keys[3])
     assert CIRCLE.unpack(keys[:1]).cells.tolist() == [[1, 2, 0, 0]]
 
 
 def test_no_states_are_normal() -> None:
     none = Circle(*(values[:0] for values in circles((0, [0, 0, 0, 0]))))
-    assert CIRCLE.pack(none).shape == (0,)
+    assert CIRCLE.pack(none).shape == (0, 1)
 
 
 def test_the_bounds_are_those_of_the_normal_state() -> None:
@@ -176,6 +190,6 @@ def test_the_round_trip_is_that_of_the_normal_state() -> None:
         return circle._replace(first=torch.zeros_like(circle.first))
 
     rotated = circles((2, [0, 0, 1, 2]))
-    assert Layout(Circle, fields, beginning, from_the_beginning).pack(rotated).shape == (1,)
+    assert Layout(Circle, fields, beginning, from_the_beginning).pack(rotated).shape == (1, 1)
     with pytest.raises(RoundTripError, match="first is 2, not 0"):
         Layout(Circle, fields, beginning).pack(rotated)

@@ -12,6 +12,7 @@ import torch
 from cacheproof.explore import reference, tensor
 from cacheproof.explore.result import Ending, Exploration, Plan
 from cacheproof.explore.tensor.frontier import Expansion
+from cacheproof.explore.tensor.keys import distinct
 from cacheproof.explore.tensor.symmetry import all_renamings, renamed
 from cacheproof.registry import component_named
 from cacheproof.scope import Scope, scopes_of
@@ -143,7 +144,7 @@ def reachable(model: TensorModel, depth: int = 4) -> Any:
     expansion = Expansion(model)
     keys = expansion.start()
     for _ in range(depth):
-        keys = torch.unique(torch.cat([keys, *(edges.target for edges in expansion.edges(keys))]))
+        keys = distinct(torch.cat([keys, *(edges.target for edges in expansion.edges(keys))])).words
     return model.layout.unpack(keys)
 
 

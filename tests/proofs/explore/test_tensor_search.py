@@ -16,7 +16,8 @@ from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore import campaign, tensor
 from cacheproof.explore.result import Ending, Granularity, Plan, Snapshot
 from cacheproof.explore.tensor import search
-from cacheproof.explore.tensor.frontier import Expansion, merged, outside
+from cacheproof.explore.tensor.frontier import Expansion
+from cacheproof.explore.tensor.keys import distinct
 from cacheproof.explore.tensor.symmetry import canonical_keys, renamed
 from cacheproof.registry import component_named
 from cacheproof.targets.tensor import model_of
@@ -37,21 +38,11 @@ def explore(config: Any, plan: Plan | None = None, watch: Callable[[Snapshot], N
     return tensor.explore(component, component.normative, config, plan, watch)
 
 
-def test_sorted_sets_of_keys() -> None:
-    for seed in range(50):
-        torch.manual_seed(seed)
-        visited = torch.unique(torch.randint(0, 40, (1 + seed % 20,)))
-        found = torch.unique(torch.randint(0, 40, (seed % 15,)))
-        fresh = outside(found, visited)
-        assert set(fresh.tolist()) == set(found.tolist()) - set(visited.tolist())
-        assert merged(visited, fresh).tolist() == sorted({*visited.tolist(), *found.tolist()})
-
-
 def test_portions_make_no_difference() -> None:
     model = model_of(component_named("lru"), LRU)
     level = Expansion(model).start()
     for _ in range(3):
-        level = torch.unique(torch.cat([edges.target for edges in Expansion(model).edges(level)]))
+        level = distinct(torch.cat([edges.target for edges in Expansion(model).edges(level)])).words
     whole, portions = (
         sorted(edge for edges in Expansion(model, size).edges(level) for edge in map(str, edges.listed()))
         for size in (1 << 15, 7)
@@ -138,9 +129,10 @@ def test_what_it_cannot_do_is_said(name: str, variant: str, plan: Plan, reason: 
         tensor.explore(component, component.variants[variant], LRU, plan)
 
 
-def test_a_scope_that_does_not_fit_in_63_bits_is_refused() -> None:
-    with pytest.raises(InputError, match="do not fit in 63 bits: explore this scope with the reference engine"):
-        explore(LruConfig(capacity=2**40, sizes=(2**40,) * 2, lookups=0), Plan(symmetry=False))
+def test_a_count_that_does_not_fit_in_a_word_is_refused() -> None:
+    config = LruConfig(capacity=2, sizes=(1,), lookups=2**63 - 1)
+    with pytest.raises(InputError, match="hits has 9223372036854775808 values, more than a word: explore this scope"):
+        explore(config, Plan(symmetry=False))
 
 
 def test_the_runs_of_a_campaign_are_those_it_can_do() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -11,17 +11,18 @@ from torch import Tensor
 from cacheproof.explore.path import UnsoundReductionError
 from cacheproof.explore.tensor.frontier import Expansion
 from cacheproof.explore.tensor.judgement import Place
+from cacheproof.explore.tensor.keys import listed, tensor_of
 from cacheproof.explore.tensor.symmetry import CanonicalKeys
 from cacheproof.targets.tensor import TensorRun
 from cacheproof.targets.tensor.model import TensorModel
 from cacheproof.trace import Trace, TraceStep, Violation
 from cachespec.kernel import Operation, Outcome, Step
 
-Accept = Callable[[Operation, Outcome, int], bool]
+Accept = Callable[[Operation, Outcome, Hashable], bool]
 
 
 class Backwards:
-    """The levels of a search, each a sorted tensor of canonical keys, and how to step between them."""
+    """The levels of a search, each the words of its canonical keys in order, and how to step between them."""
 
     def __init__(self, expansion: Expansion, levels: list[Tensor], canonical_keys: CanonicalKeys) -> None:
         self.expansion, self.levels, self.canonical_keys = expansion, levels, canonical_keys
@@ -35,7 +36,7 @@ class Backwards:
             operations.append(self.next(actual, self._breaks(place, actual))[0])
         return Violation(place.rule.name, place.rule.statement, recorded(self.model, operations))
 
-    def keys_to(self, key: int, depth: int) -> list[int]:
+    def keys_to(self, key: Hashable, depth: int) -> list[Hashable]:
         """Canonical states on a shortest way, from the first step on; `key` is of this depth and the last of them."""
         keys = []
         for level in reversed(self.levels[:depth]):
@@ -43,12 +44,16 @@ class Backwards:
             key = self.predecessor(level, key)
         return keys[::-1]
 
-    def predecessor(self, level: Tensor, key: int) -> int:
+    def predecessor(self, level: Tensor, key: Hashable) -> Hashable:
         """The first state of the level that leads to this one."""
-        sources = [edges.source[self.canonical_keys(edges.target) == key] for edges in self.expansion.edges(level)]
-        return int(level[torch.cat(sources).min()])
+        wanted = tensor_of(key, level)
+        sources = [
+            edges.source[(self.canonical_keys(edges.target) == wanted).all(1)] for edges in self.expansion.edges(level)
+        ]
+        first = torch.cat(sources).min()
+        return listed(level[first, None])[0]
 
-    def follow(self, wanted: list[int]) -> tuple[list[Operation], Tensor]:
+    def follow(self, wanted: list[Hashable]) -> tuple[list[Operation], Tensor]:
         """Walk from the initial state through actual states that have the wanted canonical forms."""
         actual, operations = self.expansion.start(), []
         for target in wanted:
@@ -57,21 +62,20 @@ class Backwards:
         return operations, actual
 
     def next(self, actual: Tensor, accept: Accept) -> tuple[Operation, Tensor]:
-        """The first operation on this state ([1]) that is accepted, and the state after it."""
+        """The first operation on this state ([1, words]) that is accepted, and the state after it."""
         for edges in self.expansion.edges(actual):
             for _, operation, outcome, target in edges.listed():
                 if accept(operation, outcome, target):
-                    return operation, actual.new_tensor([target])
+                    return operation, tensor_of(target, actual)
         raise UnsoundReductionError("a canonical step has no counterpart: the layout says that too much is a name")
 
-    def _becomes(self, wanted: int) -> Accept:
-        tensor = self.levels[0].new_tensor
-        return lambda operation, outcome, target: int(self.canonical_keys(tensor([target]))) == wanted
+    def _becomes(self, wanted: Hashable) -> Accept:
+        return lambda operation, outcome, target: listed(self.canonical_keys(self._words(target)))[0] == wanted
 
     def _breaks(self, place: Place, actual: Tensor) -> Accept:
-        config, rule, before = self.model.config, place.rule, self._view(int(actual))
+        config, rule, before = self.model.config, place.rule, self._view(listed(actual)[0])
 
-        def accept(operation: Operation, outcome: Outcome, target: int) -> bool:
+        def accept(operation: Operation, outcome: Outcome, target: Hashable) -> bool:
             after = self._view(target)
             if isinstance(rule, Step):
                 return not rule.holds(config, before, operation, outcome, after)
@@ -79,9 +83,12 @@ class Backwards:
 
         return accept
 
-    def _view(self, key: int) -> Any:
+    def _words(self, key: Hashable) -> Tensor:
+        return tensor_of(key, self.levels[0])
+
+    def _view(self, key: Hashable) -> Any:
         model = self.model
-        (state,) = model.decoded(model.layout.unpack(self.levels[0].new_tensor([key])))
+        (state,) = model.decoded(model.layout.unpack(self._words(key)))
         return model.variant.view(model.config, state)
 
 

@@ -1,8 +1,8 @@
-"""Whole frontiers of packed states: every operation on every state at once, and sorted sets of keys."""
+"""Whole frontiers of packed states: every operation on every state at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cacheproof.explore.tensor.keys import listed
 from cacheproof.targets.tensor.model import TensorModel, TensorOperation, outcome_of
 from cachespec.kernel import Operation, Outcome
 
@@ -21,8 +22,8 @@ STATES_AT_ONCE = 1 << 15
 class Edges:
     """All enabled transitions of one operation kind from some frontier.
 
-    Tensors are [edges]: `source` is a position in the frontier, `instance` one in `operations`, `target` a packed
-    state. `answers` are code, values ([edges, values]) and length.
+    Tensors are [edges]: `source` is a position in the frontier, `instance` one in `operations`. `target` has packed
+    states ([edges, words]); `answers` are code, values ([edges, values]) and length.
     """
 
     operations: tuple[Operation, ...]
@@ -36,11 +37,11 @@ class Edges:
         """How many there are."""
         return self.target.shape[0]
 
-    def listed(self) -> Iterator[tuple[int, Operation, Outcome, int]]:
+    def listed(self) -> Iterator[tuple[int, Operation, Outcome, Hashable]]:
         """One by one, as plain data: source, operation, outcome, target."""
         outcome = cache(outcome_of)
         code, values, length = (tensor.tolist() for tensor in self.answers)
-        columns = zip(self.source.tolist(), self.instance.tolist(), self.target.tolist(), strict=True)
+        columns = zip(self.source.tolist(), self.instance.tolist(), listed(self.target), strict=True)
         for (source, instance, target), *answer in zip(columns, code, values, length, strict=True):
             yield source, self.operations[instance], outcome(answer[0], tuple(answer[1]), answer[2]), target
 
@@ -57,12 +58,12 @@ class Expansion:
         )
 
     def start(self) -> Tensor:
-        """[1] int64: the packed initial state."""
+        """[1, words] int64: the packed initial state."""
         initial = self.model.initial
         return self.model.layout.pack(type(initial)(*(values.unsqueeze(0) for values in initial)))
 
     def edges(self, frontier: Tensor) -> Iterator[Edges]:
-        """Every transition from these packed states ([states] int64), in portions."""
+        """Every transition from these packed states ([states, words] int64), in portions."""
         for begin in range(0, frontier.shape[0], self.states_at_once):
             states = self.model.layout.unpack(frontier[begin : begin + self.states_at_once])
             for kind in self.kinds:
@@ -113,28 +114,3 @@ def _over_states_and_operands(function: Callable[..., Any]) -> Callable[..., Any
 
     over_operands = torch.func.vmap(one, in_dims=(None, None, 0))
     return torch.func.vmap(over_operands, in_dims=(None, 0, None))
-
-
-# Sorted sets of keys ------------------------------------------------------------------------------------------------
-
-
-def distinct(keys: Tensor) -> Tensor:
-    """Sorted, and each once."""
-    found: Tensor = torch.unique(keys)
-    return found
-
-
-def outside(keys: Tensor, visited: Tensor) -> Tensor:
-    """The keys that are not in `visited`; both are sorted and without repetition."""
-    place = torch.searchsorted(visited, keys).clamp(max=visited.shape[0] - 1)
-    return keys[visited[place] != keys]
-
-
-def merged(visited: Tensor, fresh: Tensor) -> Tensor:
-    """Both in one sorted set; they are sorted and have nothing in common."""
-    places = torch.searchsorted(visited, fresh) + torch.arange(fresh.shape[0], device=fresh.device)
-    union = visited.new_empty(visited.shape[0] + fresh.shape[0])
-    old = torch.ones_like(union, dtype=torch.bool)
-    old[places] = False
-    union[places], union[old] = fresh, visited
-    return union

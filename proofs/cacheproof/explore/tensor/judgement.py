@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from cacheproof.explore.tensor.frontier import Edges, distinct
+from cacheproof.explore.tensor.frontier import Edges
+from cacheproof.explore.tensor.keys import distinct, listed
 from cacheproof.targets.tensor.model import TensorModel
 from cachespec.kernel import Safety, Step
 
@@ -21,7 +22,7 @@ class Place:
     """Where a violation was seen: at a step from the packed state `before`; None for the initial state itself."""
 
     depth: int
-    before: int | None
+    before: Hashable | None
     rule: Rule
 
 
@@ -39,27 +40,27 @@ class Judgement:
         self.unseen_steps: Witnesses = {rule.name: rule.witness for rule in self.steps}
         self.witnessed: set[str] = set()
         self.broken: dict[str, Place] = {}
-        self.views: dict[int, Any] = {}
+        self.views: dict[Hashable, Any] = {}
         """Of the level that is being expanded and of what it leads to, by packed state."""
-        self.unsafe: dict[int, list[Rule]] = {}
+        self.unsafe: dict[Hashable, list[Rule]] = {}
         """The safety properties that such a state breaks, where it breaks any."""
 
     def arrive(self, level: Tensor) -> list[Any]:
         """A new level: look for witnesses; returns its states as those of the specification."""
         states = self.model.decoded(self.model.layout.unpack(level))
         self.views, self.unsafe = {}, {}
-        self._read(level.tolist(), states)
+        self._read(listed(level), states)
         self._meet(self.unseen, ((self.model.config, view) for view in self.views.values()))
         return states
 
     def begin(self, start: Tensor) -> None:
         """Safety of the initial state."""
-        for rule in self.unsafe.get(int(start), ()):
+        for rule in self.unsafe.get(listed(start)[0], ()):
             self.broken[rule.name] = Place(0, None, rule)
 
     def judge(self, level: Tensor, edges: Edges, depth: int) -> None:
         """The step properties of every step, and safety of the state that it leads to, which is of this depth."""
-        config, before = self.model.config, level.tolist()
+        config, before = self.model.config, listed(level)
         self._read_targets(edges)
         for source, operation, outcome, target in edges.listed():
             step = (config, self.views[before[source]], operation, outcome, self.views[target])
@@ -76,10 +77,12 @@ class Judgement:
                 del unseen[name]
 
     def _read_targets(self, edges: Edges) -> None:
-        keys = [key for key in distinct(edges.target).tolist() if key not in self.views]
-        self._read(keys, self.model.decoded(self.model.layout.unpack(edges.target.new_tensor(keys))))
+        targets = distinct(edges.target).words
+        unread = [(place, key) for place, key in enumerate(listed(targets)) if key not in self.views]
+        words = targets[[place for place, _ in unread]]
+        self._read([key for _, key in unread], self.model.decoded(self.model.layout.unpack(words)))
 
-    def _read(self, keys: list[int], states: list[Any]) -> None:
+    def _read(self, keys: list[Hashable], states: list[Any]) -> None:
         """What properties read, and safety."""
         config = self.model.config
         for key, state in zip(keys, states, strict=True):

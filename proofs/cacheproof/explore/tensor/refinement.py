@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacheproof.explore.tensor.frontier import Expansion, distinct, merged, outside
+from cacheproof.explore.tensor.frontier import Expansion
+from cacheproof.explore.tensor.keys import KeySet, distinct, listed, merged, outside
 from cacheproof.targets.tensor.model import TensorModel
 from cachespec.kernel import Operation, Outcome
 
@@ -42,30 +43,30 @@ def compare(model: TensorModel, limit_triples: int | None = None) -> Refinement:
     """Compare every triple of the scope, breadth first, until the first difference or until so many were compared."""
     torch.set_num_threads(1)
     expansion = Expansion(model)
-    level = visited = expansion.start()
+    level = visited = distinct(expansion.start())
     triples = 0
-    while level.shape[0] > 0:
-        steps, targets = _steps_of_tensors(expansion, level)
-        states = model.decoded(model.layout.unpack(level))
+    while level.count > 0:
+        steps, targets = _steps_of_tensors(expansion, level.words)
+        states = model.decoded(model.layout.unpack(level.words))
         for before, found in zip(states, steps, strict=True):
             difference = _difference(model, before, found)
             if difference is not None:
-                return Refinement(visited.shape[0], triples, difference)
+                return Refinement(visited.count, triples, difference)
             triples += len(found)
             if limit_triples is not None and triples >= limit_triples:
-                return Refinement(visited.shape[0], triples)
+                return Refinement(visited.count, triples)
         level = outside(targets, visited)
         visited = merged(visited, level)
-    return Refinement(visited.shape[0], triples)
+    return Refinement(visited.count, triples)
 
 
-def _steps_of_tensors(expansion: Expansion, level: Tensor) -> tuple[list[dict[Operation, Step]], Tensor]:
+def _steps_of_tensors(expansion: Expansion, level: Tensor) -> tuple[list[dict[Operation, Step]], KeySet]:
     """For each state its operations with outcome and next state; and all next states, packed."""
     model, targets = expansion.model, []
     steps: list[dict[Operation, Step]] = [{} for _ in range(level.shape[0])]
     for edges in expansion.edges(level):
-        keys = distinct(edges.target)
-        decoded = dict(zip(keys.tolist(), model.decoded(model.layout.unpack(keys)), strict=True))
+        keys = distinct(edges.target).words
+        decoded = dict(zip(listed(keys), model.decoded(model.layout.unpack(keys)), strict=True))
         for source, operation, outcome, target in edges.listed():
             steps[source][operation] = outcome, decoded[target]
         targets.append(keys)

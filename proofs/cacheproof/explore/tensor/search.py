@@ -1,8 +1,8 @@
 """The tensor explorer: breadth first over whole frontiers, running the tensor code itself on every reachable state.
 
-States are packed into one integer each. A level is a sorted tensor of keys, and so is what was visited; parents are not
-kept: the levels are, and a trace is searched backwards only when there is a violation. The answer has the same form as
-that of the reference explorer, and the same states, transitions, depth and digest in the scopes that both can do.
+States are packed into one integer each, or a few. A level is a sorted set of keys, and so is what was visited; parents
+are not kept: the levels are, and a trace is searched backwards only when there is a violation. The answer has the form
+of the reference explorer's, and the same states, transitions, depth and digest in the scopes that both can do.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from cacheproof.explore.digest import MODULUS, digest_of_state
 from cacheproof.explore.memory import peak_bytes, resident_bytes
 from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Plan, Snapshot, Watch
 from cacheproof.explore.tensor.backwards import Backwards
-from cacheproof.explore.tensor.frontier import Edges, Expansion, distinct, merged, outside
+from cacheproof.explore.tensor.frontier import Edges, Expansion
 from cacheproof.explore.tensor.judgement import Judgement
+from cacheproof.explore.tensor.keys import KeySet, distinct, merged, outside
 from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.tensor import model_of, without_tensor_code
@@ -103,23 +104,23 @@ class Search:
 
     def search(self) -> Ending:
         """Level by level."""
-        level = visited = self.canonical_keys(self.expansion.start())
-        self.arrive(level)
+        level = visited = distinct(self.canonical_keys(self.expansion.start()))
+        self.arrive(level.words)
         if self.judgement is not None:
-            self.judgement.begin(level)
-        while level.shape[0] > 0:
+            self.judgement.begin(level.words)
+        while level.count > 0:
             if self.is_done():
                 return Ending.FOUND
             if len(self.levels) - 1 == self.plan.depth:
                 return Ending.DEPTH
-            level = outside(self.successors(level), visited)
-            if level.shape[0] > 0:
+            level = outside(self.successors(level.words), visited)
+            if level.count > 0:
                 visited = merged(visited, level)
-                self.arrive(level)
+                self.arrive(level.words)
         return Ending.EXHAUSTED
 
-    def successors(self, level: Tensor) -> Tensor:
-        """The canonical states after one step, sorted, without repetition."""
+    def successors(self, level: Tensor) -> KeySet:
+        """The canonical states after one step."""
         targets = []
         for edges in self.expansion.edges(level):
             self.look_at_limits()
@@ -127,7 +128,7 @@ class Search:
             self.count_outcomes(edges)
             if self.judgement is not None:
                 self.judgement.judge(level, edges, depth=len(self.levels))
-            targets.append(self.canonical_keys(distinct(edges.target)))
+            targets.append(self.canonical_keys(distinct(edges.target).words))
         return distinct(torch.cat(targets))
 
     def arrive(self, level: Tensor) -> None:

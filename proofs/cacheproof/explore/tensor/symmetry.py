@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cacheimpl.layout import Field, Layout
 from cacheproof.errors import InputError
+from cacheproof.explore.tensor.keys import less
 from cachespec.kernel.names import Permutations
 
 Classes = Mapping[str, tuple[tuple[int, ...], ...]]
@@ -38,7 +39,7 @@ def canonical_keys(layout: Layout[Any], classes: Classes) -> CanonicalKeys:
         candidates = (layout.key_of(layout.normalised(renamed(layout, states, to))) for to in renamings)
         best = keys
         for candidate in candidates:
-            best = torch.minimum(best, candidate)
+            best = torch.where(less(candidate, best)[:, None], candidate, best)
         return best
 
     return least
