@@ -1,0 +1,192 @@
+"""Our functions for encoder budgets by their public face, as targets of `encoder_budget`.
+
+`python:cacheproof.targets.tensor.encoder_budget_functions:open_budget`, held to the normative variant;
+`open_released_budget`, to what was released with 0.20.2 and 0.33.0 (B5); `open_released_function`, to 0.11.0 (B4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from cacheimpl.encoder_budget import (
+    EncoderBudgetError,
+    ItemTooLargeError,
+    ItemTooLongError,
+    MultiModalBudget,
+    compute_encoder_budget,
+)
+from cacheproof.errors import InputError
+from cacheproof.targets.target import TargetError
+from cachespec.encoder_budget.configuration import Config
+from cachespec.encoder_budget.operations import Admit, Configure
+from cachespec.kernel import DONE, REFUSED, TOO_LARGE, UNSUPPORTED, Observation, Operation, Outcome
+
+
+def modality_named(place: int) -> str:
+    """The modality at this position of the configuration."""
+    return f"modality {place}"
+
+
+def scheduler_config_of(op: Configure) -> SimpleNamespace:
+    """The settings by the names of an engine's configuration; a budget that nobody asks for is None there."""
+    return SimpleNamespace(
+        max_num_batched_tokens=op.batch_tokens,
+        max_num_encoder_input_tokens=op.compute or None,
+        encoder_cache_size=op.space or None,
+        max_num_seqs=op.sequences,
+        enable_chunked_prefill=op.chunked_prefill > 0,
+        disable_chunked_mm_input=op.whole_items > 0,
+        long_prefill_token_threshold=op.threshold,
+    )
+
+
+def sizes_of(sizes: tuple[int, ...], limits: tuple[int, ...], embeddings: int = 0) -> dict[str, int]:
+    """Of the modalities that are on."""
+    return {
+        modality_named(place): size
+        for place, (size, limit) in enumerate(zip(sizes, limits, strict=True))
+        if limit > 0 or embeddings > 0
+    }
+
+
+def registry_of(config: Config, op: Configure) -> SimpleNamespace:
+    """A registry that makes a processor of the configured model."""
+    sizes = {modality_named(place): size for place, size in enumerate(config.embeds)}
+    info = SimpleNamespace(
+        supported_mm_limits=dict.fromkeys(sizes),
+        allowed_mm_limits={modality_named(place): limit for place, limit in enumerate(op.limits)},
+        get_mm_max_tokens_per_item=lambda seq_len, mm_counts: {modality: sizes[modality] for modality in mm_counts},
+    )
+    return SimpleNamespace(create_processor=lambda model_config: SimpleNamespace(info=info))
+
+
+class BudgetTarget:
+    """`MultiModalBudget` and its check of items. An exception is the outcome that it stands for."""
+
+    def __init__(self, *, as_released: bool) -> None:
+        self._as_released = as_released
+        self._config = Config((), (), (), ())
+        self._settings: Configure | None = None
+        self._made: MultiModalBudget | None = None
+
+    def reset(self, config: Config) -> None:
+        self._config, self._settings, self._made = config, None, None
+
+    def apply(self, operation: Operation) -> Outcome:
+        if isinstance(operation, Configure):
+            return self._configure(operation)
+        if isinstance(operation, Admit):
+            return self._admit(operation.item)
+        raise TargetError(f"there is no call for {operation.wire_name()}")
+
+    def observe(self) -> Mapping[str, Observation]:
+        names = [modality_named(place) for place in range(len(self._config.embeds))]
+        made = self._made
+        if made is None:
+            return {"compute": 0, "space": 0, "per_prompt": (0,) * len(names), "per_batch": (0,) * len(names)}
+        return {
+            "compute": made.encoder_compute_budget,
+            "space": made.encoder_cache_size,
+            "per_prompt": tuple(made.mm_max_items_per_prompt.get(name, 0) for name in names),
+            "per_batch": tuple(made.mm_max_items_per_batch.get(name, 0) for name in names),
+        }
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _configure(self, op: Configure) -> Outcome:
+        if self._as_released and (op.compute or op.space):
+            return UNSUPPORTED
+        mm_config = SimpleNamespace(enable_mm_embeds=op.embeddings > 0)
+        model_config = SimpleNamespace(max_model_len=self._config.model_tokens, get_multimodal_config=lambda: mm_config)
+        try:
+            made = MultiModalBudget(
+                SimpleNamespace(model_config=model_config, scheduler_config=scheduler_config_of(op)),
+                registry_of(self._config, op),
+                prompt_tokens_by_modality=sizes_of(self._config.tokens, op.limits, op.embeddings),
+                alignment=op.alignment,
+                as_released=self._as_released,
+            )
+        except ItemTooLongError:
+            return REFUSED
+        self._settings, self._made = op, made
+        return DONE
+
+    def _admit(self, item: int) -> Outcome:
+        """Whether the modality is on is the processor's question."""
+        modality, embeds, tokens = self._config.items[item]
+        if self._settings is None or self._made is None:
+            return REFUSED
+        if self._settings.limits[modality] == 0 and not self._settings.embeddings:
+            return REFUSED
+        try:
+            self._made.budget.check_item(embeds, tokens)
+        except (ItemTooLargeError, ItemTooLongError):
+            return TOO_LARGE
+        return DONE
+
+
+class FunctionTarget:
+    """`compute_encoder_budget` as released, with the registry's sizes in tokens; intake looks at nothing."""
+
+    def __init__(self) -> None:
+        self._config = Config((), (), (), ())
+        self._limits: tuple[int, ...] = ()
+        self._budgets = 0, 0
+
+    def reset(self, config: Config) -> None:
+        self._config, self._limits, self._budgets = config, (), (0, 0)
+
+    def apply(self, operation: Operation) -> Outcome:
+        if isinstance(operation, Configure):
+            return self._configure(operation)
+        if isinstance(operation, Admit):
+            modality, _, _ = self._config.items[operation.item]
+            return DONE if self._limits and self._limits[modality] > 0 else REFUSED
+        raise TargetError(f"there is no call for {operation.wire_name()}")
+
+    def observe(self) -> Mapping[str, Observation]:
+        return dict(zip(("compute", "space"), self._budgets, strict=True))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _configure(self, op: Configure) -> Outcome:
+        if op.compute or op.space or op.embeddings:
+            return UNSUPPORTED
+        registry: Any = SimpleNamespace(
+            supports_multimodal_inputs=lambda model_config: True,
+            get_max_tokens_per_item_by_nonzero_modality=lambda model_config: sizes_of(self._config.tokens, op.limits),
+        )
+        try:
+            budgets = compute_encoder_budget(SimpleNamespace(), scheduler_config_of(op), registry, as_released=True)
+        except EncoderBudgetError:
+            return REFUSED
+        self._limits, self._budgets = op.limits, budgets
+        return DONE
+
+
+def open_budget(component: str) -> BudgetTarget:
+    """The normative budgets."""
+    _check(component)
+    return BudgetTarget(as_released=False)
+
+
+def open_released_budget(component: str) -> BudgetTarget:
+    """Those of 0.20.2 and 0.33.0."""
+    _check(component)
+    return BudgetTarget(as_released=True)
+
+
+def open_released_function(component: str) -> FunctionTarget:
+    """Those of 0.11.0."""
+    _check(component)
+    return FunctionTarget()
+
+
+def _check(component: str) -> None:
+    """Raises `InputError` where another component is asked for."""
+    if component != "encoder_budget":
+        raise InputError(f"these are functions for encoder budgets, and not of {component}")
