@@ -1,0 +1,160 @@
+"""P1: a partition of the cache for each sender, with the payloads beside the order."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cacheimpl.mirror.errors import InvalidCapacityError, MissingPayloadError
+from cacheimpl.mirror.messages import (
+    NONE,
+    Answer,
+    Grant,
+    Item,
+    JoinRequest,
+    Message,
+    Reason,
+    Refusal,
+    Verdict,
+    is_item,
+)
+from cacheimpl.mirror.order import RecencyOrder, Walk
+
+
+class Delivery(NamedTuple):
+    """What became of a message."""
+
+    answer: Answer
+    payloads: tuple[Any, ...] | None
+    """For each item of the message its payload, where the message was applied now; None where it was not."""
+
+
+class Partition:
+    """A sender's part of P1."""
+
+    def __init__(self, capacity: int, generation: int, expected: int) -> None:
+        self.order = RecencyOrder(capacity)
+        self.generation = generation
+        self.expected = expected
+        self.payloads: dict[str, Any] = {}
+        """For each key of the order its payload."""
+
+
+class MirrorReceiver:
+    """The engine core's side, for up to so many senders. It takes messages and gives answers; see `MirrorSender`.
+
+    `capacity` is the bytes of one partition. Only the next message of the newest generation is applied; nothing else is
+    read (MIR-3, MIR-8, MIR-12). Not safe for threads, and it takes one message at a time.
+    """
+
+    def __init__(self, capacity: int, partitions: int = 1) -> None:
+        if not is_item("", capacity) or not is_item("", partitions) or 0 in (capacity, partitions):
+            raise InvalidCapacityError(f"bytes and partitions are positive, not {capacity!r} and {partitions!r}")
+        self.capacity = capacity
+        self.most = partitions
+        self.incarnation = _new_incarnation()
+        """Another number after every `reset` and in every process."""
+        self._partitions: dict[str, Partition] = {}
+        self._forgotten: dict[str, int] = {}
+        """The last generation of each sender that was forgotten alone: a join that was on its way is not granted."""
+
+    @property
+    def senders(self) -> tuple[str, ...]:
+        """Who has a partition."""
+        return tuple(self._partitions)
+
+    def order(self, sender: str) -> tuple[Item, ...]:
+        """What is held for a sender, oldest first."""
+        partition = self._partitions.get(sender)
+        return () if partition is None else tuple(partition.order)
+
+    def payloads(self, sender: str) -> Mapping[str, Any]:
+        """The payloads that are held for a sender, by key."""
+        partition = self._partitions.get(sender)
+        return MappingProxyType({} if partition is None else partition.payloads)
+
+    def receive(self, message: Message) -> Delivery:
+        """Apply the message if it is in its turn, and say what to answer.
+
+        Raises `MissingPayloadError` where it is, and an item is neither in it nor held; then nothing has changed.
+        """
+        partition = self._partitions.get(message.sender)
+        if partition is None or message.generation < partition.generation:
+            return Delivery(Answer(message.sender, message.generation, NONE, Verdict.STALE), None)
+        if message.sequence != partition.expected or not message.items:
+            partition.generation = message.generation
+            if message.sequence > partition.expected:
+                answer = Answer(message.sender, message.generation, partition.expected, Verdict.GAP)
+            else:
+                answer = Answer(message.sender, NONE, partition.expected, Verdict.ACCEPTED)
+            return Delivery(answer, None)
+        walk = partition.order.plan(message.items)
+        used = _used(partition, message, walk)
+        _apply(partition, walk, {item.key: payload for item, payload in zip(message.items, used, strict=True)})
+        partition.generation = message.generation
+        partition.expected += 1
+        return Delivery(Answer(message.sender, NONE, partition.expected, Verdict.ACCEPTED), used)
+
+    def admit(self, request: JoinRequest) -> Grant | Refusal:
+        """Grant the sender a partition, empty, whatever it had before; the same question again gets the same grant."""
+        partition = self._partitions.get(request.sender)
+        if request.incarnation != self.incarnation:
+            return self._refused(request, Reason.INCARNATION)
+        if partition is None and len(self._partitions) >= self.most:
+            return self._refused(request, Reason.FULL)
+        known = partition.generation if partition is not None else self._forgotten.get(request.sender, NONE) + 1
+        if request.generation < known:
+            return self._refused(request, Reason.LATE)
+        if partition is None or request.generation > partition.generation:
+            self._partitions[request.sender] = Partition(self.capacity, request.generation, request.sequence)
+        return Grant(request.sender, self.incarnation, request.generation)
+
+    def reset(self) -> None:
+        """Forget everything (sleep, weight update): messages are refused until their senders have joined again."""
+        self._partitions.clear()
+        self._forgotten.clear()
+        self.incarnation = _new_incarnation()
+
+    def forget(self, sender: str) -> None:
+        """Forget the partition of one sender, which is gone or has to join again; for others nothing changes."""
+        partition = self._partitions.pop(sender, None)
+        if partition is not None:
+            self._forgotten[sender] = partition.generation
+
+    def _refused(self, request: JoinRequest, reason: Reason) -> Refusal:
+        return Refusal(request.sender, self.incarnation, request.generation, reason)
+
+
+def _used(partition: Partition, message: Message, walk: Walk) -> tuple[Any, ...]:
+    """For each item its payload: of the message, of the same request before, or what is held."""
+    used: list[Any] = []
+    missing: list[str] = []
+    fresh: dict[str, Any] = {}
+    for (key, _), payload, need in zip(message.items, message.payloads, walk.needed, strict=True):
+        if need and payload is None:
+            missing.append(key)
+            continue
+        if payload is not None:
+            fresh[key] = payload
+        elif key not in fresh:
+            fresh[key] = partition.payloads[key]
+        used.append(fresh[key])
+    if missing:
+        raise MissingPayloadError(tuple(missing))
+    return tuple(used)
+
+
+def _apply(partition: Partition, walk: Walk, fresh: Mapping[str, Any]) -> None:
+    """Order and payloads change together."""
+    partition.order.apply(walk)
+    for key in walk.leaving:
+        del partition.payloads[key]
+    for key, _ in walk.newest:
+        if key not in partition.payloads:
+            partition.payloads[key] = fresh[key]
+
+
+def _new_incarnation() -> int:
+    return secrets.randbits(62)
