@@ -26,6 +26,12 @@ class Code(IntEnum):
     """The operation names something that is not there; nothing changed."""
     PRESENT = 6
     """The operation would create what exists already; nothing changed."""
+    STALE = 7
+    """The operation belongs to a moment that is over; nothing changed."""
+
+
+UNANSWERED = -1
+"""In place of a code: the turn of a burst at which nothing was decided yet, so that it has to be asked for again."""
 
 
 class Answer(NamedTuple):

@@ -1,0 +1,50 @@
+"""The KV blocks of one engine: branch-free functions over a few tensors, a burst of requests at a time.
+
+Requests, blocks and contents are rows. `nobody(pool)` is the row of no request: pad a burst with it, computed 0 and
+tokens 0. Sizes: `turns` is the length of a burst, its requests are distinct and served in this order; `width` is the
+most blocks that one of them needs or fills in this call (an `int`, part of the shape: 1 for a decode step). All
+operands are int64. `write=IN_PLACE` changes the pool that came in and costs what it touches; `COPIED`, the default,
+leaves it as it is.
+
+- `configuration(contents [requests, positions], lengths [requests], *, block_size, limit, hashes=None, count=0)` and
+  `empty(config, blocks)` make `Config` and `Pool`.
+- `get_computed_blocks(config, pool, requests [turns], tokens [turns]) -> Hits(blocks [turns, positions + 1],
+  lengths [turns])`.
+- `allocate_slots(config, pool, requests, computed, tokens, *, width, write) -> (Pool, Slots)`: for running requests, or
+  new ones without hits. `Slots.served []` is how many turns were served before the first that was refused,
+  `Slots.codes [turns]` why; nothing behind it has changed. `Slots.blocks [turns, width]`, `Slots.lengths [turns]`.
+- `commit(config, pool, requests, computed, *, width, write) -> (Pool, codes [turns])`.
+- `free_request(config, pool, requests, *, write)` and `withdraw(...)` `-> (Pool, codes [turns])`.
+- `common_prefix(config, pool, request [], running [requests + 1] bool) -> []`.
+- `slot_mapping(config, pool, requests [tokens], positions [tokens]) -> [tokens]`.
+
+`operations` has the same calls one request at a time, which is what is explored.
+"""
+
+from cacheimpl.kv_blocks.execution import commit
+from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
+from cacheimpl.kv_blocks.releasing import free_request, withdraw
+from cacheimpl.kv_blocks.slots import Slots, allocate_slots
+from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
+from cacheimpl.kv_blocks.writing import COPIED, IN_PLACE, Writing
+
+__all__ = [
+    "COPIED",
+    "IN_PLACE",
+    "Config",
+    "Hits",
+    "Pool",
+    "Slots",
+    "Writing",
+    "allocate_slots",
+    "commit",
+    "common_prefix",
+    "configuration",
+    "empty",
+    "free_request",
+    "get_computed_blocks",
+    "nobody",
+    "null_block",
+    "slot_mapping",
+    "withdraw",
+]

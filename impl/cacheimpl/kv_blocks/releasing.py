@@ -1,0 +1,83 @@
+"""Tables are given back, a burst at a time: what nobody holds any more goes to one of the ends of the free queue."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cacheimpl.answer import Code
+from cacheimpl.kv_blocks.execution import filled
+from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.kv_blocks.writing import COPIED, Writing
+
+
+def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPIED) -> tuple[Pool, Tensor]:
+    """Requests ([turns] int64: distinct rows, or nobody's) are finished or preempted, one after the other.
+
+    What is in flight for them is still written. Returns the code of each turn: DONE or ABSENT.
+    """
+    planned, lengths = (column.index_select(0, requests) for column in (pool.scheduled, config.lengths))
+    flying = filled(config, pool, requests, torch.minimum(planned, lengths), pool.tables.shape[1] - 1)
+    written = write.put(pool.bytes, flying.blocks.flatten(), flying.contents.flatten())
+    return release(pool._replace(bytes=written), requests, write)
+
+
+def withdraw(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPIED) -> tuple[Pool, Tensor]:
+    """The same, of requests whose step is never executed."""
+    return release(pool, requests, write)
+
+
+def release(pool: Pool, requests: Tensor, write: Writing) -> tuple[Pool, Tensor]:
+    """Each request gives back its blocks, and has no table any more.
+
+    A block is free when the last request that holds it lets go. One that cannot be found comes to the front of the
+    queue; one that can, behind all others, the end of its sequence first.
+    """
+    null, cells = null_block(pool), pool.tables.shape[1]
+    lengths = pool.blocks.index_select(0, requests)
+    places = torch.arange(cells, device=requests.device)
+    its = places < lengths[:, None]
+    blocks = torch.where(its, pool.tables.index_select(0, requests).long(), null)
+    flat = blocks.flatten()
+    references = write.add(pool.references, flat, -its.flatten().long())
+    turns = torch.arange(requests.shape[0], device=requests.device)
+    freed = its & (references.index_select(0, flat) == 0).reshape(its.shape) & is_last(pool, blocks, turns)
+    cached = (pool.carried.index_select(0, flat) >= 0).reshape(its.shape)
+    # One table row is read forwards for the front, and backwards for the back: so places behind come as they are freed.
+    front, back = (freed & ~cached).flatten(), (freed & cached).flip(1).flatten()
+    to_front = torch.where(front, pool.head - front.cumsum(0), null)
+    to_back = torch.where(back, pool.head + pool.free + back.cumsum(0) - 1, null)
+    order = write.put(pool.order, wrapped(to_front, front, null), flat)
+    order = write.put(order, wrapped(to_back, back, null), blocks.flip(1).flatten())
+    first = front.sum()
+    after = pool._replace(
+        tables=write.put(
+            pool.tables, ((requests * cells)[:, None] + places).flatten(), torch.full_like(flat, null).int()
+        ),
+        references=references,
+        order=order,
+        head=(pool.head - first) % null,
+        free=pool.free + first + back.sum(),
+        **{name: cleared(getattr(pool, name), requests, write) for name in COLUMNS},
+    )
+    return after, torch.where(lengths > 0, int(Code.DONE), int(Code.ABSENT))
+
+
+COLUMNS = ("blocks", "registered", "origin", "computed", "scheduled")
+
+
+def cleared(column: Tensor, requests: Tensor, write: Writing) -> Tensor:
+    """All zeros for these requests."""
+    return write.put(column, requests, torch.zeros_like(requests))
+
+
+def wrapped(places: Tensor, wanted: Tensor, cells: int) -> Tensor:
+    """Places of the queue as cells of the circular buffer; nowhere where none is wanted."""
+    return torch.where(wanted, places % cells, cells)
+
+
+def is_last(pool: Pool, blocks: Tensor, turns: Tensor) -> Tensor:
+    """[turns, places] bool: whether no later turn holds the block of this place."""
+    flat, turn = blocks.flatten(), turns[:, None].expand_as(blocks).flatten()
+    last = torch.zeros_like(pool.references).scatter_reduce(0, flat, turn, "amax")
+    return (last.index_select(0, flat) == turn).reshape(blocks.shape)
