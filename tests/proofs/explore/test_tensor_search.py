@@ -5,20 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
-from cacheimpl.layout import Field, Layout, OutOfBoundsError, RoundTripError
+from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore import campaign, tensor
 from cacheproof.explore.result import Ending, Granularity, Plan, Snapshot
 from cacheproof.explore.tensor import search
 from cacheproof.explore.tensor.frontier import Expansion
 from cacheproof.explore.tensor.keys import distinct
-from cacheproof.explore.tensor.symmetry import canonical_keys, renamed
 from cacheproof.registry import component_named
 from cacheproof.targets.tensor import model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
@@ -163,30 +161,3 @@ except MissingExtraError as error:
 def test_without_torch_it_says_which_extra_it_needs() -> None:
     said = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "the engine 'tensor' needs the extra 'torch': pip install 'cacheproof[torch]'"
-
-
-class Owned(NamedTuple):
-    owner: Tensor
-    sizes: Tensor
-
-
-def test_values_that_are_names_are_renamed() -> None:
-    layout = Layout(
-        Owned,
-        (
-            Field("owner", (2,), torch.int32, -1, 3, holds="key"),
-            Field("sizes", (4,), torch.int64, 0, 9, axes=("key",)),
-        ),
-        lambda owned: owned,
-    )
-    states = Owned(torch.tensor([[2, -1], [3, 0]], dtype=torch.int32), torch.tensor([[5, 6, 7, 8], [5, 6, 7, 8]]))
-    moved = renamed(layout, states, {"key": (1, 2, 0)})
-    assert moved[0].tolist() == [[0, -1], [3, 1]]
-    assert moved[1].tolist() == [[7, 5, 6, 8], [7, 5, 6, 8]]
-    least = canonical_keys(layout, {"key": ((0, 1, 2),)})
-    assert torch.equal(least(layout.pack(states)), least(layout.pack(Owned(*moved))))
-
-
-def test_too_many_renamings_are_refused() -> None:
-    with pytest.raises(InputError, match="40320 renamings are too many"):
-        explore(LruConfig(capacity=2, sizes=(1,) * 8, lookups=0))
