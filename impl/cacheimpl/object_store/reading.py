@@ -1,0 +1,147 @@
+"""A worker's side: it looks, copies, looks again, and acknowledges in its own row of cells, which nobody else writes.
+
+It writes nothing else, so it needs no lock, and can be killed at any point: a handle that it has not acknowledged stays
+out until P0 hears of the end of its request and revokes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from cacheimpl.object_store.errors import ForgedHandleError, StaleHandleError
+from cacheimpl.object_store.handles import PREFIX, Chunk, Handle, prefix_of, ticket_of, verify
+from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
+from cacheimpl.ring.errors import NoWriterYetError
+from cacheimpl.ring.segment import Segment
+
+
+class Attachment(NamedTuple):
+    """A segment and this reader's row in it."""
+
+    segment: Segment
+    cells: memoryview
+    """[handles] int64: for each cell the number of the last handle acknowledged there."""
+
+
+class Looked(NamedTuple):
+    """A chunk that a handle names, as it was found."""
+
+    attachment: Attachment
+    handle: Handle
+    place: int
+    head: bytes
+    """Header and prefix."""
+    payload: memoryview
+    """Metadata and data, as they lie in the memory; what this store's prefix is for is left out."""
+
+
+class Reader:
+    """One reader: a number that no other living process has, and the segments that it has attached."""
+
+    def __init__(self, ring: SingleWriterShmRingBuffer, readers: int, reader: int | None = None) -> None:
+        """Raises `ReaderTakenError`."""
+        self._ring, self._readers, self._wanted = ring, readers, reader
+        self._current = self._joined(ring.segment)
+        self._former: Attachment | None = None
+
+    def _joined(self, segment: Segment) -> Attachment:
+        segment.agree_on_readers(self._readers, writes=False)
+        self._wanted = segment.claim_reader(self._readers, self._wanted)
+        return Attachment(segment, segment.cells(self._wanted))
+
+    @property
+    def number(self) -> int:
+        """Under which it reads."""
+        assert self._wanted is not None
+        return self._wanted
+
+    def verified(self, key: object, address: object, identity: object, signature: object) -> Handle:
+        """The handle, if its writer issued it. Raises `ForgedHandleError`, `StaleHandleError`."""
+        handle = ticket_of(key, address, identity, signature)
+        assert isinstance(signature, Sequence)
+        verify(self._attached(handle.generation).segment.block.secret, handle, signature)
+        return handle
+
+    def _attached(self, generation: int) -> Attachment:
+        """The segment of the writer that issued a handle: the present one, the one before, or one that is new.
+
+        Nobody writes to the segment of a dead writer, so what it issued can be read there as long as it is mapped.
+        """
+        for attachment in (self._current, self._former):
+            if attachment is not None and attachment.segment.block.generation == generation:
+                return attachment
+        try:
+            found = Segment.attach(self._ring.segment.name)
+        except NoWriterYetError:
+            raise StaleHandleError("the writer that issued the handle is gone, and its segment with it") from None
+        if found.block.generation != generation:
+            found.close()
+            raise StaleHandleError("another writer issued the handle, whose segment is gone")
+        if self._former is not None:
+            self._leave(self._former)
+        joined = self._joined(found)
+        self._former, self._current = self._current, joined
+        self._ring.segment = found
+        return joined
+
+    def look(self, handle: Handle) -> Looked:
+        """The chunk that the handle names. Raises `StaleHandleError` before a byte of data is read (SHM-10)."""
+        attachment = self._attached(handle.generation)
+        segment, header = attachment.segment, self._ring.MD_SIZE
+        place = handle.address % segment.block.data_bytes
+        first = place + header + PREFIX.size
+        head = bytes(segment.data[place:first])
+        if len(head) < header + PREFIX.size:
+            raise ForgedHandleError("no chunk begins where the handle says")
+        chunk = Chunk(*PREFIX.unpack_from(head, header)[:5])
+        size = int.from_bytes(head[4:8], "little", signed=True)
+        expected = prefix_of(segment.block.secret, handle, place, chunk.data_bytes, chunk.metadata_bytes)
+        end = first + chunk.metadata_bytes + chunk.data_bytes
+        identity = int.from_bytes(head[:4], "little", signed=True)
+        if identity != handle.identity or head[header:] != expected or end > place + size:
+            raise StaleHandleError(
+                f"Data for address:id '{handle.address}:{handle.identity}' has been modified or is invalid."
+            )
+        return Looked(attachment, handle, place, head, segment.data[first:end])
+
+    def look_again(self, looked: Looked) -> None:
+        """Whether what was read meanwhile was read from that chunk. Raises `StaleHandleError` (SHM-10, C-SHM-14)."""
+        looked.attachment.segment.barrier()
+        data = looked.attachment.segment.data
+        if data[looked.place : looked.place + len(looked.head)] != looked.head:
+            raise StaleHandleError("the chunk was replaced while it was read: its handle had been revoked")
+
+    def acknowledge(self, looked: Looked) -> None:
+        """This reader is done with the handle: one store of 8 bytes, into its own cell (SHM-9).
+
+        A cell only goes up, so what is late changes nothing. To acknowledge twice is to acknowledge once (C-SHM-6).
+        """
+        cells, handle = looked.attachment.cells, looked.handle
+        looked.attachment.segment.barrier()
+        cells[handle.cell] = max(cells[handle.cell], handle.number)
+
+    @contextmanager
+    def reading(self, handle: Handle) -> Iterator[memoryview]:
+        """Metadata and data of the chunk, where they lie; acknowledged when the block ends, and not if it fails.
+
+        Raises `StaleHandleError`, at the end too: then nothing that was read may be used.
+        """
+        looked = self.look(handle)
+        try:
+            yield looked.payload
+        except Exception:
+            self.look_again(looked)
+            raise
+        self.look_again(looked)
+        self.acknowledge(looked)
+
+    def _leave(self, attachment: Attachment) -> None:
+        attachment.segment.close()
+
+    def close(self) -> None:
+        """Leave the segment before; the present one belongs to the ring."""
+        if self._former is not None:
+            self._leave(self._former)
+            self._former = None

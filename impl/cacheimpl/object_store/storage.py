@@ -1,0 +1,253 @@
+"""`SingleWriterShmObjectStorage`: the object store with the methods and attributes of the field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from cacheimpl.msgpack import Buffer
+from cacheimpl.object_store.errors import ForgedHandleError, NoLockError, NotStoredError, SerdeError
+from cacheimpl.object_store.handles import PREFIX, Handle, signature_of, ticket_of, verify
+from cacheimpl.object_store.reading import Reader
+from cacheimpl.object_store.serde import MsgpackSerde, ObjectSerde
+from cacheimpl.object_store.writing import Writer
+from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
+from cacheimpl.ring.errors import NotTheWriterError
+
+
+class ShmObjectStorageHandle(NamedTuple):
+    """What another process makes its reader of: `SingleWriterShmObjectStorage.create_from_handle`."""
+
+    max_object_size: int
+    n_readers: int
+    ring_buffer_handle: tuple[int, str]
+    serde_class: type[ObjectSerde]
+    reader_lock: Any
+
+
+class SingleWriterShmObjectStorage:
+    """Items in shared memory: one process puts them there, `n_readers` processes read each handle once.
+
+    Normatively, so not as in every release: handles are counted while they are out, and not for ever; readers
+    acknowledge in cells of their own; whoever hears of the end of a request revokes its handles (`revoke`); clearing
+    takes no chunk away from a reader. Whether this is the writer is what its ring says.
+    """
+
+    def __init__(
+        self,
+        max_object_size: int,
+        n_readers: int,
+        ring_buffer: SingleWriterShmRingBuffer,
+        serde_class: type[ObjectSerde] = MsgpackSerde,
+        reader_lock: Any = None,
+        *,
+        reader: int | None = None,
+    ) -> None:
+        """`max_object_size` in bytes, with what the store writes before an item (`flag_bytes`) and its description.
+
+        `reader` says which of the readers this process is (0 to `n_readers` - 1); a reader that does not say it takes
+        the first number that no living process has, and brings a lock as the field's callers do. The lock is kept and
+        never taken. Raises `NoLockError`, `ReaderTakenError`.
+        """
+        self.max_object_size, self.n_readers = max_object_size, n_readers
+        self.serde_class, self.ser_de = serde_class, serde_class()
+        self.ring_buffer, self.is_writer = ring_buffer, ring_buffer.is_writer
+        self.flag_bytes = PREFIX.size
+        self._reader_lock = reader_lock
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+        if self.is_writer:
+            self._writer = Writer(ring_buffer, max_object_size, n_readers)
+        elif reader_lock is None and reader is None:
+            raise NoLockError("a reader says which one it is (`reader`), or brings a lock (`reader_lock`)")
+        else:
+            self._reader = Reader(ring_buffer, n_readers, reader)
+
+    # What the field's tests and callers read
+
+    @property
+    def key_index(self) -> dict[str, tuple[int, int]]:
+        """What is handed out: key to address and id."""
+        return self.writer.key_index
+
+    @property
+    def id_index(self) -> dict[int, str]:
+        """Live chunks, and the key of each."""
+        return self.writer.id_index
+
+    @property
+    def writer_flag(self) -> dict[int, int]:
+        """Live chunks, and how many handles to each are out."""
+        return self.writer.issued
+
+    @property
+    def writer(self) -> Writer:
+        """The books. Raises `NotTheWriterError`."""
+        if self._writer is None:
+            raise NotTheWriterError("only the writer of the store can do this")
+        return self._writer
+
+    @property
+    def reader(self) -> Reader:
+        """The side that reads. Raises `NoLockError` at the writer."""
+        if self._reader is None:
+            raise NoLockError("the writer is none of the readers")
+        return self._reader
+
+    # The writer
+
+    def is_cached(self, key: str) -> bool:
+        """Whether a handle to this item can be issued. Changes nothing."""
+        return key in self.writer.key_index
+
+    def put(self, key: str, value: Any) -> tuple[int, int]:
+        """Store an item and issue the first handle: address and id; its signature is `get_signature(key)`.
+
+        Raises `AlreadyStoredError` and `TooLargeError` (`ValueError`), `StoreFullError` (`MemoryError`).
+        """
+        writer = self.writer
+        if key in writer.key_index:
+            writer.refuse_twice(key)
+        data, data_bytes, metadata, md_bytes = self.ser_de.serialize(value)
+        handle = writer.put(
+            key, data_bytes, md_bytes, lambda view: self.copy_to_buffer(data, data_bytes, metadata, md_bytes, view)
+        )
+        return handle.address, handle.identity
+
+    def get_cached(self, key: str) -> tuple[int, int]:
+        """One handle more is out: address and id. Raises `NotStoredError` (`KeyError`), `StoreFullError`."""
+        handle = self.writer.get_cached(key)
+        return handle.address, handle.identity
+
+    def get_signature(self, key: str) -> list[int]:
+        """The signature of the handle that was issued last for this key. Raises `NotStoredError`."""
+        return signature_of(self.ring_buffer.segment.block.secret, self.writer.last_handle(key))
+
+    def revoke(self, address: int, monotonic_id: int, signature: Sequence[int], key: str) -> bool:
+        """The handle's request is over: it keeps its chunk no longer (SHM-8). Whether it was still out.
+
+        To be called for every handle of every request that ends, however it ends. Raises `ForgedHandleError`.
+        """
+        handle = self._signed_here(key, address, monotonic_id, signature)
+        return self.writer.is_out(handle) and self.writer.settle(handle.number)
+
+    def release_touches(self) -> None:
+        """What was touched and not looked up is not protected any longer."""
+        self.writer.release()
+
+    def free_unused(self) -> tuple[int, ...]:
+        """Chunks to which no handle is out go, the oldest first. Returns their ids."""
+        return self.writer.free_unused()
+
+    def default_is_free_check(self, id: int, buf: memoryview) -> bool:  # noqa: A002, ARG002  # the field's signature
+        """Whether the chunk may go. What is in it plays no part."""
+        self.writer.settle_acknowledged()
+        return self.writer.may_go(id)
+
+    def readers_alive(self) -> tuple[bool, ...]:
+        """For each reader whether its process lives: where one died, P1 ends what it was sent, and P0 revokes."""
+        return self.ring_buffer.segment.readers_alive(self.n_readers)
+
+    def copy_to_buffer(
+        self,
+        data: Buffer | list[Buffer],
+        data_bytes: int,
+        metadata: bytes,
+        md_bytes: int,
+        data_view: memoryview,
+    ) -> None:
+        """Metadata behind the first `flag_bytes`, and the data behind that."""
+        at = self.flag_bytes + md_bytes
+        data_view[self.flag_bytes : at] = metadata
+        for part in data if isinstance(data, list) else [data]:
+            data_view[at : at + len(part)] = part
+            at += len(part)
+        if at != self.flag_bytes + md_bytes + data_bytes:
+            raise SerdeError(f"the parts of the data have not {data_bytes} bytes")
+
+    # Readers, and both
+
+    def get(
+        self, address: int, monotonic_id: int, signature: Sequence[int] | None = None, key: str | None = None
+    ) -> Any:
+        """The item that a handle names, as a copy; the handle is acknowledged by this reader.
+
+        The writer may look without a signature, and acknowledges nothing. Raises `StaleHandleError` and
+        `ForgedHandleError` (`ValueError`).
+        """
+        if self.is_writer:
+            return self._own(address, monotonic_id)
+        handle = self.reader.verified(key, address, monotonic_id, signature)
+        with self.reader.reading(handle) as payload:
+            return self.ser_de.deserialize(payload)
+
+    @contextmanager
+    def view(self, address: int, monotonic_id: int, signature: Sequence[int], key: str) -> Iterator[Any]:
+        """The item where it lies, uncopied, for as long as the block lasts; then the handle is acknowledged.
+
+        Its tensors are the shared memory: they must not be written, nor used after the block. Raises as `get` does, at
+        the end of the block too; then nothing that was made of it may be used.
+        """
+        if not isinstance(self.ser_de, MsgpackSerde):
+            raise SerdeError(f"{self.serde_class.__name__} has no views")
+        handle = self.reader.verified(key, address, monotonic_id, signature)
+        with self.reader.reading(handle) as payload:
+            yield self.ser_de.view(payload)
+
+    def touch(self, key: str, address: int = 0, monotonic_id: int = 0, signature: Sequence[int] | None = None) -> None:
+        """At the writer: what is stored stays until it is looked up or released. At a reader: the handle is good.
+
+        Raises `StaleHandleError`, `ForgedHandleError` at a reader.
+        """
+        if self.is_writer:
+            self.writer.touch(key)
+        else:
+            self.reader.look(self.reader.verified(key, address, monotonic_id, signature))
+
+    def verify_signature(
+        self, key: str | None, address: int, monotonic_id: int, signature: Sequence[int] | None
+    ) -> None:
+        """Raises `ForgedHandleError` unless the handle was issued for this key; at the writer, unless it is out."""
+        if not self.is_writer:
+            self.reader.verified(key, address, monotonic_id, signature)
+        elif not self.writer.is_out(self._signed_here(key, address, monotonic_id, signature)):
+            raise ForgedHandleError(f"Invalid handle: it is not out for the key '{key}'")
+
+    def _signed_here(self, key: object, address: object, identity: object, signature: Any) -> Handle:
+        handle = ticket_of(key, address, identity, signature)
+        verify(self.ring_buffer.segment.block.secret, handle, signature)
+        return handle
+
+    def _own(self, address: int, monotonic_id: int) -> Any:
+        key = self.writer.id_index.get(monotonic_id)
+        if key is None or self.ring_buffer.metadata[monotonic_id] != address:
+            raise NotStoredError(f"no item has the address {address} and the id {monotonic_id}")
+        return self.ser_de.deserialize(self.writer.payload(monotonic_id))
+
+    def clear(self) -> None:
+        """The writer hands nothing out any more, and frees what nobody needs; a reader has nothing to clear."""
+        if self._writer is not None:
+            self._writer.clear()
+
+    def close(self) -> None:
+        """Give the segment back; the writer removes it. To close twice does nothing."""
+        if self._reader is not None:
+            self._reader.close()
+        self.ring_buffer.close()
+
+    def handle(self) -> ShmObjectStorageHandle:
+        """What a reader in another process is made of."""
+        return ShmObjectStorageHandle(
+            self.max_object_size, self.n_readers, self.ring_buffer.handle(), self.serde_class, self._reader_lock
+        )
+
+    @staticmethod
+    def create_from_handle(
+        handle: ShmObjectStorageHandle, *, reader: int | None = None
+    ) -> SingleWriterShmObjectStorage:
+        """A reader. Raises `NoWriterYetError`, `ReaderTakenError`, `NoLockError`."""
+        ring = SingleWriterShmRingBuffer(*handle.ring_buffer_handle)
+        return SingleWriterShmObjectStorage(
+            handle.max_object_size, handle.n_readers, ring, handle.serde_class, handle.reader_lock, reader=reader
+        )

@@ -1,0 +1,73 @@
+"""Handles that are out: for each the cell in which readers acknowledge it, and the chunk that it keeps.
+
+A cell is a place in every reader's row. It holds the number of the last handle that the reader acknowledged there. A
+handle has its cell for itself while it is out; its number is never used again, so what a late reader writes afterwards
+means nothing (SHM-3, SHM-11).
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import torch
+from torch import Tensor
+
+
+class Tickets:
+    """The writer's list."""
+
+    def __init__(self, acknowledged: Tensor) -> None:
+        """`acknowledged`: [readers, cells] int64, the memory that the readers write."""
+        self._acknowledged = acknowledged
+        self._numbers = torch.zeros(acknowledged.shape[1], dtype=torch.int64)
+        self._free: list[int] = []
+        self._used = 0
+        self._next = 1
+        self._chunks: dict[int, tuple[int, int]] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether every cell belongs to a handle that is out."""
+        return not self._free and self._used == len(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def issue(self, identity: int) -> tuple[int, int]:
+        """Cell and number of a new handle to a chunk; there must be a cell. The lowest free one is taken."""
+        if self._free:
+            cell = heapq.heappop(self._free)
+        else:
+            cell, self._used = self._used, self._used + 1
+        number, self._next = self._next, self._next + 1
+        self._numbers[cell] = number
+        self._chunks[number] = (cell, identity)
+        return cell, number
+
+    def chunk(self, number: int) -> int | None:
+        """The chunk of the handle of this number, if it is out."""
+        return self._chunks[number][1] if number in self._chunks else None
+
+    def settle(self, number: int) -> int | None:
+        """The handle is not out any more; returns its chunk. To settle what is settled does nothing."""
+        if number not in self._chunks:
+            return None
+        cell, identity = self._chunks.pop(number)
+        self._numbers[cell] = 0
+        heapq.heappush(self._free, cell)
+        return identity
+
+    def acknowledged(self) -> list[int]:
+        """The numbers of handles that every reader has acknowledged, each in its own row."""
+        numbers = self._numbers[: self._used]
+        complete = (self._acknowledged[:, : self._used] == numbers).all(0) & (numbers > 0)
+        found: list[int] = numbers[complete].tolist()
+        return found
+
+    def acknowledgements(self, identity: int) -> int:
+        """How many acknowledgements there are of the handles that are out for this chunk."""
+        return sum(
+            int((self._acknowledged[:, cell] == number).sum())
+            for number, (cell, chunk) in self._chunks.items()
+            if chunk == identity
+        )

@@ -1,0 +1,215 @@
+"""`SingleWriterShmRingBuffer`: the ring with the methods and attributes of the field, on a segment of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.shared_memory import SharedMemory
+
+from cacheimpl.ring.errors import ClosedError, InvalidSizeError, NotTheWriterError, UnknownAddressError
+from cacheimpl.ring.placement import Placement
+from cacheimpl.ring.segment import Segment, superblock
+
+NO_CHUNK = -1
+"""In the place of an id: the chunk that was here is gone. Written before anything else is put there."""
+
+MayGo = Callable[[int, memoryview], bool]
+
+
+def is_count(value: object) -> bool:
+    """Whether this is a positive integer."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+class SingleWriterShmRingBuffer:
+    """A ring of chunks that one process writes and others read.
+
+    In memory a chunk is `[4 bytes id][4 bytes size, header included][data]`. Normatively, so not as in every release:
+    ids go on after `clear`; an id that a live chunk has is not given to another; the header of a chunk that goes is
+    struck out before its place is used again; a dead writer's segment of the same name is replaced, a living one's is
+    refused.
+    """
+
+    ID_NBYTES = 4
+    SIZE_NBYTES = 4
+
+    def __init__(
+        self,
+        data_buffer_size: int,
+        name: str | None = None,
+        create: bool = False,  # noqa: FBT001, FBT002  # the field's signature
+        *,
+        header_bytes: int = ID_NBYTES + SIZE_NBYTES,
+        id_modulus: int = 2**31,
+        max_readers: int = 64,
+        max_handles: int = 16384,
+    ) -> None:
+        """`data_buffer_size` in bytes; a reader (`create` is false) needs the name, and no keyword.
+
+        The cells for `max_readers` times `max_handles` handles are 8 bytes each, and take memory only where they are
+        used. Raises `WriterAliveError`, `ForeignSegmentError`, `NoWriterYetError`, `InvalidSizeError`.
+        """
+        if not is_count(data_buffer_size) or data_buffer_size <= header_bytes:
+            raise InvalidSizeError(f"data_buffer_size must be more than the {header_bytes} bytes of a header")
+        self.is_writer, self.data_buffer_size = create, data_buffer_size
+        if create:
+            block = superblock(data_buffer_size, header_bytes, id_modulus, max_readers, max_handles)
+            self.segment = Segment.create(name, block)
+        elif name is None:
+            raise UnknownAddressError("a reader has to say which segment it reads: `name`")
+        else:
+            self.segment = Segment.attach(name)
+            self._check_size()
+        self.MD_SIZE = self.segment.block.header_bytes
+        self.ID_MAX = self.segment.block.id_modulus
+        self.placement = Placement(data_buffer_size, self.ID_MAX)
+
+    def _check_size(self) -> None:
+        """Places are residues by the size, so all have to know the same."""
+        found = self.segment.block.data_bytes
+        if found != self.data_buffer_size:
+            self.segment.close()
+            raise InvalidSizeError(f"the segment has {found} bytes of data, and not {self.data_buffer_size}")
+
+    # What the field's tests and callers read
+
+    @property
+    def shared_memory(self) -> SharedMemory:
+        """The segment as Python has it; the data begins at `DATA_OFFSET`."""
+        return self.segment.shared_memory
+
+    @property
+    def DATA_OFFSET(self) -> int:  # noqa: N802  # the field's name
+        """Bytes before the data."""
+        return self.segment.block.first_data
+
+    @property
+    def metadata(self) -> dict[int, int]:
+        """Live chunks: id to address, laps included. The writer's."""
+        return self.placement.starts
+
+    @property
+    def monotonic_id_start(self) -> int:
+        """The id of the oldest live chunk, if there is one."""
+        return self.placement.id_start
+
+    @property
+    def monotonic_id_end(self) -> int:
+        """The id of the next chunk."""
+        return self.placement.id_end
+
+    @property
+    def data_buffer_start(self) -> int:
+        """Where the oldest live chunk begins."""
+        return self.placement.start
+
+    @property
+    def data_buffer_end(self) -> int:
+        """Behind the newest live chunk; more than `data_buffer_size` where that is in the second lap."""
+        return self.placement.end
+
+    def handle(self) -> tuple[int, str]:
+        """What a reader in another process makes its ring of: `SingleWriterShmRingBuffer(*handle)`."""
+        return self.data_buffer_size, self.segment.name
+
+    def int2byte(self, integer: int) -> bytes:
+        """4 bytes, the lowest first, with a sign."""
+        return integer.to_bytes(self.ID_NBYTES, "little", signed=True)
+
+    def byte2int(self, byte_data: bytes | memoryview) -> int:
+        """The number of which these are the bytes."""
+        return int.from_bytes(byte_data, "little", signed=True)
+
+    # Chunks
+
+    def allocate_buf(self, size: int) -> tuple[int, int]:
+        """A chunk for so many bytes: its address, laps included, and its id; the header is written.
+
+        Raises `RingFullError` (a `MemoryError`), `InvalidSizeError`, `NotTheWriterError`, and then nothing has changed.
+        """
+        self._as_writer()
+        if not is_count(size):
+            raise InvalidSizeError(f"a chunk has a positive number of bytes, not {size!r}")
+        address, identity = self.placement.reserve(size + self.MD_SIZE)
+        self._write_header(address % self.data_buffer_size, identity, size + self.MD_SIZE)
+        return address, identity
+
+    @contextmanager
+    def access_buf(self, address: int) -> Iterator[tuple[memoryview, tuple[int, int]]]:
+        """The data of the chunk at an address, and the id and size that are in front of it, whatever they are.
+
+        The caller compares the id: afterwards too, if it copies (SHM-10). What is no size shows no data. Raises
+        `UnknownAddressError` where no header has room.
+        """
+        place = address % self.data_buffer_size
+        first, end = place + self.MD_SIZE, self.data_buffer_size
+        if first > end:
+            raise UnknownAddressError(f"no chunk begins at {address}: its header would reach across the end")
+        data = self._data()
+        identity = self.byte2int(data[place : place + self.ID_NBYTES])
+        size = self.byte2int(data[place + self.ID_NBYTES : place + self.ID_NBYTES + self.SIZE_NBYTES])
+        sensible = self.MD_SIZE <= size <= end - place
+        with memoryview(data[first : place + size if sensible else first]) as view:
+            yield view, (identity, size)
+
+    def free_buf(self, is_free_fn: MayGo, nbytes: int | None = None) -> tuple[int, ...]:
+        """Chunks go, the oldest first, while `is_free_fn(id, data)` holds and less than `nbytes` (all) are free.
+
+        Returns their ids. What is free may lie in two halves on either side of the end of the data.
+        """
+        self._as_writer()
+        want, freed = self.data_buffer_size if nbytes is None else nbytes, 0
+        gone: list[int] = []
+        while freed < want and (oldest := self.placement.oldest) is not None:
+            address = self.placement.starts[oldest]
+            with self.access_buf(address) as (data, _):
+                if not is_free_fn(oldest, data):
+                    break
+            gone.append(oldest)
+            freed += self.drop_oldest()
+        self.placement.rebase()
+        if gone:
+            self.segment.barrier()
+        return tuple(gone)
+
+    def drop_oldest(self) -> int:
+        """Strike out the header of the oldest chunk, which must be there, and give its bytes back; returns how many.
+
+        Whoever calls it makes a `barrier` before anything else is written, and calls `placement.rebase()`.
+        """
+        self.strike_out(self.placement.starts[self.placement.id_start])
+        return self.placement.drop_oldest()
+
+    def strike_out(self, address: int) -> None:
+        """No chunk begins at this address any more."""
+        place = address % self.data_buffer_size
+        self._data()[place : place + self.ID_NBYTES] = self.int2byte(NO_CHUNK)
+
+    def clear(self, is_free_fn: MayGo | None = None) -> None:
+        """Every chunk goes, or those that may, up to the first that may not; ids go on (C-SHM-7).
+
+        The ring does not know who reads. Without a function the caller vouches that nobody does (C-SHM-12).
+        """
+        self.free_buf(is_free_fn or (lambda identity, data: True))
+
+    def close(self) -> None:
+        """Give the segment back; the writer removes it. To close twice does nothing."""
+        if hasattr(self, "segment"):
+            self.segment.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _as_writer(self) -> None:
+        if not self.is_writer or not self.segment.is_usable:
+            raise NotTheWriterError("only the process that created the ring writes it, until it is closed")
+
+    def _data(self) -> memoryview:
+        if not self.segment.is_usable:
+            raise ClosedError("the ring is not open in this process")
+        return self.segment.data
+
+    def _write_header(self, place: int, identity: int, total: int) -> None:
+        data = self._data()
+        data[place : place + self.ID_NBYTES] = self.int2byte(identity)
+        data[place + self.ID_NBYTES : place + self.ID_NBYTES + self.SIZE_NBYTES] = self.int2byte(total)

@@ -1,0 +1,94 @@
+"""Locks on bytes of a file that the kernel gives back when their holder dies, however it dies.
+
+They belong to an open file and not to a process (`F_OFD_SETLK` of `fcntl`), so that closing another descriptor of the
+same file in the same process does not release them; and a forked child closes its copy at once, so that it does not
+keep them when its parent has died. Nobody waits for one of them: it is had, or somebody has it. Linux only.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import weakref
+from pathlib import Path
+
+FLOCK = struct.Struct("hhqqi0q")
+"""`struct flock` of Linux on 64 bits: type, from where, first byte, how many, process (0 where it is an open file)."""
+
+_OPEN: weakref.WeakSet[FileLocks] = weakref.WeakSet()
+
+
+class FileLocks:
+    """One open file, and the bytes of it that are locked through it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises FileNotFoundError where there is no such file."""
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._path = path
+        self.held: set[int] = set()
+        _OPEN.add(self)
+
+    def take(self, byte: int) -> bool:
+        """Lock this byte, or say that somebody else has it."""
+        try:
+            fcntl.fcntl(self.descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK, byte))
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        self.held.add(byte)
+        return True
+
+    def give_back(self, byte: int) -> None:
+        """Unlock this byte."""
+        fcntl.fcntl(self.descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, byte))
+        self.held.discard(byte)
+
+    def is_taken(self, byte: int) -> bool:
+        """Whether anybody who is alive has this byte, through this open file or another."""
+        if byte in self.held:
+            return True
+        found = fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, byte))
+        kind: int = FLOCK.unpack(found)[0]
+        return kind != fcntl.F_UNLCK
+
+    def enter_the_kernel(self) -> None:
+        """A system call that looks at the locks of this file, for which the kernel takes its own lock of the file.
+
+        Whoever comes later with this call sees what was stored before it: see `cacheimpl.ring.segment`.
+        """
+        fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _ANY)
+
+    def is_still_named(self) -> bool:
+        """Whether the path leads to this file, and not to another one or none."""
+        try:
+            named = self._path.lstat()
+        except FileNotFoundError:
+            return False
+        own = os.fstat(self.descriptor)
+        return (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
+
+    def close(self) -> None:
+        """Give everything back. To close twice does nothing."""
+        descriptor, self.descriptor = self.descriptor, -1
+        self.held.clear()
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _request(kind: int, byte: int) -> bytes:
+    return FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
+
+
+_ANY = _request(fcntl.F_WRLCK, 0)
+
+
+def _close_in_child() -> None:
+    """What was inherited from the parent is the parent's: a lock must not outlive it in a child."""
+    for locks in tuple(_OPEN):
+        locks.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

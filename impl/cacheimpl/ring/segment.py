@@ -1,0 +1,302 @@
+"""One shared-memory segment: what is at its beginning, who may write where, and how it is made, found and removed.
+
+    [superblock][a row of acknowledgement cells for each reader][data of the ring]
+
+The writer writes superblock and data; a reader writes its own row of cells and nothing else. The byte 0 of the file is
+locked by the writer as long as it lives, the byte 1 + r by reader r: so a segment without a living writer is known as
+stale, whoever comes.
+
+The writer holds the name against others, so its segment is unlinked by itself (`close`) or by the next writer of that
+name, never by anybody's exit: Python's resource tracker, which would unlink it when any process ends that had it open,
+is not told of it. Only a segment without a name of its own is left to the tracker by its writer, as nobody will come
+and take its name over.
+
+*Order.* `barrier` is a system call on the segment's file. It is made between any two groups of stores, or of loads, of
+which one must not be seen without the other; both sides make it, and in it the kernel takes the same lock.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from cacheimpl.ring.errors import (
+    ClosedError,
+    ForeignSegmentError,
+    NoWriterYetError,
+    ReaderTakenError,
+    WriterAliveError,
+)
+from cacheimpl.ring.locks import FileLocks
+
+if sys.platform != "linux":
+    raise ImportError("locks of open files and /dev/shm are those of Linux")
+
+FOLDER = Path("/dev/shm")  # noqa: S108  # where Linux keeps POSIX shared memory, by name
+MAGIC = b"cacheim1"
+WRITER = 0
+"""The byte that the writer locks; reader r locks the one r + 1 further on."""
+CELL = 8
+"""Bytes of an acknowledgement cell."""
+_HEAD = struct.Struct("<8sIIQQIIQ32s")
+_READY = struct.Struct("<I")
+_READY_AT = 128
+"""The last store of whoever makes a segment."""
+_AGREED = struct.Struct("<I")
+_AGREED_AT = 136
+_FIRST_CELL = 4096
+_GATE = Lock()
+
+
+class Superblock(NamedTuple):
+    """What a reader has to know of a segment."""
+
+    generation: int
+    """Of this writer: drawn at random for each, so that what an earlier one issued is known as such."""
+    header_bytes: int
+    """In front of every chunk's data."""
+    data_bytes: int
+    id_modulus: int
+    readers: int
+    """Rows of cells that there are."""
+    handles: int
+    """Cells in a row."""
+    secret: bytes
+    """32 bytes that sign handles and chunks."""
+
+    @property
+    def first_data(self) -> int:
+        """Where the data begins: behind the cells, at the beginning of a page."""
+        behind = _FIRST_CELL + self.readers * self.handles * CELL
+        return -(-behind // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def superblock(data_bytes: int, header_bytes: int, id_modulus: int, readers: int, handles: int) -> Superblock:
+    """Of a new segment."""
+    generation = secrets.randbits(31) + 1
+    return Superblock(generation, header_bytes, data_bytes, id_modulus, readers, handles, secrets.token_bytes(32))
+
+
+class Segment:
+    """A segment as one process has it mapped, writer or reader; `create` and `attach` make them."""
+
+    def __init__(self, shared_memory: SharedMemory, locks: FileLocks, block: Superblock, *, tracked: bool) -> None:
+        self.shared_memory, self.block = shared_memory, block
+        self._locks, self._tracked, self._process = locks, tracked, os.getpid()
+        whole = block.first_data + block.data_bytes
+        # A mapping of its own lives as long as somebody views it; that of `SharedMemory` refuses to be closed then.
+        self.memory = mmap.mmap(locks.descriptor, whole)
+        self.data = memoryview(self.memory)[block.first_data : whole]
+
+    @classmethod
+    def create(cls, name: str | None, block: Superblock) -> Segment:
+        """A new segment. One of this name whose writer is dead is replaced.
+
+        Raises `WriterAliveError`, `ForeignSegmentError`.
+        """
+        size = block.first_data + block.data_bytes
+        while True:
+            try:
+                with untracked(name is not None):
+                    made = SharedMemory(name=name, create=True, size=size)
+                break
+            except FileExistsError:
+                remove_stale(str(name))
+        head: Any = made.buf
+        head[: len(MAGIC)] = MAGIC
+        locks = FileLocks(FOLDER / made.name)
+        if not locks.take(WRITER) or not locks.is_still_named():
+            locks.close()
+            made.close()
+            raise WriterAliveError(f"another writer has just begun with the segment '{made.name}'")
+        _HEAD.pack_into(head, 0, MAGIC, block.header_bytes, block.readers, *_numbers(block), block.secret)
+        locks.enter_the_kernel()
+        _READY.pack_into(head, _READY_AT, 1)
+        return cls(made, locks, block, tracked=name is None)
+
+    @classmethod
+    def attach(cls, name: str) -> Segment:
+        """The segment of this name, as a reader has it. Raises `NoWriterYetError`, `ForeignSegmentError`."""
+        try:
+            with untracked():
+                found = SharedMemory(name=name)
+        except FileNotFoundError:
+            raise NoWriterYetError(f"there is no segment '{name}'") from None
+        locks = FileLocks(FOLDER / found.name)
+        try:
+            block = read_superblock(found.buf)
+        except BaseException:
+            locks.close()
+            found.close()
+            raise
+        return cls(found, locks, block, tracked=False)
+
+    @property
+    def name(self) -> str:
+        """Under which others find it."""
+        return self.shared_memory.name
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process opened it, and has not closed it."""
+        return self._locks.descriptor >= 0 and self._process == os.getpid()
+
+    def barrier(self) -> None:
+        """What this process stored or loaded before is over before anything that it stores or loads afterwards."""
+        if not self.is_usable:
+            raise ClosedError(f"the segment '{self.name}' is not open in this process")
+        self._locks.enter_the_kernel()
+
+    def cells(self, reader: int) -> memoryview:
+        """[handles] int64: the row of this reader."""
+        row = self.block.handles * CELL
+        first = _FIRST_CELL + reader * row
+        return memoryview(self.memory)[first : first + row].cast("q")
+
+    @property
+    def cells_offset(self) -> int:
+        """Where the rows of cells begin in the memory, in bytes."""
+        return _FIRST_CELL
+
+    def agree_on_readers(self, readers: int, *, writes: bool) -> None:
+        """The writer says how many readers it waits for; a reader that expects another number is refused."""
+        if not 0 < readers <= self.block.readers:
+            raise ReaderTakenError(f"the segment has cells for 1 to {self.block.readers} readers, not for {readers}")
+        if writes:
+            _AGREED.pack_into(self.memory, _AGREED_AT, readers)
+        elif (agreed := _AGREED.unpack_from(self.memory, _AGREED_AT)[0]) not in (0, readers):
+            raise ReaderTakenError(f"the writer waits for {agreed} readers, and not for {readers}")
+
+    def writer_is_alive(self) -> bool:
+        """Whether the process that made the segment lives and has not closed it."""
+        return self.is_usable and self._locks.is_taken(WRITER)
+
+    def readers_alive(self, readers: int) -> tuple[bool, ...]:
+        """For each reader, whether a living process reads under its number."""
+        return tuple(self._locks.is_taken(WRITER + 1 + reader) for reader in range(readers))
+
+    def claim_reader(self, readers: int, wanted: int | None = None) -> int:
+        """The number under which this process reads: the one that it wants, or the first that nobody has.
+
+        Raises `ReaderTakenError`. What the dead one of that number acknowledged stays acknowledged.
+        """
+        for reader in range(readers) if wanted is None else (wanted,):
+            if self._locks.take(WRITER + 1 + reader):
+                return reader
+        asked = "every number of a reader" if wanted is None else f"the reader number {wanted}"
+        raise ReaderTakenError(f"{asked} of the segment '{self.name}' is taken by a living process")
+
+    def close(self) -> None:
+        """Unmap it; the writer removes it. To close twice does nothing, and a forked child removes nothing.
+
+        Views of the data that somebody still has stay mapped as long as they are used.
+        """
+        usable, self.data = self.is_usable, memoryview(b"")
+        writes = usable and WRITER in self._locks.held
+        if writes and self._locks.is_still_named():
+            self._unlink()
+        self._locks.close()
+        self.shared_memory.close()
+
+    def _unlink(self) -> None:
+        if self._tracked:
+            self.shared_memory.unlink()  # and the tracker forgets it
+        else:
+            (FOLDER / self.name).unlink(missing_ok=True)
+
+
+def _numbers(block: Superblock) -> tuple[int, ...]:
+    return (block.data_bytes, block.id_modulus, block.handles, 0, block.generation)
+
+
+def read_superblock(memory: Any) -> Superblock:
+    """Of a segment that is mapped. Raises `ForeignSegmentError`, `NoWriterYetError`."""
+    if len(memory) < _FIRST_CELL:
+        raise ForeignSegmentError("a segment that is too small to be one of a ring")
+    magic, header, readers, data, modulus, handles, _, generation, secret = _HEAD.unpack_from(memory, 0)
+    if magic != MAGIC:
+        raise ForeignSegmentError("a segment that is none of a ring, or of another version")
+    if _READY.unpack_from(memory, _READY_AT) != (1,):
+        raise NoWriterYetError("the segment is being made")
+    return Superblock(generation, header, data, modulus, readers, handles, secret)
+
+
+# What dead writers left ---------------------------------------------------------------------------------------------
+
+
+def stale_segments() -> tuple[str, ...]:
+    """The names of segments of rings whose writer is dead."""
+    return tuple(sorted(path.name for path in FOLDER.iterdir() if _is_stale(path)))
+
+
+def _is_stale(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return False
+        locks = FileLocks(path)
+    except OSError:
+        return False
+    try:
+        return not locks.is_taken(WRITER)
+    finally:
+        locks.close()
+
+
+def remove_stale(name: str) -> None:
+    """Remove the segment of a dead writer; readers that have it mapped read on in it.
+
+    Raises `WriterAliveError`, `ForeignSegmentError`. Where there is none, nothing happens.
+    """
+    path = FOLDER / name
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(MAGIC))
+        locks = FileLocks(path)
+    except FileNotFoundError:
+        return
+    try:
+        if magic != MAGIC:
+            raise ForeignSegmentError(f"the segment '{name}' is none of a ring, or of another version")
+        if not locks.take(WRITER):
+            raise WriterAliveError(f"the segment '{name}' has a writer that is alive")
+        if locks.is_still_named():
+            path.unlink()
+    finally:
+        locks.close()
+
+
+# Python's resource tracker ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def untracked(off: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002  # a switch of one statement
+    """Shared memory that is opened meanwhile is not told to the resource tracker (before 3.13 it always is).
+
+    To tell it and take it back would take it back for the writer too, where both share one tracker.
+    """
+    if not off:
+        yield
+        return
+    with _GATE:
+        register = resource_tracker.register
+
+        def register_others(name: str, rtype: str) -> None:
+            if rtype != "shared_memory":
+                register(name, rtype)
+
+        resource_tracker.register = register_others  # type: ignore[assignment]  # for the time of one call
+        try:
+            yield
+        finally:
+            resource_tracker.register = register
