@@ -13,7 +13,7 @@ from cacheproof.explore.result import Ending, Exploration, Plan
 from cacheproof.explore.verdict import unwitnessed
 from cacheproof.registry import AnyVariant
 from cacheproof.scope import scope_named
-from cachespec.kernel import DONE, FAILED, Code, Operation, Outcome
+from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Outcome
 from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.era_state import State as EraState
@@ -206,6 +206,12 @@ def reset_the_first_only(config: Config, state: State, op: ResetReceiver) -> tup
     return after._replace(links=(after.links[0], *state.links[1:])), outcome
 
 
+def reset_and_deny(config: Config, state: State, op: ResetReceiver) -> tuple[State, Outcome]:
+    """P1 says that it was not reset."""
+    after, _ = reset_receiver(config, state, op)
+    return after, REFUSED
+
+
 RESET = Config(1, (1, 1), reset=1, outstanding=1)
 LOSS = Config(1, (1, 1), drop=1)
 LARGE = Config(1, (1, 1), items=2)
@@ -254,6 +260,7 @@ PLANTED = [
     Planted("MIR-8", bug({Deliver: acknowledge_the_old}), RESET),
     Planted("MIR-8/cleared", bug({ResetReceiver: reset_the_first_only}), RESET._replace(senders=2)),
     Planted("MIR-8/cleared", bug({ResetSender: lambda config, state, op: (state, DONE)}), RESET),
+    Planted("MIR-8/refused", bug({ResetReceiver: reset_and_deny}), RESET),
     Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),
     Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
     Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1))),
@@ -285,7 +292,7 @@ def test_every_property_has_a_planted_bug() -> None:
     assert {rule.name for rule in COMPONENT.properties()} == {planted.breaks for planted in PLANTED}
 
 
-WITNESSES = ("calm", "reset", "larger-request", "rendering")
+WITNESSES = ("calm", "reset", "larger-request", "rendering", "fewer-partitions")
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:

@@ -158,6 +158,10 @@ def resets_empty(config: Config, before: View, op: Operation, outcome: Outcome, 
     return not isinstance(op, ResetReceiver | RestartReceiver) or all(link.held_order == () for link in after.links)
 
 
+def refusals_change_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return outcome.code not in (Code.REFUSED, Code.ABSENT) or before == after
+
+
 def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return type(op) not in FRONTEND or outcome.code not in (Code.FAILED, Code.DIVERGED)
 
@@ -284,6 +288,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "what is reset or starts again holds nothing: P1 of no sender, or P0",
         resets_empty,
         lambda c, b, op, o, a: isinstance(op, ResetReceiver) and b.held_bytes > 0,
+    ),
+    Step(
+        "MIR-8/refused",
+        "what is refused, or names what is not there, changes nothing on either side",
+        refusals_change_nothing,
+        lambda c, b, op, o, a: isinstance(op, Join) and o.code is Code.REFUSED,
     ),
     Step(
         "MIR-9",
