@@ -13,15 +13,21 @@ leaves it as it is.
 - `allocate_slots(config, pool, requests, computed, tokens, *, width, write) -> (Pool, Slots)`: for running requests, or
   new ones without hits. `Slots.served []` is how many turns were served before the first that was refused,
   `Slots.codes [turns]` why; nothing behind it has changed. `Slots.blocks [turns, width]`, `Slots.lengths [turns]`.
+- `admit(config, pool, requests, computed, tokens, hits: Hits, *, width, write) -> (Pool, Slots)`: the same where some
+  have hits. What is UNANSWERED from `Slots.served` on is looked up and asked again; the first turn always is answered.
 - `commit(config, pool, requests, computed, *, width, write) -> (Pool, codes [turns])`.
 - `free_request(config, pool, requests, *, write)` and `withdraw(...)` `-> (Pool, codes [turns])`.
+- `evict_block(config, pool, block []) -> (Pool, code [])`, `reset_prefix_cache(config, pool) -> (Pool, code [])`.
 - `common_prefix(config, pool, request [], running [requests + 1] bool) -> []`.
 - `slot_mapping(config, pool, requests [tokens], positions [tokens]) -> [tokens]`.
 
 `operations` has the same calls one request at a time, which is what is explored.
 """
 
+from cacheimpl.kv_blocks.admission import admit
+from cacheimpl.kv_blocks.bounds import layout
 from cacheimpl.kv_blocks.execution import commit
+from cacheimpl.kv_blocks.forgetting import evict_block, reset_prefix_cache
 from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
 from cacheimpl.kv_blocks.releasing import free_request, withdraw
 from cacheimpl.kv_blocks.slots import Slots, allocate_slots
@@ -36,15 +42,19 @@ __all__ = [
     "Pool",
     "Slots",
     "Writing",
+    "admit",
     "allocate_slots",
     "commit",
     "common_prefix",
     "configuration",
     "empty",
+    "evict_block",
     "free_request",
     "get_computed_blocks",
+    "layout",
     "nobody",
     "null_block",
+    "reset_prefix_cache",
     "slot_mapping",
     "withdraw",
 ]

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import Answer, Code, answer, either
-from cacheimpl.kv_blocks import execution, prefix, releasing, slots
+from cacheimpl.kv_blocks import admission, execution, forgetting, groups, prefix, releasing, slots
 from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.table import choose
 
 Result = tuple[Pool, Answer]
 
@@ -23,12 +24,50 @@ def get_computed_blocks(config: Config, pool: Pool, request: Tensor, tokens: Ten
     return pool, Answer(either(length > 0, Code.HIT, Code.MISS), shown(pool, hits.blocks[0]), length)
 
 
-def allocate_slots(config: Config, pool: Pool, request: Tensor, computed: Tensor, tokens: Tensor) -> Result:
-    """DONE with the new blocks, TOO_LARGE, STALE, or REFUSED."""
-    width = pool.tables.shape[1] - 1
-    operands = (operand.reshape(1) for operand in (request, computed, tokens))
-    after, given = slots.allocate_slots(config, pool, *operands, width=width)
-    return after, Answer(given.codes[0], shown(pool, given.blocks[0]), given.lengths[0])
+def allocate_slots(
+    config: Config, pool: Pool, request: Tensor, computed: Tensor, tokens: Tensor, found: Tensor, *hits: Tensor
+) -> Result:
+    """DONE with the new blocks, TOO_LARGE, PRESENT, STALE, or REFUSED.
+
+    The hits are the first `found` of `hits`. A call without any is the burst of requests without hits, as in a step of
+    running requests; one with hits is the burst of an admission.
+    """
+    width, null = pool.tables.shape[1] - 1, null_block(pool)
+    who, since, more = request.reshape(1), computed.reshape(1), tokens.reshape(1)
+    nothing = torch.full((pool.tables.shape[1] - len(hits),), null, device=found.device)
+    brought = prefix.Hits(torch.cat((*(hit.reshape(1) for hit in hits), nothing))[None], found.reshape(1))
+    running, given = slots.allocate_slots(config, pool, who, since, more, width=width)
+    admitted, with_hits = admission.admit(config, pool, who, since, more, brought, width=width)
+    after = choose(found > 0, admitted, running)
+    code, blocks, length = (
+        torch.where(found > 0, one[0], other[0])
+        for one, other in (
+            (with_hits.codes, given.codes),
+            (with_hits.blocks, given.blocks),
+            (with_hits.lengths, given.lengths),
+        )
+    )
+    return after, Answer(code, shown(pool, blocks), length)
+
+
+def allocate_groups(
+    config: Config, pool: Pool, request: Tensor, other: Tensor, external: Tensor, tokens: Tensor, *hits: Tensor
+) -> Result:
+    """DONE with the new blocks of both tables, TOO_LARGE, PRESENT, STALE, or REFUSED.
+
+    `hits`: how many the one table brings along, and the other; then those of the one, padded to half of what is left,
+    and those of the other.
+    """
+    found, others = hits[0], hits[1]
+    half = (len(hits) - 2) // 2
+    null, cells = null_block(pool), pool.tables.shape[1]
+    nothing = torch.full((2, cells - half), null, device=found.device)
+    rows = torch.stack(hits[2:]).reshape(2, half)
+    brought = prefix.Hits(torch.cat((rows, nothing), 1), torch.stack((found, others)))
+    after, code, blocks, lengths = groups.allocate_groups(
+        config, pool, torch.stack((request, other)), external, tokens, brought, width=cells - 1
+    )
+    return after, Answer(code, shown(pool, groups.one_after_the_other(blocks, lengths, null)), lengths.sum())
 
 
 def commit(config: Config, pool: Pool, request: Tensor, computed: Tensor) -> Result:
@@ -48,6 +87,18 @@ def withdraw(config: Config, pool: Pool, request: Tensor) -> Result:
     """DONE or ABSENT."""
     after, codes = releasing.withdraw(config, pool, request.reshape(1))
     return after, answer(codes[0])
+
+
+def evict_block(config: Config, pool: Pool, block: Tensor) -> Result:
+    """DONE or ABSENT."""
+    after, code = forgetting.evict_block(config, pool, block)
+    return after, answer(code)
+
+
+def reset_prefix_cache(config: Config, pool: Pool) -> Result:
+    """DONE or REFUSED."""
+    after, code = forgetting.reset_prefix_cache(config, pool)
+    return after, answer(code)
 
 
 def common_prefix(config: Config, pool: Pool, request: Tensor, *running: Tensor) -> Result:

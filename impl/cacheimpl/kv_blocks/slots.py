@@ -12,6 +12,29 @@ from cacheimpl.kv_blocks.state import Config, Pool, nobody, null_block
 from cacheimpl.kv_blocks.writing import COPIED, Writing
 
 
+class Ask(NamedTuple):
+    """What a burst asks for, before it is known who is given it; fields without a shape are [turns]."""
+
+    requests: Tensor
+    """int64: distinct rows, or nobody's"""
+    end: Tensor
+    """int64, tokens: there are to be slots for those before this one"""
+    planned: Tensor
+    """int64, tokens: there are slots for those before this one"""
+    columns: Tensor
+    """[turns, width] int64: the places behind what the table has, hits included"""
+    lacking: Tensor
+    """[turns, width] bool: at which of them a block is needed"""
+    possible: Tensor
+    """bool: who is not turned down whatever is free"""
+    needs: Tensor
+    """int64: how many new blocks; 0 for those that are turned down"""
+    up_to: Tensor
+    """int64: how many new blocks for this turn and those before it"""
+    too_wide: Tensor
+    """bool: who needs more than `width`"""
+
+
 class Slots(NamedTuple):
     """What became of a burst, turn by turn."""
 
@@ -19,13 +42,15 @@ class Slots(NamedTuple):
     """[turns] bool: who was given slots"""
     large: Tensor
     """[turns] bool: who would be longer than the longest request"""
+    present: Tensor
+    """[turns] bool: who brings hits along and has a table"""
     stale: Tensor
-    """[turns] bool: whose count of computed tokens is not that of now"""
+    """[turns] bool: whose hits or count of computed tokens are not those of now"""
     refused: Tensor
     """[turns] bool: who asks for nothing, or for more than is left"""
     stops: Tensor
-    """[turns] int64: how many turns, up to and with this one, were refused or need more blocks than the call is wide;
-    what comes behind the first of them waits"""
+    """[turns] int64: how many turns, up to and with this one, were refused or could not be answered; what comes behind
+    the first of them waits"""
     blocks: Tensor
     """[turns, width] int64: the new blocks of each, the null block behind them"""
     lengths: Tensor
@@ -38,10 +63,10 @@ class Slots(NamedTuple):
 
     @property
     def codes(self) -> Tensor:
-        """[turns] int64: DONE, TOO_LARGE, STALE or REFUSED; UNANSWERED where nothing was decided."""
-        refused = torch.where(self.done, int(Code.DONE), int(Code.REFUSED))
-        stale = torch.where(self.stale, int(Code.STALE), refused)
-        code = torch.where(self.large, int(Code.TOO_LARGE), stale)
+        """[turns] int64: DONE, TOO_LARGE, PRESENT, STALE or REFUSED; UNANSWERED where nothing was decided."""
+        code = torch.where(self.done, int(Code.DONE), int(Code.REFUSED))
+        for wrong, said in ((self.stale, Code.STALE), (self.present, Code.PRESENT), (self.large, Code.TOO_LARGE)):
+            code = torch.where(wrong, int(said), code)
         first = torch.nn.functional.pad(self.stops, (1, -1)) == 0
         return torch.where((self.stops == 0) | (first & self.refused), code, UNANSWERED)
 
@@ -62,42 +87,60 @@ def allocate_slots(
     computed. `width` (blocks) is the most that one of them may need: 1 for a step of one token each. A turn that needs
     more is not answered, and nobody after it is served.
     """
-    row = torch.arange(width, device=requests.device)
     held, written, planned = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled)
     )
     end = computed + tokens
-    columns = held[:, None] + row
-    lacking = columns * config.block_size < end[:, None]
     large, stale = end > config.limit, (computed < written) | (computed > planned)
-    possible = (requests < nobody(pool)) & ~(large | stale)
+    ask = asked(config, pool, requests, end, planned, held, ~(large | stale), width)
+    refused = (tokens <= 0) | (ask.up_to > pool.free)
+    stops = (ask.possible & (refused | ask.too_wide)).cumsum(0)
+    done = ask.possible & (stops == 0)
+    after, blocks, given = with_slots(pool, ask, done, write)
+    return after, Slots(done, large, torch.zeros_like(large), stale, refused, stops, blocks, given)
+
+
+def asked(
+    config: Config,
+    pool: Pool,
+    requests: Tensor,
+    end: Tensor,
+    planned: Tensor,
+    owned: Tensor,
+    allowed: Tensor,
+    width: int,
+) -> Ask:
+    """The new blocks of a burst, each [turns]: `owned` is how many blocks a table has, hits included."""
+    columns = owned[:, None] + torch.arange(width, device=requests.device)
+    lacking = columns * config.block_size < end[:, None]
+    possible = (requests < nobody(pool)) & allowed
     needs = (lacking & possible[:, None]).sum(1)
-    up_to = needs.cumsum(0)
-    too_wide = (held + width) * config.block_size < end
-    refused = (tokens <= 0) | (up_to > pool.free)
-    stops = (possible & (refused | too_wide)).cumsum(0)
-    done = possible & (stops == 0)
-    given = needs * done
+    too_wide = (owned + width) * config.block_size < end
+    return Ask(requests, end, planned, columns, lacking, possible, needs, needs.cumsum(0), too_wide)
+
+
+def with_slots(pool: Pool, ask: Ask, done: Tensor, write: Writing) -> tuple[Pool, Tensor, Tensor]:
+    """Those that are done ([turns] bool) are given the next free blocks; also the blocks, and how many each was given.
+
+    Whoever needs a block and comes before one that is done has to be done.
+    """
+    null, cells = null_block(pool), pool.tables.shape[1]
+    given = ask.needs * done
     total = given.sum()
-    blocks = next_blocks(pool, (up_to - needs)[:, None] + row, lacking & done[:, None])
-    taken, nothing = blocks.flatten(), torch.full_like(blocks, -1).flatten()
-    cells = pool.tables.shape[1]
-    behind = (requests * cells)[:, None] + columns.clamp(max=cells - 1)
+    row = torch.arange(ask.columns.shape[1], device=done.device)
+    places = (ask.up_to - ask.needs)[:, None] + row + pool.head
+    blocks = pool.order.index_select(0, (places % null).flatten())
+    taken = torch.where((ask.lacking & done[:, None]).flatten(), blocks, null)
+    nothing = torch.full_like(taken, -1)
+    behind = (ask.requests * cells)[:, None] + ask.columns.clamp(max=cells - 1)
     after = pool._replace(
         tables=write.put(pool.tables, behind.flatten(), taken.to(pool.tables.dtype)),
-        blocks=write.add(pool.blocks, requests, given),
-        scheduled=write.add(pool.scheduled, requests, (end - planned) * done),
+        blocks=write.add(pool.blocks, ask.requests, given),
+        scheduled=write.add(pool.scheduled, ask.requests, (ask.end - ask.planned) * done),
         references=write.put(pool.references, taken, torch.ones_like(taken)),
         carried=write.put(pool.carried, taken, nothing),
         bytes=write.put(pool.bytes, taken, nothing),
-        head=(pool.head + total) % null_block(pool),
+        head=(pool.head + total) % null,
         free=pool.free - total,
     )
-    return after, Slots(done, large, stale, refused, stops, blocks, given)
-
-
-def next_blocks(pool: Pool, places: Tensor, wanted: Tensor) -> Tensor:
-    """The blocks at these places of the free queue (int64), the null block where none is wanted (bool, same shape)."""
-    null = null_block(pool)
-    cells = ((places + pool.head) % null).flatten()
-    return torch.where(wanted, pool.order.index_select(0, cells).reshape(places.shape), null)
+    return after, taken.reshape(ask.columns.shape), given

@@ -1,7 +1,7 @@
 """How an operation writes: into a copy, as whoever explores wants it, or in place, as whoever serves does.
 
-Every operation takes a `Writing`, decides first and writes last: of what it has written it reads only the value that the
-write returned. So it is one function, and what it costs in place is what it touches.
+Every operation takes a `Writing`, decides first and writes last: of what it has written it reads only the value that
+the write returned. So it is one function, and what it costs in place is what it touches.
 """
 
 from __future__ import annotations

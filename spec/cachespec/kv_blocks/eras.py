@@ -36,8 +36,8 @@ def lookup_in(transitions: Mapping[type[Operation], Transition], config: Config,
 
 
 def alphabet_of(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
-    """The calls of callers that go by this variant's look-ups."""
-    return lambda config, pool: calls(config, view(config, pool), lookup_in(transitions, config, pool))
+    """The calls of callers that go by this variant's look-ups, each once."""
+    return lambda config, pool: dict.fromkeys(calls(config, view(config, pool), lookup_in(transitions, config, pool)))
 
 
 def alphabet_with_append_slots(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
