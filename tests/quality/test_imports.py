@@ -17,7 +17,10 @@ import cacheproof
 
 ROOT = Path(__file__).parents[2]
 
-EXTRAS = ("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "tomlkit", "cacheimpl")
+EXTRAS = (
+    *("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "tomlkit", "zmq"),
+    "cacheimpl",
+)
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,16 @@ class Rule:
     apart: str = "-"
 
 
+OVER_THE_NETWORK = "impl/cacheimpl/mirror/example"
+"""Processes that talk over ZeroMQ; nothing of the package itself imports them."""
+
 RELEASED = "proofs/cacheproof/targets/vllm/child"
 """Runs in the environment of a released package, where nothing of ours is installed."""
 
 RULES = (
     Rule("spec/cachespec", ("cachespec",)),
-    Rule("impl/cacheimpl", ("cacheimpl", "torch", "triton")),
+    Rule("impl/cacheimpl", ("cacheimpl", "torch", "triton"), apart=OVER_THE_NETWORK),
+    Rule(OVER_THE_NETWORK, ("cacheimpl", "msgspec", "zmq")),
     Rule("proofs/cacheproof", ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS), apart=RELEASED),
     Rule(RELEASED, ("driver", "vllm", "torch")),
 )
@@ -105,10 +112,12 @@ def test_each_package_imports_only_what_it_may(rule: Rule) -> None:
         (RULES[0], "cachespec.planted", "def f():\n    from cacheproof import wire"),
         (RULES[1], "cacheimpl.planted", "from cachespec.kernel import Code"),
         (RULES[1], "cacheimpl.planted", "import numpy as np"),
-        (RULES[2], "cacheproof.replay.planted", "from cacheimpl import EncoderCacheManager"),
-        (RULES[2], "cacheproof.targets.factory", "importlib.import_module('cacheimpl.lru')"),
-        (RULES[2], "cacheproof.planted", "import requests"),
-        (RULES[3], "cacheproof.targets.vllm.child.planted", "from cachespec.kernel import Code"),
+        (RULES[1], "cacheimpl.planted", "import zmq"),
+        (RULES[2], "cacheimpl.mirror.example.planted", "from cacheproof.wire import Message"),
+        (RULES[3], "cacheproof.replay.planted", "from cacheimpl import EncoderCacheManager"),
+        (RULES[3], "cacheproof.targets.factory", "importlib.import_module('cacheimpl.lru')"),
+        (RULES[3], "cacheproof.planted", "import requests"),
+        (RULES[4], "cacheproof.targets.vllm.child.planted", "from cachespec.kernel import Code"),
     ],
 )
 def test_a_planted_import_is_found(rule: Rule, module: str, source: str) -> None:
@@ -117,7 +126,7 @@ def test_a_planted_import_is_found(rule: Rule, module: str, source: str) -> None
 
 def test_the_allowed_places_may_import_the_implementation() -> None:
     for module in KNOWS_THE_IMPLEMENTATION:
-        assert violations(RULES[2], module, ast.parse("from cacheimpl import lru")) == []
+        assert violations(RULES[3], module, ast.parse("from cacheimpl import lru")) == []
 
 
 WITHOUT_EXTRAS = """
@@ -149,7 +158,7 @@ def failing_without_extras(names: list[str], blocked: tuple[str, ...] = EXTRAS) 
 
 def test_everything_else_is_importable_without_extras() -> None:
     names = [
-        name for name, _ in modules(RULES[2]) if not within(name, NEEDS_AN_EXTRA) and name != "cacheproof.__main__"
+        name for name, _ in modules(RULES[3]) if not within(name, NEEDS_AN_EXTRA) and name != "cacheproof.__main__"
     ]
     assert "cacheproof.command.console" in names
     assert failing_without_extras(names) == []

@@ -63,6 +63,11 @@ class MirrorSender:
         """How many messages have still to go out, again or for the first time."""
         return len(self._log) - self._sent
 
+    @property
+    def waits_for_grant(self) -> bool:
+        """Whether the sender has asked for a partition; until it has one, it takes no answers."""
+        return self._asked is not None
+
     def is_cached(self, key: str) -> bool:
         """Whether P1 will have the item: then nobody has to process it. Changes nothing."""
         return key in self.order
@@ -107,7 +112,7 @@ class MirrorSender:
         Afterwards there may be a backlog, or no partition. While the sender waits for a grant it takes no answers: its
         requests are decided anew by then, from what the answer would not know of.
         """
-        if self._asked is not None:
+        if self.waits_for_grant:
             return ()
         confirmed = []
         while self._log and self._log[0].sequence < answer.expected:

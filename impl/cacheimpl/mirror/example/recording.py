@@ -1,0 +1,37 @@
+"""What a process records of itself: one JSON object a line, in the order in which things happened to it.
+
+A line is written before what it tells of can be seen by anybody else, and with one system call: whoever is killed has
+recorded all that the others may have seen. No clock is in it: what came first between two processes follows from the
+messages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from cacheimpl.mirror.messages import Item
+
+
+class Recorder:
+    """One file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+
+    def note(self, what: str, **fields: Any) -> None:
+        """One event: an operation of the specification's vocabulary by its name, or `asked`, `joined`, `ended`."""
+        line = json.dumps({"op": what, **fields}, separators=(",", ":")).encode() + b"\n"
+        assert os.write(self._file, line) == len(line)
+
+    def close(self) -> None:
+        """Nothing more to note."""
+        os.close(self._file)
+
+
+def keys(order: Iterable[Item]) -> list[str]:
+    """An order as it is recorded."""
+    return [item.key for item in order]
