@@ -3,7 +3,7 @@
 Requests, blocks and contents are rows. `nobody(pool)` is the row of no request: pad a burst with it, computed 0 and
 tokens 0. Sizes: `turns` is the length of a burst, its requests are distinct and served in this order; `width` is the
 most blocks that one of them needs or fills in this call (an `int`, part of the shape: 1 for a decode step). All
-operands are int64. `write=IN_PLACE` changes the pool that came in and costs what it touches; `COPIED`, the default,
+operands are int64. `write=IN_PLACE` changes the pool that came in and costs what it touches; `COPYING`, the default,
 leaves it as it is.
 
 - `configuration(contents [requests, positions], lengths [requests], *, block_size, limit, hashes=None, count=0)` and
@@ -32,10 +32,13 @@ from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks,
 from cacheimpl.kv_blocks.releasing import free_request, withdraw
 from cacheimpl.kv_blocks.slots import Slots, allocate_slots
 from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
-from cacheimpl.kv_blocks.writing import COPIED, IN_PLACE, Writing
+from cacheimpl.writing import COPYING, IN_PLACE, Writing
+
+COPIED = COPYING
 
 __all__ = [
     "COPIED",
+    "COPYING",
     "IN_PLACE",
     "Config",
     "Hits",

@@ -12,7 +12,7 @@ from torch import Tensor
 from cacheimpl.kv_blocks.prefix import Hits
 from cacheimpl.kv_blocks.slots import Ask, Slots, asked, with_slots
 from cacheimpl.kv_blocks.state import Config, Pool, null_block
-from cacheimpl.kv_blocks.writing import COPIED, Writing
+from cacheimpl.writing import COPYING, Writing
 
 
 def admit(
@@ -24,7 +24,7 @@ def admit(
     hits: Hits,
     *,
     width: int,
-    write: Writing = COPIED,
+    write: Writing = COPYING,
 ) -> tuple[Pool, Slots]:
     """`allocate_slots` for requests of which some have found blocks ([turns] each); one request is always answered.
 

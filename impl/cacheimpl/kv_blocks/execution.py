@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.kv_blocks.state import Config, Pool, null_block
-from cacheimpl.kv_blocks.writing import COPIED, Writing
+from cacheimpl.writing import COPYING, Writing
 
 
 class Filled(NamedTuple):
@@ -40,7 +40,7 @@ def filled(config: Config, pool: Pool, requests: Tensor, ends: Tensor, width: in
 
 
 def commit(
-    config: Config, pool: Pool, requests: Tensor, computed: Tensor, *, width: int, write: Writing = COPIED
+    config: Config, pool: Pool, requests: Tensor, computed: Tensor, *, width: int, write: Writing = COPYING
 ) -> tuple[Pool, Tensor]:
     """Steps were executed: the KV of each request's tokens before `computed` ([turns] int64) is written.
 

@@ -10,7 +10,7 @@ from cacheimpl.kv_blocks.admission import adopt, are_cached, where_within
 from cacheimpl.kv_blocks.prefix import Hits
 from cacheimpl.kv_blocks.slots import asked, with_slots
 from cacheimpl.kv_blocks.state import Config, Pool, null_block
-from cacheimpl.kv_blocks.writing import COPIED, Writing
+from cacheimpl.writing import COPYING, Writing
 
 
 def allocate_groups(
@@ -22,7 +22,7 @@ def allocate_groups(
     hits: Hits,
     *,
     width: int,
-    write: Writing = COPIED,
+    write: Writing = COPYING,
 ) -> tuple[Pool, Tensor, Tensor, Tensor]:
     """Slots for both tables ([2] int64) of a new request, behind the hits of both, which are all touched first.
 

@@ -8,10 +8,10 @@ from torch import Tensor
 from cacheimpl.answer import Code
 from cacheimpl.kv_blocks.execution import filled
 from cacheimpl.kv_blocks.state import Config, Pool, null_block
-from cacheimpl.kv_blocks.writing import COPIED, Writing
+from cacheimpl.writing import COPYING, Writing
 
 
-def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPIED) -> tuple[Pool, Tensor]:
+def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPYING) -> tuple[Pool, Tensor]:
     """Requests ([turns] int64: distinct rows, or nobody's) are finished or preempted, one after the other.
 
     What is in flight for them is still written. Returns the code of each turn: DONE or ABSENT.
@@ -22,7 +22,7 @@ def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing
     return release(pool._replace(bytes=written), requests, write)
 
 
-def withdraw(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPIED) -> tuple[Pool, Tensor]:
+def withdraw(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPYING) -> tuple[Pool, Tensor]:
     """The same, of requests whose step is never executed."""
     return release(pool, requests, write)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.kv_blocks.state import Config, Pool, nobody, null_block
-from cacheimpl.kv_blocks.writing import COPIED, Writing
+from cacheimpl.writing import COPYING, Writing
 
 
 class Ask(NamedTuple):
@@ -79,7 +79,7 @@ def allocate_slots(
     tokens: Tensor,
     *,
     width: int,
-    write: Writing = COPIED,
+    write: Writing = COPYING,
 ) -> tuple[Pool, Slots]:
     """Slots for so many tokens more of each request ([turns] int64 each), one after the other until one is refused.
 
