@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import struct
 import weakref
@@ -69,6 +70,19 @@ class FileLocks:
             return False
         own = os.fstat(self.descriptor)
         return (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
+
+    def mapped(self, length: int) -> mmap.mmap:
+        """The file in the memory, through another open file: a mapping keeps its own, and with it whatever is locked.
+
+        Raises FileNotFoundError where the path does not lead to this file any more.
+        """
+        other = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            if not os.path.sameopenfile(self.descriptor, other):
+                raise FileNotFoundError(errno.ENOENT, "replaced by another", str(self._path))
+            return mmap.mmap(other, length)
+        finally:
+            os.close(other)
 
     def close(self) -> None:
         """Give everything back. To close twice does nothing."""

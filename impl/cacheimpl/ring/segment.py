@@ -95,7 +95,7 @@ class Segment:
         self._locks, self._tracked, self._process = locks, tracked, os.getpid()
         whole = block.first_data + block.data_bytes
         # A mapping of its own lives as long as somebody views it; that of `SharedMemory` refuses to be closed then.
-        self.memory = mmap.mmap(locks.descriptor, whole)
+        self.memory = locks.mapped(whole)
         self.data = memoryview(self.memory)[block.first_data : whole]
 
     @classmethod
@@ -132,14 +132,20 @@ class Segment:
                 found = SharedMemory(name=name)
         except FileNotFoundError:
             raise NoWriterYetError(f"there is no segment '{name}'") from None
-        locks = FileLocks(FOLDER / found.name)
+        locks: FileLocks | None = None
         try:
-            block = read_superblock(found.buf)
-        except BaseException:
-            locks.close()
+            locks, block = FileLocks(FOLDER / found.name), read_superblock(found.buf)
+            segment = cls(found, locks, block, tracked=False)
+            if read_superblock(segment.memory) != block:
+                raise NoWriterYetError(f"the segment '{name}' is being replaced")
+        except BaseException as error:
+            if locks is not None:
+                locks.close()
             found.close()
+            if isinstance(error, FileNotFoundError):
+                raise NoWriterYetError(f"the segment '{name}' is gone, or being made or replaced") from error
             raise
-        return cls(found, locks, block, tracked=False)
+        return segment
 
     @property
     def name(self) -> str:
