@@ -1,0 +1,159 @@
+"""The longest part of a round that is known at once: many requests in one go, exactly as one after the other.
+
+The sequential rule is a chain only where what one request does changes what is left for the next one in a way that is
+not a sum: an item that is looked up, room that is made, a request that is preempted, a hit that is evicted. Up to the
+first request for which that may be so, sums over the line give what the chain gives.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks
+from cacheimpl.recency import length, queued, without
+from cacheimpl.scheduler.counts import aligned, known_length, prefill_end, wanted
+from cacheimpl.scheduler.items import cut_short, items_of, touched
+from cacheimpl.scheduler.lines import behind_equals, by_request, rows_in_order
+from cacheimpl.scheduler.plans import with_parts
+from cacheimpl.scheduler.state import Config, State
+from cacheimpl.writing import Writing
+
+
+def leading(good: Tensor) -> Tensor:
+    """[turns] bool: the turns before the first one that is not good ([turns] bool)."""
+    return (~good).cumsum(0) == 0
+
+
+def serve_first(config: Config, state: State, *, width: int, write: Writing) -> State:
+    """Running requests get their tokens, from the next one to be served on, as long as each of them is settled.
+
+    A request is settled, given that all before it are, where
+
+    - its count is a sum: everybody before it has got what it may have, whatever the budget, or chunks need no
+      alignment, so that whoever meets the end of the budget uses it up. Then what is left for it is the budget less a
+      cumulative sum, or nothing;
+    - each item that its tokens touch is held by it already, and none is cut: then the look-up changes nothing, nothing
+      is encoded, and neither the compute budget nor `closed` matters;
+    - the blocks that it lacks are free, and no more than `width`: nobody is preempted, and its blocks are the next ones
+      of the free queue, behind those of the requests before it.
+
+    A request that gets no tokens changes nothing, as in the chain: the attempt that is given up has pinned nothing.
+    """
+    rows = rows_in_order(state.running)
+    count = rows.shape[0]
+    places = torch.arange(count, device=rows.device)
+    row = rows.clamp(max=count - 1)
+    asked = (places >= state.served) & (places < state.to_serve) & state.open
+    start = state.computed.index_select(0, row)
+    most = torch.minimum(wanted(config, state), config.most_of_one).index_select(0, row)
+    most = torch.where(asked, most, 0)
+    prefill = prefill_end(config.prompts, known_length(config, state)).index_select(0, row)
+    counts = aligned(config, prefill, start, most)
+    left = (state.tokens_left - (counts.cumsum(0) - counts)).clamp(min=0)
+    tokens = aligned(config, prefill, start, torch.minimum(most, left))
+    settled = (most <= left) | (config.alignment == 0)
+    reads = torch.zeros_like(state.relies[0])
+    if reads.shape[1] > 0:
+        items = items_of(config, row)
+        reads = touched(items, start, tokens)
+        waits = ~state.encoder.held.index_select(0, row) | cut_short(config, items, start, tokens)
+        settled = settled & ~(reads & waits).any(1)
+    settled = leading(settled)
+    kv, slots = kv_blocks.allocate_slots(
+        config.kv,
+        state.kv,
+        torch.where(asked & settled & (tokens > 0), rows, count),
+        start,
+        tokens,
+        width=width,
+        write=write,
+    )
+    stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve)
+    chosen = asked & (tokens > 0) & (places < stop)
+    order = chosen.cumsum(0) - 1
+    line = state.running
+    after = with_parts(
+        config,
+        state,
+        chosen=queued(line) & by_request(line, chosen),
+        order=by_request(line, order),
+        start=state.computed,
+        tokens=by_request(line, tokens),
+        encode=torch.zeros_like(reads),
+        relies=by_request(line, reads),
+    )
+    return after._replace(kv=kv, served=torch.where(state.open, torch.maximum(stop, state.served), state.served))
+
+
+def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> State:
+    """Waiting requests are admitted, the first `turns` of them at most, as long as each of them is settled.
+
+    A request is settled, given that all before it are admitted, where
+
+    - its count is a sum, as for those that run, or the budget ends before its whole prompt and prompts are not cut;
+    - its tokens touch no item, so the encoder cache is not asked;
+    - its hits are still there when its turn comes: no block that was taken before is one of them. Then to take the hits
+      of all out of the free queue first, and the blocks that they lack afterwards, takes the same blocks as one request
+      after the other.
+
+    Where a settled request does not get its tokens or its blocks, nobody is admitted any more, as in the chain; and so
+    where tokens or places among those that run are used up. A request behind others that has hits is not turned down
+    here: it could have lost them, and then it asks for other tokens.
+    """
+    nobody = state.waiting.shape[0]
+    rows = rows_in_order(state.waiting)[:turns]
+    places = torch.arange(rows.shape[0], device=rows.device)
+    row = rows.clamp(max=nobody - 1)
+    asked = (rows < nobody) & state.open & (state.served >= state.to_serve) & ~state.ended
+    known = known_length(config, state).index_select(0, row)
+    found = kv_blocks.get_computed_blocks(config.kv, state.kv, torch.where(asked, rows, nobody), known)
+    cached = found.lengths * config.block_size
+    start = torch.maximum(cached, torch.minimum(config.external.index_select(0, row), known - 1))
+    most = torch.where(asked, torch.minimum(known - start, config.most_of_one), 0)
+    prefill = prefill_end(config.prompts.index_select(0, row), known)
+    counts = aligned(config, prefill, start, most)
+    left = state.tokens_left - (counts.cumsum(0) - counts)
+    considered = asked & (left > 0) & (length(state.running) + places < config.max_running)
+    tokens = aligned(config, prefill, start, torch.minimum(most, left.clamp(min=0)))
+    tokens = torch.where(~config.chunked & (most > left), 0, tokens)
+    settled = (most <= left) | (config.alignment == 0) | ~config.chunked
+    if config.item_starts.shape[1] > 0:
+        settled = settled & ~touched(items_of(config, row), start, tokens).any(1)
+    settled = leading(considered & settled)
+    asks = leading(settled & (tokens > 0))
+    kv, slots = kv_blocks.admit(
+        config.kv,
+        state.kv,
+        torch.where(asks, rows, nobody),
+        torch.zeros_like(start),
+        start - cached + tokens,
+        found,
+        width=state.kv.tables.shape[1] - 1,
+        write=write,
+    )
+    stop = torch.minimum(asks.sum(), slots.served)
+    refused = slots.refused & ((found.lengths == 0) | (places == 0))
+    turned_down = settled & (places == stop) & (~asks | refused)
+    line = state.waiting
+    chosen = queued(line) & (line < stop)
+    nothing = torch.zeros_like(state.relies[0])
+    after = with_parts(
+        config,
+        state,
+        chosen=chosen,
+        order=line.long(),
+        start=by_request(line, start),
+        tokens=by_request(line, tokens),
+        encode=nothing,
+        relies=nothing,
+    )
+    return admitted(config, after, chosen)._replace(kv=kv, ended=state.ended | turned_down.any())
+
+
+def admitted(config: Config, state: State, requests: Tensor) -> State:
+    """The first of those that wait ([requests] bool) run from now on, each behind its equals."""
+    return state._replace(
+        waiting=without(state.waiting, requests),
+        running=behind_equals(config.priorities, state.running, requests, state.waiting.long()),
+    )

@@ -1,0 +1,51 @@
+"""The two lines, as ranks: by priority, then by arrival. [requests] int32, -1 where a request is not in the line."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cacheimpl.recency import OUTSIDE, queued
+
+
+def rows_in_order(line: Tensor) -> Tensor:
+    """[requests] int64: the rows of those in the line, the first one first; then the row behind all, nobody's."""
+    count = line.shape[0]
+    place = torch.where(queued(line), line, count).long()
+    nobody = torch.full((count + 1,), count, dtype=torch.int64, device=line.device)
+    return nobody.scatter(0, place, torch.arange(count, device=line.device))[:count]
+
+
+def by_request(line: Tensor, values: Tensor) -> Tensor:
+    """[requests, ...]: each request's of the values of the first turns of a line ([turns, ...]).
+
+    Arbitrary for those that have none of these turns.
+    """
+    return values.index_select(0, line.long().clamp(min=0, max=values.shape[0] - 1))
+
+
+def behind_equals(priorities: Tensor, line: Tensor, joining: Tensor, turns: Tensor) -> Tensor:
+    """The line with those that join ([requests] bool), placed one after the other in the order of the turns (int64).
+
+    Each is placed behind its equals, so among equals the order is that of the turns.
+    """
+    count = line.shape[0]
+    return _merged(priorities, queued(line) | joining, torch.where(joining, turns + count, line.long()))
+
+
+def before_equals(priorities: Tensor, line: Tensor, joining: Tensor, turns: Tensor) -> Tensor:
+    """The line with those that join, placed one after the other in the order of the turns, each before its equals.
+
+    So among equals the one of the last turn is the first.
+    """
+    return _merged(priorities, queued(line) | joining, torch.where(joining, -1 - turns, line.long()))
+
+
+def _merged(priorities: Tensor, members: Tensor, order: Tensor) -> Tensor:
+    """Ranks by priority, then by this order ([requests] int64, distinct where there is a member)."""
+    last = torch.iinfo(torch.int64).max
+    by_order = torch.where(members, order, last).argsort()
+    by_priority = torch.where(members, priorities, last).gather(0, by_order).argsort(stable=True)
+    places = torch.arange(order.shape[0], dtype=torch.int32, device=order.device)
+    ranks = torch.empty_like(places).scatter(0, by_order.gather(0, by_priority), places)
+    return torch.where(members, ranks, OUTSIDE)

@@ -1,0 +1,188 @@
+"""One request of a round, whatever it takes: the next one that runs, or the first one that waits.
+
+Where it is neither (all are served, and nobody is admitted any more), nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks
+from cacheimpl.kv_blocks import Hits
+from cacheimpl.recency import OUTSIDE, length, queued, without
+from cacheimpl.scheduler.burst import admitted
+from cacheimpl.scheduler.counts import aligned, known_length, prefill_end, wanted
+from cacheimpl.scheduler.items import alone, fitted, given_up, released_in_turn, returned, taken
+from cacheimpl.scheduler.lines import before_equals, rows_in_order
+from cacheimpl.scheduler.plans import voided, with_parts, with_preempted
+from cacheimpl.scheduler.state import Config, State
+from cacheimpl.table import choose, row
+from cacheimpl.writing import Writing
+
+
+class Turn(NamedTuple):
+    """Whose turn it is; every field is []."""
+
+    request: Tensor
+    """int64: the row; arbitrary where it is nobody's turn"""
+    serves: Tensor
+    """bool: it runs"""
+    admits: Tensor
+    """bool: it waits"""
+
+
+def considers(config: Config, state: State) -> Tensor:
+    """[] bool: all that run are served, and whoever waits first is considered."""
+    over = (state.served >= state.to_serve) & ~state.ended & queued(state.waiting).any()
+    return state.open & over & (state.tokens_left > 0) & (length(state.running) < config.max_running)
+
+
+def next_turn(config: Config, state: State) -> Turn:
+    """The next one that runs; when all are served, the first one that waits."""
+    serves, admits = state.open & (state.served < state.to_serve), considers(config, state)
+    is_next = torch.where(serves, state.running == state.served, state.waiting == 0)
+    return Turn(is_next.long().argmax(), serves, admits)
+
+
+def one(config: Config, state: State, *, write: Writing) -> State:
+    """The request whose turn it is gets what it can: tokens, then items, then blocks.
+
+    A running one for which there are no tokens is passed over, and one that waits is turned down where it lacks
+    anything: what the attempt has pinned is released, what it has evicted stays evicted.
+    """
+    turn = next_turn(config, state)
+    count = state.running.shape[0]
+    is_turn = (torch.arange(count, device=state.running.device) == turn.request) & (turn.serves | turn.admits)
+    known = row(known_length(config, state), turn.request)
+    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, only(turn.admits, turn, count), known[None])
+    start = first_token(config, state, turn, known, hits)
+    view = alone(config, state.encoder, turn.request)
+    fit = fitted(config, view, start, offered(config, state, turn, known, start), state.embeds_left, state.closed)
+    some = fit.tokens > 0
+    state = state._replace(encoder=returned(state.encoder, fit.cache, is_turn))
+    state, kept = with_room(config, state, turn, start + fit.tokens, turn.serves & some, write=write)
+    state, got = with_slots(config, state, turn, start, fit.tokens, kept, hits, write=write)
+    passed_over, turned_down = turn.serves & ~some, turn.admits & ~got
+    abandoned = returned(state.encoder, given_up(view, fit.cache), is_turn)
+    encoder = choose(passed_over | turned_down, abandoned, state.encoder)
+    holder = alone(config, encoder, turn.request)
+    encoder = choose(got, returned(encoder, taken(holder, holder.cache, fit), is_turn), encoder)
+    after = with_parts(
+        config,
+        state,
+        chosen=is_turn & got,
+        order=torch.zeros_like(state.computed),
+        start=start.expand_as(state.computed),
+        tokens=fit.tokens.expand_as(state.computed),
+        encode=fit.encode.expand_as(state.encode[0]),
+        relies=fit.relies.expand_as(state.relies[0]),
+    )
+    return admitted(config, after, is_turn & turn.admits & got)._replace(
+        encoder=encoder,
+        embeds_left=torch.where(got, fit.embeds, state.embeds_left),
+        closed=state.closed | (fit.refused & (got | passed_over)),
+        ended=state.ended | turned_down,
+        served=state.served + (passed_over | kept),
+    )
+
+
+def only(condition: Tensor, turn: Turn, nobody: int) -> Tensor:
+    """[1] int64: a burst of the request where the condition holds ([] bool), of nobody elsewhere."""
+    return torch.where(condition, turn.request, nobody)[None]
+
+
+def first_token(config: Config, state: State, turn: Turn, known: Tensor, hits: Hits) -> Tensor:
+    """[] int64: where the request goes on, or begins: behind what is cached of it, here or in an external store."""
+    cached = hits.lengths[0] * config.block_size
+    beyond = torch.minimum(row(config.external, turn.request), known - 1)
+    return torch.where(turn.serves, row(state.computed, turn.request), torch.maximum(cached, beyond))
+
+
+def offered(config: Config, state: State, turn: Turn, known: Tensor, start: Tensor) -> Tensor:
+    """[] int64: so many of its tokens may be scheduled before its items are looked at."""
+    tokens = torch.where(turn.serves, row(wanted(config, state), turn.request), known - start)
+    most = torch.minimum(tokens, config.most_of_one)
+    prefill = prefill_end(row(config.prompts, turn.request), known)
+    offer = aligned(config, prefill, start, torch.minimum(most, state.tokens_left).clamp(min=0))
+    uncut = turn.admits & ~config.chunked & (most > state.tokens_left)
+    return torch.where((turn.serves | turn.admits) & ~uncut, offer, 0)
+
+
+# Blocks, and who is preempted for them ------------------------------------------------------------------------------
+
+
+def with_slots(
+    config: Config, state: State, turn: Turn, start: Tensor, tokens: Tensor, kept: Tensor, hits: Hits, *, write: Writing
+) -> tuple[State, Tensor]:
+    """Slots for the tokens of the request, and whether it has them ([] bool).
+
+    `kept` ([] bool): it runs and there is room for it.
+    """
+    count, width = state.running.shape[0], state.kv.tables.shape[1] - 1
+    kv, _ = kv_blocks.allocate_slots(
+        config.kv, state.kv, only(kept, turn, count), start[None], tokens[None], width=width, write=write
+    )
+    new = start - hits.lengths[0] * config.block_size + tokens
+    asks = turn.admits & (tokens > 0)
+    kv, slots = kv_blocks.admit(
+        config.kv, kv, only(asks, turn, count), torch.zeros_like(new)[None], new[None], hits, width=width, write=write
+    )
+    return state._replace(kv=kv), kept | (asks & slots.done[0])
+
+
+def with_room(
+    config: Config, state: State, turn: Turn, end: Tensor, wants: Tensor, *, write: Writing
+) -> tuple[State, Tensor]:
+    """As many of those that run are preempted, the last one first, as it takes to have blocks up to this end.
+
+    The request itself is the last that may go. Returns whether it has not ([] bool); `wants` ([] bool): whether it
+    needs blocks at all.
+    """
+    lacking = (end + config.block_size - 1).div(config.block_size, rounding_mode="floor")
+    lacking = lacking - row(state.kv.blocks, turn.request)
+    running, count = length(state.running), state.running.shape[0]
+    places = torch.arange(count + 1, device=end.device)
+    short = state.kv.free + given_back_from(state) < lacking
+    victims = (short & (places > state.served) & (places <= running) & wants).sum()
+    going = queued(state.running) & (state.running >= running - victims)
+    turns = (running - 1 - state.running).long()
+    return preempted(config, state, going, turns, victims, write=write), wants & (running - victims > state.served)
+
+
+def given_back_from(state: State) -> Tensor:
+    """[requests + 1] int64: how many blocks are free when all that run from this rank on have been preempted.
+
+    Beyond those that are free now. A block is given back with the first in the line that holds it, for that is the last
+    to be preempted.
+    """
+    count = state.running.shape[0]
+    ranks = torch.nn.functional.pad(torch.where(queued(state.running), state.running, count), (0, 1), value=count)
+    tables = state.kv.tables.long()
+    positions = torch.arange(tables.shape[1], device=tables.device)
+    held = torch.where(positions < state.kv.blocks[:, None], tables, state.kv.references.shape[0] - 1)
+    ranks = ranks.long()[:, None].expand_as(held)
+    first = torch.full_like(state.kv.references, count).scatter_reduce(0, held.flatten(), ranks.flatten(), "amin")
+    freed = (state.kv.references > 0)[:-1].long()
+    by_rank = torch.zeros(count + 1, dtype=torch.int64, device=tables.device).scatter_add(0, first[:-1], freed)
+    return by_rank.flip(0).cumsum(0).flip(0)
+
+
+def preempted(config: Config, state: State, victims: Tensor, turns: Tensor, count: Tensor, *, write: Writing) -> State:
+    """They give back their blocks, their items and what is in flight, and wait before all that came later."""
+    rows = rows_in_order(torch.where(victims, turns, OUTSIDE))
+    everything = victims[:, None].expand_as(state.encoder.held)
+    kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
+    state = with_preempted(voided(state, victims), victims, turns)
+    return state._replace(
+        kv=kv,
+        running=without(state.running, victims),
+        waiting=before_equals(config.priorities, state.waiting, victims, turns),
+        computed=torch.where(victims, 0, state.computed),
+        proposed=torch.where(victims, 0, state.proposed),
+        encoder=released_in_turn(config, state.encoder, everything, turns.clamp(min=0)),
+        to_serve=state.to_serve - count,
+        ended=state.ended | victims.any(),
+    )
