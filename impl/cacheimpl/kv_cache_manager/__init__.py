@@ -1,0 +1,36 @@
+"""`KVCacheManager` for one request at a time: blocks shared by prefix, taken from the free queue."""
+
+from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock, KVCacheBlocks
+from cacheimpl.kv_cache_manager.contents import (
+    BlockHashType,
+    generate_block_hash_extra_keys,
+    hash_block_tokens,
+    hash_request_tokens,
+)
+from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
+from cacheimpl.kv_cache_manager.errors import KVCacheManagerError
+from cacheimpl.kv_cache_manager.later import LaterKVCacheManager
+from cacheimpl.kv_cache_manager.manager import KVCacheManager
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.rules import KV_2025_02, KV_2025_10, KV_2026_11, NORMATIVE, Register, Rules
+
+__all__ = [
+    "KV_2025_02",
+    "KV_2025_10",
+    "KV_2026_11",
+    "NORMATIVE",
+    "BlockHashType",
+    "BlockPool",
+    "EarlyKVCacheManager",
+    "FreeKVCacheBlockQueue",
+    "KVCacheBlock",
+    "KVCacheBlocks",
+    "KVCacheManager",
+    "KVCacheManagerError",
+    "LaterKVCacheManager",
+    "Register",
+    "Rules",
+    "generate_block_hash_extra_keys",
+    "hash_block_tokens",
+    "hash_request_tokens",
+]

@@ -1,0 +1,174 @@
+"""The objects that callers of the manager see: blocks, the queue of those that are free, and what a call returns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheimpl.kv_cache_manager.errors import FreeQueueError, NoFreeBlocksError
+
+NO_BLOCK_ID = -1
+
+
+@dataclass(eq=False)
+class KVCacheBlock:
+    """A block of KV memory. Two blocks are equal only if they are one."""
+
+    block_id: int
+    ref_cnt: int = 0
+    """How many places in tables it has."""
+    is_null: bool = False
+    """True of the block that is set aside: never free, never cached."""
+    prev_free_block: KVCacheBlock | None = field(default=None, repr=False)
+    next_free_block: KVCacheBlock | None = field(default=None, repr=False)
+    content: Any = field(default=None, repr=False)
+    """What the block holds, exactly, while it can be found (see `contents.Content`)."""
+    _block_hash: Hashable = None
+
+    @property
+    def block_hash(self) -> Any:
+        """The key under which the block is found; None where it cannot be."""
+        return self._block_hash
+
+    @block_hash.setter
+    def block_hash(self, block_hash: Hashable) -> None:
+        assert self._block_hash is None, "the block already has a hash"
+        self._block_hash = block_hash
+
+    def reset_hash(self) -> None:
+        """The block cannot be found any more."""
+        self._block_hash = self.content = None
+
+    def incr_ref(self) -> None:
+        """One place more has it."""
+        self.ref_cnt += 1
+
+    def decr_ref(self) -> None:
+        """One place fewer has it."""
+        self.ref_cnt -= 1
+
+
+class FreeKVCacheBlockQueue:
+    """Blocks that may be taken, the next one first: a doubly linked list, so that any of them can be taken out.
+
+    Unlike in any release, a block that is in it cannot be put in again, and one that is not cannot be taken out.
+    """
+
+    def __init__(self, blocks: Sequence[KVCacheBlock]) -> None:
+        self.num_free_blocks = 0
+        self.fake_free_list_head = KVCacheBlock(NO_BLOCK_ID)
+        self.fake_free_list_tail = KVCacheBlock(NO_BLOCK_ID)
+        _link(self.fake_free_list_head, self.fake_free_list_tail)
+        self.append_n(blocks)
+
+    @property
+    def free_list_head(self) -> KVCacheBlock | None:
+        """The next block; None where there is none."""
+        return _real(self.fake_free_list_head.next_free_block)
+
+    @property
+    def free_list_tail(self) -> KVCacheBlock | None:
+        """The last block; None where there is none."""
+        return _real(self.fake_free_list_tail.prev_free_block)
+
+    def popleft(self) -> KVCacheBlock:
+        """Take the next block out. Raises `NoFreeBlocksError`."""
+        block = self.free_list_head
+        if block is None:
+            raise NoFreeBlocksError("no free block is left")
+        self.remove(block)
+        return block
+
+    def popleft_n(self, n: int) -> list[KVCacheBlock]:
+        """Take the next so many blocks out. Raises `NoFreeBlocksError`, and takes none, where there are fewer."""
+        if not 0 <= n <= self.num_free_blocks:
+            raise NoFreeBlocksError(f"{n} blocks are asked for, and {self.num_free_blocks} are free")
+        return [self.popleft() for _ in range(n)]
+
+    def remove(self, block: KVCacheBlock) -> None:
+        """Take this block out, wherever it is. Raises `FreeQueueError` where it is not in the queue."""
+        before, after = block.prev_free_block, block.next_free_block
+        if before is None or after is None:
+            raise FreeQueueError(f"block {block.block_id} is not in the free queue")
+        _link(before, after)
+        block.prev_free_block = block.next_free_block = None
+        self.num_free_blocks -= 1
+
+    def append(self, block: KVCacheBlock) -> None:
+        """Put a block behind all others. Raises `FreeQueueError` where it is in the queue."""
+        assert self.fake_free_list_tail.prev_free_block is not None
+        self._insert(block, self.fake_free_list_tail.prev_free_block)
+
+    def append_n(self, blocks: Iterable[KVCacheBlock]) -> None:
+        """Put blocks behind all others, in this order."""
+        for block in blocks:
+            self.append(block)
+
+    def prepend(self, block: KVCacheBlock) -> None:
+        """Put a block before all others. Raises `FreeQueueError` where it is in the queue."""
+        self._insert(block, self.fake_free_list_head)
+
+    def prepend_n(self, blocks: Sequence[KVCacheBlock]) -> None:
+        """Put blocks before all others, in this order."""
+        for block in reversed(blocks):
+            self.prepend(block)
+
+    def get_all_free_blocks(self) -> list[KVCacheBlock]:
+        """All of them, the next one first."""
+        found: list[KVCacheBlock] = []
+        block = self.free_list_head
+        while block is not None:
+            found.append(block)
+            block = _real(block.next_free_block)
+        return found
+
+    def _insert(self, block: KVCacheBlock, before: KVCacheBlock) -> None:
+        if block.prev_free_block is not None:
+            raise FreeQueueError(f"block {block.block_id} is in the free queue already")
+        after = before.next_free_block
+        assert after is not None
+        _link(before, block)
+        _link(block, after)
+        self.num_free_blocks += 1
+
+
+def _link(before: KVCacheBlock, after: KVCacheBlock) -> None:
+    before.next_free_block, after.prev_free_block = after, before
+
+
+def _real(block: KVCacheBlock | None) -> KVCacheBlock | None:
+    """The block, unless it is an end of the list."""
+    return None if block is None or block.block_id == NO_BLOCK_ID else block
+
+
+@dataclass(frozen=True)
+class KVCacheBlocks:
+    """What the later manager takes and returns: the blocks of each group of layers."""
+
+    blocks: tuple[Sequence[KVCacheBlock], ...]
+
+    def __add__(self, other: KVCacheBlocks) -> KVCacheBlocks:
+        """Group by group, these and then the others."""
+        return KVCacheBlocks(tuple([*ours, *more] for ours, more in zip(self.blocks, other.blocks, strict=True)))
+
+    def get_block_ids(
+        self,
+        allow_none: bool = False,  # noqa: FBT001, FBT002  # the released signature
+        *,
+        group_ids: Sequence[int] | None = None,
+    ) -> tuple[list[int], ...] | None:
+        """The numbers of the blocks; None for no block at all, where that is allowed."""
+        groups = self.blocks if group_ids is None else tuple(self.blocks[group] for group in group_ids)
+        if allow_none and not any(groups):
+            return None
+        return tuple([block.block_id for block in group] for group in groups)
+
+    def get_unhashed_block_ids(self) -> list[int]:
+        """The numbers of those that cannot be found, of the only group."""
+        (group,) = self.blocks
+        return [block.block_id for block in group if block.block_hash is None]
+
+    def new_empty(self) -> KVCacheBlocks:
+        """No blocks, of as many groups."""
+        return KVCacheBlocks(tuple(() for _ in self.blocks))

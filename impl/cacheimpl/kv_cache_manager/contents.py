@@ -1,0 +1,185 @@
+"""What a full block holds, exactly, and the keys by which blocks are found.
+
+A content is the tokens of a block, whatever else its KV depends on, and the content before it. Contents that are equal
+are one object while anybody has them, so to compare two is to compare identities; a hash only says where to look.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import torch
+
+FIRST_PARENT = int.from_bytes(os.urandom(7), "big") + 1
+"""Stands for the parent of a first block: nobody outside this process can prepare a collision (C-KV-10)."""
+
+HashFunction = Callable[[Any], int]
+
+
+class Content:
+    """The content of one full block. Made by `Contents` only."""
+
+    __slots__ = ("__weakref__", "extra_keys", "parent", "token_ids")
+
+    def __init__(self, parent: Content | None, token_ids: tuple[int, ...], extra_keys: Hashable) -> None:
+        self.parent, self.token_ids, self.extra_keys = parent, token_ids, extra_keys
+
+
+class Contents:
+    """The contents that are in use: each is there once."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[Any, ...], Content] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        """How many are in use."""
+        return len(self._known)
+
+    def of(self, parent: Content | None, token_ids: tuple[int, ...], extra_keys: Hashable) -> Content:
+        """The content of these tokens behind this parent."""
+        key = parent, token_ids, extra_keys
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Content(parent, token_ids, extra_keys)
+        return found
+
+
+class BlockHashType(NamedTuple):
+    """The key of a block in early releases: a hash of everything before it, its own tokens and extra keys."""
+
+    hash_value: int
+    token_ids: tuple[int, ...]
+    extra_keys: Any = None
+
+
+class Link(NamedTuple):
+    """One full block of a request: its content, and its key."""
+
+    content: Content
+    key: Hashable
+
+
+# Hashing ------------------------------------------------------------------------------------------------------------
+
+
+def hash_block_tokens(
+    parent_block_hash: int | None,
+    curr_block_token_ids: Sequence[int],
+    extra_keys: tuple[Any, ...] | None = None,
+    *,
+    hash_function: HashFunction = hash,
+) -> BlockHashType:
+    """The key of a full block behind a block whose hash value is given; None for a first block.
+
+    The extra keys are in the value, so that whatever comes behind depends on them too (C-KV-18).
+    """
+    tokens = tuple(curr_block_token_ids)
+    parent = FIRST_PARENT if parent_block_hash is None else parent_block_hash
+    return BlockHashType(hash_function((parent, tokens, extra_keys)), tokens, extra_keys)
+
+
+def hash_request_tokens(block_size: int, request: Any, *, hash_function: HashFunction = hash) -> list[BlockHashType]:
+    """The keys of all full blocks of a request."""
+    keys: list[BlockHashType] = []
+    tokens = request.all_token_ids
+    for start in range(0, len(tokens) - block_size + 1, block_size):
+        extra_keys, _ = generate_block_hash_extra_keys(request, start, start + block_size, 0)
+        parent = keys[-1].hash_value if keys else None
+        block = tokens[start : start + block_size]
+        keys.append(hash_block_tokens(parent, block, extra_keys, hash_function=hash_function))
+    return keys
+
+
+def generate_block_hash_extra_keys(
+    request: Any, start_token_idx: int, end_token_idx: int, start_mm_idx: int
+) -> tuple[tuple[Any, ...] | None, int]:
+    """Whatever but tokens the KV of these tokens depends on, each with its tag; None for nothing. And the next item.
+
+    Adapter, items that overlap the range (each with its offset from the start of it, which may be negative), the salt
+    of a first block, embeddings given in the place of tokens. The range decides, and not `start_mm_idx`: a block has
+    one key, whether the prompt or the output filled it (C-KV-7, C-KV-8, C-KV-9).
+    """
+    items = items_of(request)
+    keys: list[tuple[Any, ...]] = [*adapter_keys(request)]
+    keys += [
+        ("mm", mm_hash, offset - start_token_idx)
+        for mm_hash, offset, length in items
+        if offset < end_token_idx and start_token_idx < offset + length
+    ]
+    if start_token_idx == 0 and (salt := getattr(request, "cache_salt", None)):
+        keys.append(("cache_salt", salt))
+    if (embeds := getattr(request, "prompt_embeds", None)) is not None:
+        given = embeds[start_token_idx:end_token_idx].detach().cpu().contiguous()
+        keys.append(("prompt_embeds", str(given.dtype), bytes(given.flatten().view(torch.uint8).tolist())))
+    first = len(items) + start_mm_idx if start_mm_idx < 0 else start_mm_idx
+    ended = sum(offset + length <= end_token_idx for _, offset, length in items)
+    return tuple(keys) or None, max(first, ended) if items else start_mm_idx
+
+
+def adapter_keys(request: Any) -> list[tuple[Any, ...]]:
+    """The adapter, by all that tells it from another: a name alone may get other weights (C-MIR-15)."""
+    lora = getattr(request, "lora_request", None)
+    if not lora:
+        return []
+    named = (getattr(lora, name, None) for name in ("lora_int_id", "lora_name", "lora_path"))
+    return [("lora", *named)]
+
+
+def items_of(request: Any) -> list[tuple[str, int, int]]:
+    """The items of a request: hash, offset, length; under whichever names the era gives them."""
+    features = getattr(request, "mm_features", None)
+    if features is not None:
+        return [(one.identifier, *_placed(one.mm_position)) for one in features]
+    positions = getattr(request, "mm_positions", None) or ()
+    hashes = getattr(request, "mm_hashes", None) or ()
+    if len(positions) != len(hashes):
+        raise ValueError(f"the request has {len(positions)} items, and {len(hashes)} hashes of items")
+    return [(mm_hash, *_placed(position)) for mm_hash, position in zip(hashes, positions, strict=True)]
+
+
+def _placed(position: Any) -> tuple[int, int]:
+    """Offset and length of a placeholder range; early releases have a mapping."""
+    if isinstance(position, dict):
+        return position["offset"], position["length"]
+    return position.offset, position.length
+
+
+# Chains of one manager ----------------------------------------------------------------------------------------------
+
+
+class Chains:
+    """Contents and keys of requests, block by block."""
+
+    def __init__(self, block_size: int, hash_function: HashFunction) -> None:
+        self.block_size = block_size
+        self.contents = Contents()
+        self._hash = hash_function
+
+    def full_blocks(self, request: Any, tokens: int) -> int:
+        """How many blocks the first so many tokens of the request fill, of those that it has."""
+        return min(tokens, len(request.all_token_ids)) // self.block_size
+
+    def extended(self, request: Any, known: Sequence[Link], blocks: int) -> list[Link]:
+        """The links of the first so many full blocks, of which some are known."""
+        links = list(known[:blocks])
+        given = getattr(request, "block_hashes", None) or ()
+        for start in range(len(links) * self.block_size, blocks * self.block_size, self.block_size):
+            links.append(self._next(request, links[-1] if links else None, start, given))
+        return links
+
+    def _next(self, request: Any, parent: Link | None, start: int, given: Sequence[Hashable]) -> Link:
+        """The link of the block that starts here. Where the request comes with keys, those are used to find blocks."""
+        stop = start + self.block_size
+        tokens = tuple(request.all_token_ids[start:stop])
+        extra_keys, _ = generate_block_hash_extra_keys(request, start, stop, 0)
+        content = self.contents.of(None if parent is None else parent.content, tokens, extra_keys)
+        position = start // self.block_size
+        if position < len(given):
+            return Link(content, given[position])
+        value = parent.key.hash_value if parent is not None and isinstance(parent.key, BlockHashType) else None
+        if parent is not None and value is None:
+            value = self._hash(parent.key)
+        return Link(content, hash_block_tokens(value, tokens, extra_keys, hash_function=self._hash))

@@ -1,0 +1,133 @@
+"""The manager as engines had it until 0.7: made of block counts, with `append_slots` for running requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import HashFunction
+from cacheimpl.kv_cache_manager.manager import KVCacheManager, check_running, tokens_of
+from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
+from cacheimpl.kv_cache_manager.tables import Demand, at_least, blocks_for, whole
+
+
+class EarlyKVCacheManager(KVCacheManager):
+    """Lists of blocks come and go.
+
+    `sliding_window` is taken and never used, as released. `num_preallocate_tokens`: slots that are taken in advance
+    wherever a block is taken at all, as far as blocks are free and the longest request has them.
+    """
+
+    def __init__(
+        self,
+        block_size: int,
+        num_gpu_blocks: int,
+        max_model_len: int,
+        sliding_window: int | None = None,
+        enable_caching: bool = True,  # noqa: FBT001, FBT002  # the released signature
+        num_preallocate_tokens: int = 64,
+        log_stats: bool = False,  # noqa: FBT001, FBT002  # the released signature
+        *,
+        rules: Rules = NORMATIVE,
+        hash_function: HashFunction = hash,
+    ) -> None:
+        self._begin(
+            block_size,
+            num_gpu_blocks,
+            max_model_len,
+            enable_caching=enable_caching,
+            rules=rules,
+            hash_function=hash_function,
+            null_block=False,
+        )
+        self.sliding_window, self.log_stats = sliding_window, log_stats
+        self.num_preallocate_tokens = at_least("num_preallocate_tokens", num_preallocate_tokens, 0)
+        self.num_preallocate_blocks = blocks_for(self.num_preallocate_tokens, self.block_size)
+        self.max_num_blocks_per_req = self._tables.widest()
+
+    @property
+    def block_pool(self) -> list[KVCacheBlock]:
+        """All blocks, by number."""
+        return self._pool.blocks
+
+    @property
+    def free_block_queue(self) -> FreeKVCacheBlockQueue:
+        """Those that may be taken."""
+        return self._pool.free_block_queue
+
+    @property
+    def cached_block_hash_to_block(self) -> dict[Any, dict[int, KVCacheBlock]]:
+        """Those that can be found, by key and number."""
+        return self._pool.cached_block_hash_to_block
+
+    def get_computed_blocks(self, request: Any) -> tuple[list[KVCacheBlock], int]:
+        """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
+
+        A request that keeps hashes of its blocks (`set_kv_block_hashes`) is given them.
+        """
+        if not self.enable_caching:
+            return [], 0
+        hits = self._found(request)
+        self.prefix_cache_stats.queries += len(request.all_token_ids) // self.block_size
+        self.prefix_cache_stats.hits += len(hits)
+        self._tell_hashes(request)
+        return hits, len(hits) * self.block_size
+
+    def allocate_slots(
+        self,
+        request: Any,
+        num_tokens: int,
+        computed_blocks: Sequence[KVCacheBlock] | None = None,
+        *,
+        new_computed_blocks: Sequence[KVCacheBlock] | None = None,
+    ) -> list[KVCacheBlock] | None:
+        """Slots for so many tokens more, behind the blocks that were just found for a new request.
+
+        The new blocks, those taken in advance among them; None where there is no room. Raises `InvalidCountError` for
+        a count that is not positive, `TooManyTokensError`, `AlreadyAllocatedError`, `StaleCountError`,
+        `StaleBlocksError`, `ForeignBlockError`, `RequestMismatchError`.
+        """
+        hits = computed_blocks if computed_blocks is not None else new_computed_blocks
+        demand = Demand(
+            computed=tokens_of(request),
+            tokens=whole("num_tokens", num_tokens),
+            preallocated=self.num_preallocate_blocks,
+        )
+        return self._allocated(request, demand, hits or ())
+
+    def append_slots(self, request: Any, num_tokens: int) -> list[KVCacheBlock] | None:
+        """Slots for so many tokens more of a request that has a table. Raises `UnknownRequestError`, a `KeyError`.
+
+        Otherwise as `allocate_slots` without blocks.
+        """
+        self._tables.known(request)
+        fresh = self.allocate_slots(request, num_tokens)
+        if fresh is not None and self.enable_caching:
+            self._tell_hashes(request)
+        return fresh
+
+    def get_num_common_prefix_blocks(
+        self, request: Any, num_running_requests: int, *, running: Iterable[str] | None = None
+    ) -> int:
+        """How many leading blocks all running requests have.
+
+        `running`: their ids. Without it the tables of all requests are compared that have one, so that a request that
+        has finished and still holds blocks can make it fewer, and never more. Raises `UnknownRequestError`,
+        `NotRunningError`, `InvalidCountError`.
+        """
+        count = at_least("num_running_requests", num_running_requests, 1)
+        self._tables.known(request)
+        check_running(request)
+        return self._common_prefix(request.request_id, running, count)
+
+    def free_block_hashes(self, request: Any) -> None:
+        """The request is over (0.7.3). Nothing is kept here of a request without a table."""
+
+    def _tell_hashes(self, request: Any) -> None:
+        """A request that keeps the keys of its blocks is told them."""
+        if hasattr(request, "set_kv_block_hashes"):
+            full = self._tables.chains.full_blocks(request, len(request.all_token_ids))
+            keys = [link.key for link in self._tables.chains.extended(request, (), full)]
+            if list(request.kv_block_hashes) != keys:
+                request.set_kv_block_hashes(keys)

@@ -1,0 +1,209 @@
+"""The manager as engines have it from 0.11 on: made of a `kv_cache_config`, with one call for all requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
+from cacheimpl.kv_cache_manager.contents import HashFunction
+from cacheimpl.kv_cache_manager.errors import InvalidCountError, UnsupportedError
+from cacheimpl.kv_cache_manager.manager import KVCacheManager, PrefixCacheStats, check_running, tokens_of
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
+from cacheimpl.kv_cache_manager.tables import Demand, at_least, whole
+
+EMPTY = KVCacheBlocks(((),))
+
+NOT_THERE = {
+    "use_eagle": False,
+    "enable_kv_cache_events": False,
+    "dcp_world_size": 1,
+    "pcp_world_size": 1,
+    "num_hash_lookahead_tokens": 0,
+    "num_prefill_lookahead": 0,
+    "enable_mamba_shared_prefix_checkpoint": False,
+}
+"""Settings that must have these values."""
+OF_NO_EFFECT = {"max_in_flight_tokens", "max_num_batched_tokens", "metrics_collector"}
+"""Settings that change nothing for one group of full attention."""
+
+
+class LaterKVCacheManager(KVCacheManager):
+    """One group of layers with full attention; block 0 is set aside as the null block.
+
+    Read of `kv_cache_config`: `num_blocks`, `kv_cache_groups[0].kv_cache_spec.block_size`. A manager that is told its
+    `scheduler_block_size`, as from 0.33 on, returns three values from `get_computed_blocks`.
+    """
+
+    def __init__(
+        self,
+        kv_cache_config: Any,
+        max_model_len: int,
+        *,
+        enable_caching: bool = True,
+        log_stats: bool = False,
+        scheduler_block_size: int | None = None,
+        hash_block_size: int | None = None,
+        watermark: float = 0.0,
+        rules: Rules = NORMATIVE,
+        hash_function: HashFunction = hash,
+        **settings: Any,
+    ) -> None:
+        block_size = _block_size(kv_cache_config, scheduler_block_size, hash_block_size)
+        _check(settings, watermark)
+        self._begin(
+            block_size,
+            kv_cache_config.num_blocks,
+            max_model_len,
+            enable_caching=enable_caching,
+            rules=rules,
+            hash_function=hash_function,
+            null_block=True,
+        )
+        self.kv_cache_config = kv_cache_config
+        self.num_kv_cache_groups = 1
+        self.log_stats = log_stats
+        self.watermark_blocks = int(watermark * self.num_gpu_blocks)
+        self.empty_kv_cache_blocks = EMPTY
+        self._tells_boundary = scheduler_block_size is not None
+
+    @property
+    def block_pool(self) -> BlockPool:
+        """Blocks, free queue and prefix map."""
+        return self._pool
+
+    def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
+        """What was looked up since the last call; None where `log_stats` is off."""
+        return super().make_prefix_cache_stats() if self.log_stats else None
+
+    def get_computed_blocks(self, request: Any, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
+        """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
+
+        `max_cache_hit_length`: no more tokens than these. In the shape of 0.33 a third value is 0: there is no group
+        of layers that keeps less of a prefix than another. None are found for a request that says so
+        (`skip_reading_prefix_cache`, or `sampling_params.prompt_logprobs`).
+        """
+        if not self.enable_caching or skips(request):
+            return (EMPTY, 0, 0) if self._tells_boundary else (self.create_empty_block_list(), 0)
+        hits = self._found(request)
+        if max_cache_hit_length is not None:
+            hits = hits[: at_least("max_cache_hit_length", max_cache_hit_length, 0) // self.block_size]
+        tokens = len(hits) * self.block_size
+        self.prefix_cache_stats.queries += len(request.all_token_ids)
+        self.prefix_cache_stats.hits += tokens
+        found = KVCacheBlocks((hits,))
+        return (found, tokens, 0) if self._tells_boundary else (found, tokens)
+
+    def allocate_slots(
+        self,
+        request: Any,
+        num_new_tokens: int,
+        num_new_computed_tokens: int = 0,
+        new_computed_blocks: KVCacheBlocks | None = None,
+        num_lookahead_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
+        delay_cache_blocks: bool = False,  # noqa: FBT001, FBT002  # the released signature
+        num_encoder_tokens: int = 0,
+        full_sequence_must_fit: bool = False,  # noqa: FBT001, FBT002  # the released signature
+        reserved_blocks: int = 0,
+        has_scheduled_reqs: bool = True,  # noqa: FBT001, FBT002  # the released signature
+        skip_zeroing_group_ids: tuple[int, ...] = (),  # noqa: ARG002  # the same: nothing is zeroed here
+    ) -> KVCacheBlocks | None:
+        """Slots for so many tokens more, behind the blocks that were just found for a new request.
+
+        The new blocks; None where there is no room. `num_external_computed_tokens`: tokens whose keys and values are
+        loaded from outside, behind the hits; then nothing need be computed. `reserved_blocks` must be left, and the
+        watermark too where the request waits and others run. Raises as the early manager's.
+        """
+        if num_encoder_tokens:
+            raise UnsupportedError("there is no cross-attention here")
+        hits = () if new_computed_blocks is None else _only_group(new_computed_blocks)
+        if num_new_computed_tokens != len(hits) * self.block_size:
+            found = len(hits) * self.block_size
+            raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {found}")
+        external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
+        new = whole("num_new_tokens", num_new_tokens)
+        waits = getattr(getattr(request, "status", None), "name", "") in ("WAITING", "PREEMPTED")
+        demand = Demand(
+            computed=tokens_of(request),
+            tokens=new + external if new >= 0 else new,
+            lookahead=at_least("num_lookahead_tokens", num_lookahead_tokens, 0),
+            reserved=at_least("reserved_blocks", reserved_blocks, 0)
+            + (self.watermark_blocks if waits and has_scheduled_reqs else 0),
+            whole=full_sequence_must_fit,
+        )
+        fresh = self._allocated(request, demand, hits, registers=not delay_cache_blocks)
+        return None if fresh is None else KVCacheBlocks((fresh,))
+
+    def cache_blocks(self, request: Any, num_computed_tokens: int) -> None:
+        """The request's tokens before this one are written, or have been loaded: as `commit`."""
+        if self.enable_caching:
+            self.commit(request, num_computed_tokens)
+
+    def get_num_common_prefix_blocks(
+        self, request: Any, num_running_requests: int = 1, *, running: Iterable[str] | None = None
+    ) -> list[int]:
+        """How many leading blocks all running requests have; from 0.20 on of an id, without a count. See the early one.
+
+        Raises `UnknownRequestError`, `NotRunningError`, `InvalidCountError`.
+        """
+        count = at_least("num_running_requests", num_running_requests, 1)
+        if isinstance(request, str):
+            return [self._common_prefix(request, running, count)]
+        self._tables.known(request)
+        check_running(request)
+        return [self._common_prefix(request.request_id, running, count)]
+
+    def get_blocks(self, request_id: str) -> KVCacheBlocks:
+        """The table of a request; empty where it has none."""
+        return KVCacheBlocks((list(self.req_to_blocks.get(request_id, ())),))
+
+    def get_block_ids(self, request_id: str) -> tuple[list[int], ...]:
+        """The numbers of those."""
+        return ([block.block_id for block in self.req_to_blocks.get(request_id, ())],)
+
+    def create_empty_block_list(self) -> KVCacheBlocks:
+        """No blocks."""
+        return KVCacheBlocks(([],))
+
+    def take_events(self) -> list[Any]:
+        """There are none."""
+        return []
+
+
+def skips(request: Any) -> bool:
+    """Whether nothing is to be found for this request."""
+    parameters = getattr(request, "sampling_params", None)
+    whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None
+    return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
+
+
+def _only_group(blocks: KVCacheBlocks) -> Any:
+    if len(blocks.blocks) != 1:
+        raise UnsupportedError(f"there is one group of layers, and {len(blocks.blocks)} are brought along")
+    return blocks.blocks[0]
+
+
+def _block_size(kv_cache_config: Any, *others: int | None) -> int:
+    """Tokens of a block, in the only group of layers, and everywhere else."""
+    groups = kv_cache_config.kv_cache_groups
+    if len(groups) != 1:
+        raise UnsupportedError(f"one group of layers is supported, and not {len(groups)}")
+    block_size = at_least("block_size", groups[0].kv_cache_spec.block_size, 1)
+    if any(other not in (None, block_size) for other in others):
+        raise UnsupportedError(f"all block sizes must be {block_size}")
+    return block_size
+
+
+def _check(settings: dict[str, Any], watermark: float) -> None:
+    """Raises for a setting that is not known, or asks for what is not there."""
+    if watermark < 0:
+        raise InvalidCountError(f"watermark must not be negative, and is {watermark}")
+    for name, value in settings.items():
+        if name in OF_NO_EFFECT:
+            continue
+        if name not in NOT_THERE:
+            raise TypeError(f"KVCacheManager takes no {name}")
+        if value != NOT_THERE[name]:
+            raise UnsupportedError(f"{name} must be {NOT_THERE[name]}, not {value!r}")

@@ -1,0 +1,164 @@
+"""`KVCacheManager`, with the methods and attributes of the field, in both of its shapes.
+
+Until 0.7 it is made of block counts, returns lists of blocks, and has a call of its own for running requests. From 0.11
+on it is made of a `kv_cache_config`, returns `KVCacheBlocks`, and has one call for all. `KVCacheManager(...)` is the
+one that its first argument tells. One call is about one request; for bursts there are tensors elsewhere in `cacheimpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import Chains, HashFunction
+from cacheimpl.kv_cache_manager.errors import InvalidCountError, NotRunningError, StaleBlocksError
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.rules import Register, Rules
+from cacheimpl.kv_cache_manager.tables import Demand, Tables, at_least, whole
+
+
+@dataclass
+class PrefixCacheStats:
+    """What was looked up since the last report; in tokens, until 0.7 in blocks."""
+
+    reset: bool = False
+    requests: int = 0
+    queries: int = 0
+    hits: int = 0
+
+
+class KVCacheManager:
+    """Which blocks hold whose keys and values, and which prefixes can be found again.
+
+    Of a request are read: `request_id`, `all_token_ids`, `num_computed_tokens`; items, adapter and salt where it has
+    them (see `contents.generate_block_hash_extra_keys`); `block_hashes`, where it comes with keys. Where a call is
+    refused the state is as it was; `cacheimpl.kv_cache_manager.errors` lists what is raised.
+    """
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """The shape that is asked for: the early one by its block counts."""
+        if cls is not KVCacheManager:
+            return super().__new__(cls)
+        from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager  # noqa: PLC0415  # they are made of this one
+        from cacheimpl.kv_cache_manager.later import LaterKVCacheManager  # noqa: PLC0415  # the same
+
+        early = "block_size" in named or (bool(arguments) and isinstance(arguments[0], int))
+        made: Any = super().__new__(EarlyKVCacheManager if early else LaterKVCacheManager)
+        shape: Self = made
+        return shape
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Each shape has its own, which is what runs."""
+        raise NotImplementedError
+
+    def _begin(
+        self,
+        block_size: int,
+        num_gpu_blocks: int,
+        max_model_len: int,
+        *,
+        enable_caching: bool,
+        rules: Rules,
+        hash_function: HashFunction,
+        null_block: bool,
+    ) -> None:
+        self.block_size: int = at_least("block_size", block_size, 1)
+        self.num_gpu_blocks: int = at_least("the number of blocks", num_gpu_blocks, 1)
+        self.max_model_len: int = at_least("max_model_len", max_model_len, 1)
+        self.enable_caching = enable_caching
+        self.rules = rules
+        self.prefix_cache_stats = PrefixCacheStats()
+        self._pool = BlockPool(self.num_gpu_blocks, rules, null_block=null_block)
+        self._tables = Tables(self._pool, Chains(self.block_size, hash_function), self.max_model_len)
+
+    @property
+    def usage(self) -> float:
+        """The part of the pool that is in tables."""
+        return self._pool.get_usage()
+
+    @property
+    def req_to_blocks(self) -> dict[str, list[KVCacheBlock]]:
+        """The table of each request that has one; to be read only."""
+        return self._tables.req_to_blocks
+
+    @property
+    def num_cached_block(self) -> dict[str, int]:
+        """Of each request that has a table, how many of its blocks were hits or have been registered."""
+        return {name: holding.registered for name, holding in self._tables.holdings.items()}
+
+    def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
+        """What was looked up since the last call."""
+        stats, self.prefix_cache_stats = self.prefix_cache_stats, PrefixCacheStats()
+        return stats
+
+    def commit(self, request: Any, num_computed_tokens: int) -> None:
+        """A step was executed: the request's tokens before this one have their keys and values written.
+
+        From now on what they fill can be found. Not a call of the field before 0.11, where later `cache_blocks` is it.
+        Raises `UnknownRequestError`, `StaleCountError`, `InvalidCountError`.
+        """
+        computed = at_least("num_computed_tokens", num_computed_tokens, 0)
+        self._tables.commit(request, computed)
+
+    def free(self, request: Any) -> None:
+        """The request is finished, aborted or preempted: it has no table any more. Nothing happens where it has none.
+
+        Raises `RequestMismatchError` where the id is that of another request's table.
+        """
+        if self._tables.holding(request) is None:
+            return
+        if self.enable_caching:
+            self._tables.passed(request)
+        self._tables.release(request.request_id)
+
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """These blocks cannot be found any more; who holds them keeps them. Raises `ForeignBlockError`."""
+        for block in [self._pool.block(number) for number in block_ids]:
+            self._tables.evict(block)
+
+    def reset_prefix_cache(self) -> bool:
+        """Nothing can be found any more. False, and nothing is changed, while a request holds a block."""
+        done = self._pool.reset_prefix_cache()
+        self.prefix_cache_stats.reset |= done
+        return done
+
+    # For both shapes ------------------------------------------------------------------------------------------------
+
+    def _found(self, request: Any) -> list[KVCacheBlock]:
+        """The longest cached prefix; a token is left to compute."""
+        tokens = len(request.all_token_ids)
+        hits = self._tables.found(request, max(0, tokens - 1) if self.rules.leaves_a_token else tokens)
+        self.prefix_cache_stats.requests += 1
+        return hits
+
+    def _allocated(
+        self, request: Any, demand: Demand, hits: Sequence[Any], *, registers: bool = True
+    ) -> list[KVCacheBlock] | None:
+        """Slots; where blocks are registered when they are scheduled, that too."""
+        brought = self._pool.own(hits)
+        if brought and not self.enable_caching:
+            raise StaleBlocksError("blocks are brought along, and prefix caching is off")
+        fresh = self._tables.allocate(request, demand, brought)
+        if fresh is not None and registers and self.enable_caching and self.rules.register is Register.SCHEDULED:
+            self._tables.register(request, self._tables.holdings[request.request_id].scheduled)
+        return fresh
+
+    def _common_prefix(self, request_id: str, running: Iterable[str] | None, count: int) -> int:
+        return self._tables.common_prefix(request_id, None if running is None else list(running), count)
+
+
+def check_running(request: Any) -> None:
+    """Raises `NotRunningError` for a request that says that it does not run."""
+    status = getattr(getattr(request, "status", None), "name", "RUNNING")
+    if status != "RUNNING":
+        raise NotRunningError(f"{request.request_id!r} is {status}, and does not run")
+
+
+def tokens_of(request: Any) -> int:
+    """How many tokens the request says are computed. Raises `InvalidCountError`."""
+    computed = whole("num_computed_tokens", request.num_computed_tokens)
+    if computed < 0:
+        raise InvalidCountError(f"num_computed_tokens must not be negative, and is {computed}")
+    return computed

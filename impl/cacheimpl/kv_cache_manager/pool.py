@@ -1,0 +1,145 @@
+"""The pool of blocks: who is referred to, who is free, and who can be found."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import Link
+from cacheimpl.kv_cache_manager.errors import ForeignBlockError, InvalidCountError
+from cacheimpl.kv_cache_manager.rules import Rules
+
+
+class BlockPool:
+    """Blocks by number, the free queue, and the prefix map from keys to the blocks that carry them.
+
+    The first registered copy of a key comes first. Copies are never merged, so that tables only ever grow.
+    """
+
+    def __init__(self, num_gpu_blocks: int, rules: Rules, *, null_block: bool = False) -> None:
+        if num_gpu_blocks <= int(null_block):
+            raise InvalidCountError(f"a pool of {num_gpu_blocks} blocks has none to give")
+        self.num_gpu_blocks = num_gpu_blocks
+        self.rules = rules
+        self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
+        self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
+        self.cached_block_hash_to_block: dict[Any, dict[int, KVCacheBlock]] = defaultdict(dict)
+        self.null_block: KVCacheBlock | None = None
+        if null_block:
+            self.null_block = self.free_block_queue.popleft()
+            self.null_block.is_null = True
+
+    # Finding --------------------------------------------------------------------------------------------------------
+
+    def find(self, link: Link) -> KVCacheBlock | None:
+        """The first registered block that holds this content; None where there is none."""
+        for block in self.copies(link.key):
+            if not self.rules.verified or block.content is link.content:
+                return block
+        return None
+
+    def copies(self, key: Hashable) -> Iterable[KVCacheBlock]:
+        """The blocks that carry a key, the first registered first."""
+        return self.cached_block_hash_to_block.get(key, {}).values()
+
+    def get_cached_block(
+        self, block_hash: Hashable, kv_cache_group_ids: Sequence[int] = (0,)
+    ) -> list[KVCacheBlock] | None:
+        """The first block that carries this key, for each of the groups of layers: there is one. None for a miss.
+
+        By the key alone: whoever takes a block as a hit has its content checked (KV-7).
+        """
+        first = next(iter(self.copies(block_hash)), None)
+        return None if first is None or any(kv_cache_group_ids) else [first for _ in kv_cache_group_ids]
+
+    def register(self, block: KVCacheBlock, link: Link) -> None:
+        """The block can be found from now on, behind the copies that there are (KV-3)."""
+        block.block_hash, block.content = link.key, link.content
+        self.cached_block_hash_to_block[link.key][block.block_id] = block
+
+    def forget(self, block: KVCacheBlock) -> None:
+        """The block cannot be found any more; neither side of the map keeps it (KV-3)."""
+        if block.block_hash is None:
+            return
+        copies = self.cached_block_hash_to_block[block.block_hash]
+        del copies[block.block_id]
+        if not copies:
+            del self.cached_block_hash_to_block[block.block_hash]
+        block.reset_hash()
+
+    # References -----------------------------------------------------------------------------------------------------
+
+    def touch(self, blocks: Iterable[KVCacheBlock]) -> None:
+        """One place more holds each: what is held is not free (KV-2)."""
+        for block in blocks:
+            if block.ref_cnt == 0:
+                self.free_block_queue.remove(block)
+            block.incr_ref()
+
+    def take(self) -> KVCacheBlock:
+        """The next free block; if it could be found, that is its eviction."""
+        block = self.free_block_queue.popleft()
+        self.forget(block)
+        block.incr_ref()
+        return block
+
+    def let_go(self, block: KVCacheBlock) -> None:
+        """One place fewer holds it; the last one makes it free (KV-11)."""
+        block.decr_ref()
+        if block.ref_cnt > 0:
+            return
+        if self.rules.unhashed_first and block.block_hash is None:
+            self.free_block_queue.prepend(block)
+        else:
+            self.free_block_queue.append(block)
+
+    def release(self, blocks: Sequence[KVCacheBlock]) -> None:
+        """All places of a table are given back; the end of the sequence is evicted before its beginning (KV-11)."""
+        if self.rules.unhashed_first:
+            for block in blocks:
+                if block.block_hash is None:
+                    self.let_go(block)
+            blocks = [block for block in blocks if block.block_hash is not None]
+        for block in reversed(blocks):
+            self.let_go(block)
+
+    # Asking ---------------------------------------------------------------------------------------------------------
+
+    def own(self, blocks: Iterable[Any]) -> list[KVCacheBlock]:
+        """Blocks that a caller brings along, if they are blocks of this pool. Raises `ForeignBlockError`."""
+        brought = list(blocks)
+        for block in brought:
+            number = getattr(block, "block_id", None)
+            if not isinstance(number, int) or not 0 <= number < len(self.blocks) or self.blocks[number] is not block:
+                raise ForeignBlockError(f"{block!r} is no block of this pool")
+        return brought
+
+    def block(self, number: Any) -> KVCacheBlock:
+        """The block of this number. Raises `ForeignBlockError`."""
+        if not isinstance(number, int) or not 0 <= number < len(self.blocks):
+            raise ForeignBlockError(f"there is no block {number!r}: there are {len(self.blocks)}")
+        return self.blocks[number]
+
+    def get_num_free_blocks(self) -> int:
+        """How many may be taken."""
+        return self.free_block_queue.num_free_blocks
+
+    @property
+    def num_held_blocks(self) -> int:
+        """How many are in a table; the null block is in none."""
+        return self.num_gpu_blocks - self.get_num_free_blocks() - int(self.null_block is not None)
+
+    def get_usage(self) -> float:
+        """The part of all blocks, but the null block, that is in tables."""
+        return self.num_held_blocks / (self.num_gpu_blocks - int(self.null_block is not None))
+
+    def reset_prefix_cache(self) -> bool:
+        """Nothing can be found any more. False, and nothing is changed, while a request holds a block."""
+        if self.num_held_blocks > 0:
+            return False
+        for block in self.blocks:
+            block.reset_hash()
+        self.cached_block_hash_to_block.clear()
+        return True

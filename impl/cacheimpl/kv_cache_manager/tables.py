@@ -1,0 +1,285 @@
+"""The tables of requests: how far each has come, and what its calls do to the pool.
+
+The rules are those of the specification's KV blocks, KV-1 to KV-13. Whatever a method answers but success, and whatever
+it raises, nothing was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from typing import Any
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import Chains, Link
+from cacheimpl.kv_cache_manager.errors import (
+    AlreadyAllocatedError,
+    InvalidCountError,
+    RequestMismatchError,
+    StaleBlocksError,
+    StaleCountError,
+    TooManyTokensError,
+    UnknownRequestError,
+)
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.rules import CommonPrefix, Register, Rules
+
+
+@dataclass
+class Holding:
+    """How far a request has come that has a table. Counts are in tokens, but for blocks."""
+
+    request: Any
+    """The object that was seen last: another one with this id is compared with it."""
+    blocks: list[KVCacheBlock]
+    registered: int = 0
+    """So many of its blocks, from the first, were hits or have been registered."""
+    computed: int = 0
+    """Its tokens before this one are written."""
+    scheduled: int = 0
+    """It has slots for its tokens before this one."""
+    links: list[Link] = field(default_factory=list)
+    """What its full blocks hold, as far as that was known when they got their slots."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Slots that a request is to have."""
+
+    computed: int
+    """Its tokens that are said to be computed, without hits."""
+    tokens: int
+    """Tokens more: to be computed, or loaded from outside."""
+    lookahead: int = 0
+    """Slots for drafts beyond those, as far as the longest request has them."""
+    preallocated: int = 0
+    """Blocks that are taken in advance wherever one is taken at all, as far as there are any."""
+    reserved: int = 0
+    """Blocks that must be left."""
+    whole: bool = False
+    """There must be room for all tokens that the request has."""
+
+
+class Tables:
+    """The requests of one pool, by id."""
+
+    def __init__(self, pool: BlockPool, chains: Chains, longest: int) -> None:
+        self.pool, self.chains, self.longest = pool, chains, longest
+        self.block_size = chains.block_size
+        self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
+        self.holdings: dict[str, Holding] = {}
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the pool."""
+        return self.pool.rules
+
+    def widest(self) -> int:
+        """Blocks of the longest request."""
+        return blocks_for(self.longest, self.block_size)
+
+    # Finding --------------------------------------------------------------------------------------------------------
+
+    def found(self, request: Any, most_tokens: int) -> list[KVCacheBlock]:
+        """The blocks of the longest cached prefix of the request, among its first so many tokens."""
+        links = self.chains.extended(request, (), self.chains.full_blocks(request, most_tokens))
+        hits: list[KVCacheBlock] = []
+        for link in links:
+            block = self.pool.find(link)
+            if block is None:
+                break
+            hits.append(block)
+        return hits
+
+    def holding(self, request: Any) -> Holding | None:
+        """The request's table, if it has one. Raises `RequestMismatchError` where its id is another request's."""
+        holding = self.holdings.get(request.request_id)
+        if holding is None or holding.request is request:
+            return holding
+        if self.chains.full_blocks(request, len(holding.links) * self.block_size) < len(holding.links) or any(
+            ours.content is not its.content
+            for ours, its in zip(self.chains.extended(request, (), len(holding.links)), holding.links, strict=True)
+        ):
+            raise RequestMismatchError(f"{request.request_id!r} is another request, with other tokens")
+        return holding
+
+    def known(self, request: Any) -> Holding:
+        """The request's table. Raises `UnknownRequestError` where it has none."""
+        holding = self.holding(request)
+        if holding is None:
+            raise UnknownRequestError(f"{request.request_id!r} has no table")
+        return holding
+
+    # Slots ----------------------------------------------------------------------------------------------------------
+
+    def allocate(self, request: Any, demand: Demand, hits: Sequence[KVCacheBlock] = ()) -> list[KVCacheBlock] | None:
+        """Slots behind the hits, or behind the table that there is; the new blocks. None where there is no room.
+
+        Hits are touched before anything is taken (KV-9). A table never becomes wider than the longest request (KV-10).
+        """
+        holding = self.holding(request)
+        end = demand.computed + len(hits) * self.block_size + demand.tokens
+        self._check(request, holding, demand, hits, end)
+        owned = len(hits) + (len(holding.blocks) if holding else 0)
+        needed = blocks_for(min(end + demand.lookahead, self.longest), self.block_size) - owned
+        free = self.pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for block in hits)
+        if max(needed, self._whole(request, owned) if demand.whole else 0) > free - demand.reserved:
+            return None
+        links = self.chains.extended(request, holding.links if holding else (), self.chains.full_blocks(request, end))
+        if holding is None:
+            holding = self._adopt(request, hits)
+        else:
+            self._passed(request, holding, demand.computed)
+        holding.request, holding.scheduled = request, end
+        holding.links = max(holding.links, links, key=len)
+        taken = min(needed + demand.preallocated, free, self.widest() - owned) if needed > 0 else 0
+        fresh = [self.pool.take() for _ in range(taken)]
+        holding.blocks.extend(fresh)
+        return fresh
+
+    def _check(
+        self, request: Any, holding: Holding | None, demand: Demand, hits: Sequence[KVCacheBlock], end: int
+    ) -> None:
+        """Raises where what is asked for is not for what is the case now (KV-8)."""
+        name, computed = request.request_id, demand.computed
+        least, most = (holding.computed, holding.scheduled) if holding else (0, 0)
+        if end > self.longest:
+            raise TooManyTokensError(f"{name!r} would have {end} tokens, and the longest request has {self.longest}")
+        if hits and holding is not None:
+            raise AlreadyAllocatedError(f"{name!r} has a table, and takes no hits any more")
+        if not least <= computed <= most:
+            raise StaleCountError(f"{name!r} cannot have {computed} tokens computed: it has from {least} to {most}")
+        if self.rules.verified and not self._hold(request, hits):
+            raise StaleBlocksError(f"{[block.block_id for block in hits]} are not the beginning of {name!r}")
+        if demand.tokens <= 0:
+            raise InvalidCountError(f"slots must be for a positive number of tokens, not for {demand.tokens}")
+
+    def _hold(self, request: Any, hits: Sequence[KVCacheBlock]) -> bool:
+        """Whether these blocks hold the beginning of the request, now (KV-7)."""
+        if self.chains.full_blocks(request, len(hits) * self.block_size) < len(hits):
+            return False
+        links = self.chains.extended(request, (), len(hits))
+        return all(block.content is link.content for block, link in zip(hits, links, strict=True))
+
+    def _whole(self, request: Any, owned: int) -> int:
+        """How many blocks more all tokens of the request need."""
+        return blocks_for(min(len(request.all_token_ids), self.longest), self.block_size) - owned
+
+    def _adopt(self, request: Any, hits: Sequence[KVCacheBlock]) -> Holding:
+        """The hits become the beginning of a new table (KV-1)."""
+        self.pool.touch(hits)
+        found = len(hits) * self.block_size
+        blocks = self.req_to_blocks[request.request_id] = list(hits)
+        holding = Holding(request, blocks, registered=len(hits), computed=found, scheduled=found)
+        self.holdings[request.request_id] = holding
+        return holding
+
+    def release(self, request_id: str) -> None:
+        """The request has no table any more; nothing, where it had none."""
+        holding = self.holdings.pop(request_id, None)
+        if holding is not None:
+            del self.req_to_blocks[request_id]
+            self.pool.release(holding.blocks)
+
+    # Execution ------------------------------------------------------------------------------------------------------
+
+    def commit(self, request: Any, computed: int) -> None:
+        """The request's tokens before `computed` are written: what they fill can be found (KV-7).
+
+        Raises `UnknownRequestError`, `StaleCountError`.
+        """
+        holding = self.known(request)
+        if not holding.computed <= computed <= holding.scheduled:
+            least, most = holding.computed, holding.scheduled
+            raise StaleCountError(f"{computed} tokens cannot be written: they may be from {least} to {most}")
+        holding.request, holding.computed = request, computed
+        if self.rules.register is not Register.SCHEDULED:
+            self.register(request, computed)
+
+    def passed(self, request: Any) -> None:
+        """What the request says itself of how far it is, where that can be and is to be believed."""
+        holding = self.holdings.get(request.request_id)
+        if holding is not None:
+            self._passed(request, holding, getattr(request, "num_computed_tokens", 0))
+
+    def _passed(self, request: Any, holding: Holding, computed: int) -> None:
+        if self.rules.register is Register.PASSED and holding.computed < computed <= holding.scheduled:
+            self.commit(request, computed)
+
+    def register(self, request: Any, tokens: int) -> None:
+        """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.
+
+        KV-6: a block that is found is found behind all that come before it.
+        """
+        holding = self.holdings[request.request_id]
+        full = min(self.chains.full_blocks(request, tokens), len(holding.blocks))
+        holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
+        for position in range(holding.registered, full):
+            cut = position > 0 and holding.blocks[position - 1].block_hash is None
+            if not (cut and self.rules.whole_prefixes):
+                self.pool.register(holding.blocks[position], holding.links[position])
+        holding.registered = max(holding.registered, full)
+
+    def evict(self, block: KVCacheBlock) -> None:
+        """The block cannot be found any more, nor what stands behind it in the tables that have it (KV-6, C-KV-19)."""
+        if block.block_hash is None:
+            return
+        for holding in self.holdings.values() if self.rules.whole_prefixes else ():
+            if block in holding.blocks:
+                for other in holding.blocks[holding.blocks.index(block) :]:
+                    self.pool.forget(other)
+        self.pool.forget(block)
+
+    # Sharing --------------------------------------------------------------------------------------------------------
+
+    def common_prefix(self, request_id: str, running: Iterable[str] | None, count: int) -> int:
+        """How many leading blocks of the request all running ones have (KV-13).
+
+        `running`: which run. None: all that have a table, of whom at least `count` run; with fewer tables than that,
+        somebody who runs has no block.
+        """
+        if request_id not in self.holdings:
+            raise UnknownRequestError(f"{request_id!r} has no table")
+        if self.rules.common_prefix is CommonPrefix.NONE:
+            return 0
+        blocks = self.req_to_blocks[request_id]
+        if self.rules.common_prefix is CommonPrefix.REFERENCES:
+            return leading(block.ref_cnt == count for block in blocks)
+        if running is None and count > len(self.holdings):
+            return 0
+        tables = [self.req_to_blocks.get(one, []) for one in (self.holdings if running is None else running)]
+        return leading(
+            all(position < len(table) and table[position] is block for table in tables)
+            for position, block in enumerate(blocks)
+        )
+
+
+def leading(flags: Iterable[bool]) -> int:
+    """How many are true before the first that is not."""
+    count = 0
+    for flag in flags:
+        if not flag:
+            break
+        count += 1
+    return count
+
+
+def blocks_for(tokens: int, block_size: int) -> int:
+    """How many blocks so many tokens need."""
+    return -(-tokens // block_size)
+
+
+def whole(what: str, count: Any) -> int:
+    """A count that is an integer. Raises `InvalidCountError`."""
+    try:
+        return index(count)
+    except TypeError:
+        raise InvalidCountError(f"{what} must be an integer, not {count!r}") from None
+
+
+def at_least(what: str, count: Any, least: int) -> int:
+    """A count that is an integer and not too small. Raises `InvalidCountError`."""
+    if (found := whole(what, count)) < least:
+        raise InvalidCountError(f"{what} must be {least} or more, not {found}")
+    return found

@@ -1,0 +1,312 @@
+"""Our `KVCacheManager` by its public face, in both shapes and several eras, as targets of `kv_blocks`.
+
+`python:cacheproof.targets.tensor.kv_cache_manager:open_early`, and `open_later`. The requests are written here: every
+full block has tokens that name its content, and where the configuration has equal hashes the requests come with keys
+that are equal. The manager hears of a step that was executed by `commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from cacheimpl.kv_cache_manager import (
+    KV_2025_02,
+    KV_2025_10,
+    KV_2026_11,
+    NORMATIVE,
+    EarlyKVCacheManager,
+    KVCacheBlock,
+    KVCacheBlocks,
+    LaterKVCacheManager,
+    Register,
+    Rules,
+)
+from cacheimpl.kv_cache_manager.errors import (
+    AlreadyAllocatedError,
+    InvalidCountError,
+    StaleBlocksError,
+    StaleCountError,
+    TooManyTokensError,
+    UnknownRequestError,
+)
+from cacheproof.errors import InputError
+from cachespec.kernel import (
+    ABSENT,
+    DONE,
+    MISS,
+    PRESENT,
+    REFUSED,
+    STALE,
+    TOO_LARGE,
+    UNSUPPORTED,
+    Code,
+    Observation,
+    Operation,
+    Outcome,
+)
+from cachespec.kv_blocks import operations as calls
+from cachespec.kv_blocks.configuration import Config, limit_of
+
+UNHASHED = -1
+"""The token of a block that is never full."""
+
+CODES: Mapping[type[Exception], Outcome] = {
+    TooManyTokensError: TOO_LARGE,
+    AlreadyAllocatedError: PRESENT,
+    StaleCountError: STALE,
+    StaleBlocksError: STALE,
+    InvalidCountError: REFUSED,
+}
+"""The outcome that an exception of `allocate_slots` stands for."""
+
+
+@dataclass
+class Request:
+    """What a manager reads of a request of the configuration."""
+
+    request_id: str
+    all_token_ids: list[int]
+    num_computed_tokens: int = 0
+    block_hashes: list[int] = field(default_factory=list)
+    mm_features: tuple[()] = field(default=())
+
+
+class Shape:
+    """A manager of one shape, as the target asks it; blocks are numbered as in the specification."""
+
+    null_blocks: ClassVar[int] = 0
+    """Blocks that the manager sets aside; those of the specification's eras are among its blocks."""
+
+    def __init__(self, config: Config, rules: Rules) -> None:
+        self.config, self.is_era = config, rules.register is Register.SCHEDULED
+        self.before = 0 if self.is_era else self.null_blocks
+        """Blocks of the manager that are none of the specification."""
+        self.manager: Any = self.made(config, rules)
+
+    def made(self, config: Config, rules: Rules) -> Any:
+        """A new manager."""
+        raise NotImplementedError
+
+    def found(self, request: Request) -> Sequence[KVCacheBlock]:
+        """The longest cached prefix."""
+        raise NotImplementedError
+
+    def allocated(self, request: Request, tokens: int, hits: tuple[int, ...]) -> Sequence[KVCacheBlock] | None:
+        """The new blocks."""
+        raise NotImplementedError
+
+    def common_prefix(self, request: Request, running: Sequence[str]) -> int:
+        """How many blocks."""
+        raise NotImplementedError
+
+    def pool(self) -> tuple[Sequence[KVCacheBlock], Any]:
+        """All blocks, and the free queue."""
+        raise NotImplementedError
+
+    def numbers(self, blocks: Sequence[KVCacheBlock]) -> tuple[int, ...]:
+        """The specification's numbers of blocks."""
+        return tuple(block.block_id - self.before for block in blocks)
+
+    def hits(self, numbers: tuple[int, ...]) -> list[KVCacheBlock]:
+        """The blocks of these numbers."""
+        return [self.pool()[0][number + self.before] for number in numbers]
+
+
+class Early(Shape):
+    """Made of block counts. `append_slots` is called for every request that has a table and brings no hits."""
+
+    def made(self, config: Config, rules: Rules) -> EarlyKVCacheManager:
+        return EarlyKVCacheManager(
+            block_size=config.block_size,
+            num_gpu_blocks=config.blocks,
+            max_model_len=limit_of(config),
+            num_preallocate_tokens=config.preallocated * config.block_size if self.is_era else 0,
+            rules=rules,
+        )
+
+    def found(self, request: Request) -> Sequence[KVCacheBlock]:
+        blocks, tokens = self.manager.get_computed_blocks(request)
+        assert tokens == len(blocks) * self.config.block_size
+        found: list[KVCacheBlock] = blocks
+        return found
+
+    def allocated(self, request: Request, tokens: int, hits: tuple[int, ...]) -> Sequence[KVCacheBlock] | None:
+        if not hits and request.request_id in self.manager.req_to_blocks:
+            appended: list[KVCacheBlock] | None = self.manager.append_slots(request, tokens)
+            return appended
+        allocated: list[KVCacheBlock] | None = self.manager.allocate_slots(request, tokens, self.hits(hits))
+        return allocated
+
+    def common_prefix(self, request: Request, running: Sequence[str]) -> int:
+        return int(self.manager.get_num_common_prefix_blocks(request, max(1, len(running)), running=running))
+
+    def pool(self) -> tuple[Sequence[KVCacheBlock], Any]:
+        return self.manager.block_pool, self.manager.free_block_queue
+
+
+class Later(Shape):
+    """Made of a `kv_cache_config`; block 0 of the manager is no block of the normative variant."""
+
+    null_blocks: ClassVar[int] = 1
+
+    def made(self, config: Config, rules: Rules) -> LaterKVCacheManager:
+        group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=config.block_size))
+        return LaterKVCacheManager(
+            SimpleNamespace(num_blocks=config.blocks + self.before, kv_cache_groups=[group]),
+            max_model_len=limit_of(config),
+            rules=rules,
+        )
+
+    def found(self, request: Request) -> Sequence[KVCacheBlock]:
+        blocks, tokens = self.manager.get_computed_blocks(request)
+        assert tokens == len(blocks.blocks[0]) * self.config.block_size
+        found: Sequence[KVCacheBlock] = blocks.blocks[0]
+        return found
+
+    def allocated(self, request: Request, tokens: int, hits: tuple[int, ...]) -> Sequence[KVCacheBlock] | None:
+        brought = KVCacheBlocks((self.hits(hits),)) if hits else None
+        blocks = self.manager.allocate_slots(request, tokens, len(hits) * self.config.block_size, brought)
+        return None if blocks is None else blocks.blocks[0]
+
+    def common_prefix(self, request: Request, running: Sequence[str]) -> int:
+        return int(self.manager.get_num_common_prefix_blocks(request.request_id, len(running), running=running)[0])
+
+    def pool(self) -> tuple[Sequence[KVCacheBlock], Any]:
+        return self.manager.block_pool.blocks, self.manager.block_pool.free_block_queue
+
+
+class ManagerTarget:
+    """One manager in one configuration. An exception of the manager is the outcome that it stands for."""
+
+    def __init__(self, shape: type[Shape], rules: Rules = NORMATIVE) -> None:
+        self._shape_of, self._rules = shape, rules
+        self._shape: Shape | None = None
+        self._perform: Mapping[type[Operation], Callable[[Any], Outcome]] = {
+            calls.GetComputedBlocks: self._get_computed_blocks,
+            calls.AllocateSlots: self._allocate_slots,
+            calls.AppendSlots: self._append_slots,
+            calls.Commit: self._commit,
+            calls.FreeRequest: self._free,
+            calls.Withdraw: self._free,
+            calls.EvictBlock: self._evict_block,
+            calls.ResetPrefixCache: self._reset_prefix_cache,
+            calls.CommonPrefix: self._common_prefix,
+        }
+
+    def reset(self, config: Config) -> None:
+        self._shape = self._shape_of(config, self._rules)
+
+    def apply(self, operation: Operation) -> Outcome:
+        perform = self._perform.get(type(operation))
+        return UNSUPPORTED if perform is None else perform(operation)
+
+    def observe(self) -> Mapping[str, Observation]:
+        """Contents are named by the tokens of their blocks."""
+        shape, manager = self._there, self._manager
+        blocks, queue = shape.pool()
+        tables = sorted((int(name), shape.numbers(table)) for name, table in manager.req_to_blocks.items())
+        named = [(number, block) for number, block in zip(shape.numbers(blocks), blocks, strict=True) if number >= 0]
+        return {
+            "free": shape.numbers(queue.get_all_free_blocks()),
+            "references": tuple(part for number, one in named if one.ref_cnt for part in (number, one.ref_cnt)),
+            "tables": tuple(part for name, table in tables for part in (name, len(table), *table)),
+            "carried": tuple(
+                part for number, one in named if one.content is not None for part in (number, one.content.token_ids[0])
+            ),
+        }
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # Calls ----------------------------------------------------------------------------------------------------------
+
+    def _get_computed_blocks(self, op: calls.GetComputedBlocks) -> Outcome:
+        hits = self._there.numbers(self._there.found(self._request(op.request, op.tokens)))
+        return Outcome(Code.HIT, hits) if hits else MISS
+
+    def _allocate_slots(self, op: calls.AllocateSlots) -> Outcome:
+        request = self._request(op.request)
+        request.num_computed_tokens = op.computed
+        try:
+            blocks = self._there.allocated(request, op.tokens, op.hits)
+        except tuple(CODES) as error:
+            return CODES[type(error)]
+        return REFUSED if blocks is None else Outcome(Code.DONE, self._there.numbers(blocks))
+
+    def _append_slots(self, op: calls.AppendSlots) -> Outcome:
+        return self._allocate_slots(calls.AllocateSlots(op.request, op.computed, op.tokens, ()))
+
+    def _commit(self, op: calls.Commit) -> Outcome:
+        try:
+            self._manager.commit(self._request(op.request), op.computed)
+        except UnknownRequestError:
+            return ABSENT
+        except StaleCountError:
+            return STALE
+        return DONE
+
+    def _free(self, op: calls.FreeRequest | calls.Withdraw) -> Outcome:
+        """The call returns nothing: whether there is a table is asked before."""
+        there = str(op.request) in self._manager.req_to_blocks
+        self._manager.free(self._request(op.request))
+        return DONE if there else ABSENT
+
+    def _evict_block(self, op: calls.EvictBlock) -> Outcome:
+        (block,) = self._there.hits((op.block,))
+        there = block.block_hash is not None
+        self._manager.evict_blocks({block.block_id})
+        return DONE if there else ABSENT
+
+    def _reset_prefix_cache(self, _: calls.ResetPrefixCache) -> Outcome:
+        return DONE if self._manager.reset_prefix_cache() else REFUSED
+
+    def _common_prefix(self, op: calls.CommonPrefix) -> Outcome:
+        try:
+            count = self._there.common_prefix(self._request(op.request), [str(one) for one in op.running])
+        except UnknownRequestError:
+            count = 0
+        return Outcome(Code.DONE, (count,))
+
+    @property
+    def _there(self) -> Shape:
+        assert self._shape is not None
+        return self._shape
+
+    @property
+    def _manager(self) -> Any:
+        return self._there.manager
+
+    def _request(self, name: int, tokens: int | None = None) -> Request:
+        """The request with so many of its tokens, or all."""
+        config = self._there.config
+        length = config.lengths[name] if tokens is None else tokens
+        chain = config.chains[name]
+        written = [content for content in chain for _ in range(config.block_size)][:length]
+        keys = [config.hashes[content] for content in chain] if config.hashes else []
+        return Request(str(name), [*written, *[UNHASHED] * (length - len(written))], block_hashes=keys)
+
+
+def _opener(shape: type[Shape], rules: Rules) -> Callable[[str], ManagerTarget]:
+    def opened(component: str) -> ManagerTarget:
+        if component != "kv_blocks":
+            raise InputError(f"the manager is one of KV blocks, not of {component}")
+        return ManagerTarget(shape, rules)
+
+    return opened
+
+
+open_early = _opener(Early, NORMATIVE)
+"""The early shape, normatively."""
+open_later = _opener(Later, NORMATIVE)
+"""The later shape, normatively."""
+open_early_committed = _opener(Early, NORMATIVE._replace(register=Register.COMMITTED))
+"""The same, with `commit` as the only word on what was executed."""
+open_2025_02 = _opener(Early, KV_2025_02)
+"""As 0.7.3, for callers that keep the engine's order."""
+open_2025_10 = _opener(Later, KV_2025_10)
+"""As 0.11.0, likewise."""
+open_2026_11 = _opener(Later, KV_2026_11)
+"""As 0.33.0, likewise."""

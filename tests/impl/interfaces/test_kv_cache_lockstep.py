@@ -1,0 +1,197 @@
+"""`KVCacheManager` in both shapes beside the specification, its eras beside theirs, and planted bugs."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.impl.interfaces.lockstep import differs, findings
+
+from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError
+from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.tables import Tables
+from cacheproof.errors import InputError
+from cacheproof.scope import Scope
+from cacheproof.targets.tensor import kv_cache_manager as targets
+
+Open = Callable[[str], Any]
+
+
+def has_one_group(scope: Scope) -> bool:
+    """There are no groups of layers in these managers."""
+    return not scope.config.groups
+
+
+def keeps_order(scope: Scope) -> bool:
+    """An era is only asked for what an engine asks: under any rules misuse is refused, and not as in the era.
+
+    Drafts beyond the longest request are misuse (C-KV-2).
+    """
+    config = scope.config
+    return has_one_group(scope) and config.disciplined and not config.repeats and not config.drafts
+
+
+@pytest.mark.parametrize("opened", [targets.open_early, targets.open_later, targets.open_early_committed])
+def test_lockstep_in_every_scope_with_one_group(opened: Open) -> None:
+    found = dict(findings("kv_blocks", "normative", opened, steps=300, only=has_one_group))
+    assert len(found) >= 11
+    assert set(found.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("variant", "opened"),
+    [("K0b", targets.open_2025_02), ("K1", targets.open_2025_10), ("K2", targets.open_2026_11)],
+)
+def test_eras_on_request(variant: str, opened: Open) -> None:
+    found = dict(findings("kv_blocks", variant, opened, steps=300, only=keeps_order))
+    assert len(found) >= 8
+    assert set(found.values()) == {None}
+
+
+@pytest.mark.parametrize("opened", [targets.open_2025_02, targets.open_2025_10, targets.open_2026_11])
+def test_no_era_is_normative(opened: Open) -> None:
+    assert differs("kv_blocks", "normative", opened, steps=150, only=keeps_order)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("opened", [targets.open_early, targets.open_later])
+def test_long_runs(opened: Open) -> None:
+    found = dict(findings("kv_blocks", "normative", opened, steps=10_000, only=has_one_group, seed=7))
+    assert set(found.values()) == {None}
+
+
+def test_a_target_of_another_component() -> None:
+    with pytest.raises(InputError, match="not of lru"):
+        targets.open_early("lru")
+
+
+# Planted bugs -------------------------------------------------------------------------------------------------------
+
+
+def is_noticed() -> bool:
+    """A difference, or an exception that no outcome stands for."""
+    try:
+        return differs("kv_blocks", "normative", targets.open_early, steps=1500, only=has_one_group)
+    except (AssertionError, KVCacheManagerError):
+        return True
+
+
+def late_touch(pool: BlockPool, blocks: Any) -> None:
+    """Hits stay in the free queue."""
+    for block in blocks:
+        block.incr_ref()
+
+
+def append_always(pool: BlockPool, block: KVCacheBlock) -> None:
+    block.decr_ref()
+    if block.ref_cnt == 0:
+        pool.free_block_queue.append(block)
+
+
+def keep_hash(pool: BlockPool) -> KVCacheBlock:
+    block = pool.free_block_queue.popleft()
+    block.incr_ref()
+    return block
+
+
+def forwards(pool: BlockPool, blocks: Any) -> None:
+    for block in blocks:
+        pool.let_go(block)
+
+
+def last_copy(pool: BlockPool, link: Any) -> Any:
+    found = [block for block in pool.copies(link.key) if block.content is link.content]
+    return found[-1] if found else None
+
+
+def any_copy(pool: BlockPool, link: Any) -> Any:
+    return next(iter(pool.copies(link.key)), None)
+
+
+def from_the_end(queue: FreeKVCacheBlockQueue) -> KVCacheBlock:
+    block = queue.free_list_tail
+    assert block is not None
+    queue.remove(block)
+    return block
+
+
+def reset_always(pool: BlockPool) -> bool:
+    for block in pool.blocks:
+        pool.forget(block)
+    return True
+
+
+def only_that_block(tables: Tables, block: KVCacheBlock) -> None:
+    tables.pool.forget(block)
+
+
+def never_stale(tables: Tables, request: Any, hits: Any) -> bool:
+    return True
+
+
+def one_off(tables: Tables) -> int:
+    return -(-tables.longest // tables.block_size) - 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "wrong"),
+    [
+        (BlockPool, "touch", late_touch),
+        (BlockPool, "let_go", append_always),
+        (BlockPool, "take", keep_hash),
+        (BlockPool, "release", forwards),
+        (BlockPool, "find", last_copy),
+        (BlockPool, "find", any_copy),
+        (BlockPool, "reset_prefix_cache", reset_always),
+        (FreeKVCacheBlockQueue, "popleft", from_the_end),
+        (Tables, "evict", only_that_block),
+        (Tables, "_hold", never_stale),
+        (Tables, "widest", one_off),
+    ],
+)
+def test_planted_bugs_are_found(monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, wrong: Any) -> None:
+    monkeypatch.setattr(owner, method, wrong)
+    assert is_noticed()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("- sum(block.ref_cnt == 0 for block in hits)", ""),
+        ("needed > 0 else 0", "needed > 1 else 0"),
+        ("holding.scheduled = request, end", "holding.scheduled = request, end - demand.tokens"),
+        ("end + demand.lookahead, self.longest", "end + 1, self.longest"),
+    ],
+)
+def test_planted_bugs_in_allocate_are_found(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
+    monkeypatch.setattr(Tables, "allocate", replaced(Tables.allocate, right, wrong))
+    assert is_noticed()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("least <= computed <= most", "computed <= most"),
+        ("end > self.longest", "end > self.longest + 1"),
+        ("hits and holding is not None", "False"),
+        ("demand.tokens <= 0", "demand.tokens < 0"),
+    ],
+)
+def test_planted_bugs_in_the_checks_are_found(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
+    monkeypatch.setattr(Tables, "_check", replaced(Tables._check, right, wrong))
+    assert is_noticed()
+
+
+def replaced(method: Any, right: str, wrong: str) -> Any:
+    """The method with one piece of its source replaced."""
+
+    source = textwrap.dedent(inspect.getsource(method))
+    assert source.count(right) == 1, source
+    scope: dict[str, Any] = dict(vars(inspect.getmodule(method)))
+    exec("from __future__ import annotations\n" + source.replace(right, wrong), scope)
+    return scope[method.__name__]
