@@ -42,7 +42,7 @@ def swapped(function: Callable[..., Any], text: str) -> Iterator[None]:
     assert isinstance(function, FunctionType)
     name, future = f"<planted {next(_NUMBERS)}>", "from __future__ import annotations\n"
     linecache.cache[name] = (len(text), None, (future + text).splitlines(keepends=True), name)
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = dict(function.__globals__)  # defaults of parameters may be names
     exec(compile(future + text, name, "exec"), namespace)
     original, function.__code__ = function.__code__, namespace[function.__name__].__code__
     try:
