@@ -67,7 +67,7 @@ class Slots(NamedTuple):
         code = torch.where(self.done, int(Code.DONE), int(Code.REFUSED))
         for wrong, said in ((self.stale, Code.STALE), (self.present, Code.PRESENT), (self.large, Code.TOO_LARGE)):
             code = torch.where(wrong, int(said), code)
-        first = torch.nn.functional.pad(self.stops, (1, -1)) == 0
+        first = torch.nn.functional.pad(self.stops, (1, 0))[:-1] == 0
         return torch.where((self.stops == 0) | (first & self.refused), code, UNANSWERED)
 
 

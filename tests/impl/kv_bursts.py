@@ -1,0 +1,271 @@
+"""A pool of tensors and the specification's, side by side: every burst against its calls one after the other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks as tensors
+from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.writing import COPYING, Writing
+from cacheproof.registry import component_named
+from cacheproof.targets.tensor.kv_blocks import decode, tables_of
+from cachespec.kernel import Operation, Outcome
+from cachespec.kernel.containers import REROOTING
+from cachespec.kv_blocks import (
+    NORMATIVE_KV_BLOCKS,
+    AllocateSlots,
+    Commit,
+    Config,
+    EvictBlock,
+    FreeRequest,
+    GetComputedBlocks,
+    ResetPrefixCache,
+    Withdraw,
+)
+from cachespec.kv_blocks.configuration import limit_of
+from cachespec.kv_blocks.state import NO_TABLE, Holding
+from cachespec.kv_blocks.state import Pool as Spec
+
+Rows = Sequence[int]
+
+
+def integers(values: Rows) -> Tensor:
+    """As an operand."""
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def row_of(pool: tensors.Pool) -> dict[str, Any]:
+    """One state as plain data."""
+    return {name: values.tolist() for name, values in zip(pool._fields, pool, strict=True)}
+
+
+class Sides:
+    """Both sides of one engine. Each method makes one burst, and fails where an answer differs."""
+
+    def __init__(self, config: Config, write: Writing = COPYING) -> None:
+        assert component_named("kv_blocks").invalid(config) is None
+        self.config, self.write = config, write
+        self.tables = tables_of(config, "cpu")
+        self.pool = tensors.empty(self.tables, config.blocks)
+        self.spec: Spec = NORMATIVE_KV_BLOCKS.start(config, REROOTING)
+        self.positions = self.pool.tables.shape[1] - 1
+
+    def call(self, operation: Operation) -> Outcome:
+        """One call of the specification."""
+        self.spec, outcome = NORMATIVE_KV_BLOCKS.call(self.config, self.spec, operation)
+        return outcome
+
+    def holding(self, request: int) -> Holding:
+        """How far the request is, as the specification has it."""
+        return self.spec.holdings.get(request, NO_TABLE)
+
+    def agree(self) -> None:
+        """The whole states are equal."""
+        ours = NORMATIVE_KV_BLOCKS.view(self.config, decode(self.config, row_of(self.pool)))
+        assert ours == NORMATIVE_KV_BLOCKS.view(self.config, self.spec)
+
+    def look_up(self, requests: Rows, tokens: Rows) -> tensors.Hits:
+        """Both find the same."""
+        hits = tensors.get_computed_blocks(self.tables, self.pool, integers(requests), integers(tokens))
+        blocks = listed(hits.blocks, hits.lengths)
+        for request, count, found in zip(requests, tokens, blocks, strict=True):
+            assert self.call(GetComputedBlocks(request, count)).values == found
+        return hits
+
+    def allocate(self, requests: Rows, computed: Rows, tokens: Rows, width: int) -> int:
+        """Up to the first that is refused, or needs more than the width; returns how many turns were answered."""
+        operands = (integers(values) for values in (requests, computed, tokens))
+        self.pool, slots = tensors.allocate_slots(self.tables, self.pool, *operands, width=width, write=self.write)
+        nothing = [()] * len(requests)
+        answered = self.same_slots(slots, requests, computed, tokens, nothing)
+        if answered < len(requests) and not bool(slots.refused[: answered + 1].any()):
+            request, end = requests[answered], computed[answered] + tokens[answered]
+            assert end > (self.holding(request).blocks + width) * self.config.block_size
+        return answered
+
+    def admit(self, requests: Rows, computed: Rows, tokens: Rows, hits: tensors.Hits) -> int:
+        """The same with hits, some of which may be gone; returns how many turns were answered: at least one."""
+        operands = (integers(values) for values in (requests, computed, tokens))
+        self.pool, slots = tensors.admit(
+            self.tables, self.pool, *operands, hits, width=self.positions, write=self.write
+        )
+        answered = self.same_slots(slots, requests, computed, tokens, listed(hits.blocks, hits.lengths))
+        assert answered > 0
+        return answered
+
+    def same_slots(
+        self, slots: tensors.Slots, requests: Rows, computed: Rows, tokens: Rows, hits: Sequence[tuple[int, ...]]
+    ) -> int:
+        """Turn by turn; what is behind the last answer has none."""
+        codes, blocks = slots.codes.tolist(), listed(slots.blocks, slots.lengths)
+        for turn, request in enumerate(requests):
+            if codes[turn] == UNANSWERED:
+                assert codes[turn:] == [UNANSWERED] * (len(requests) - turn)
+                assert not any(blocks[turn:])
+                return turn
+            wanted = self.call(AllocateSlots(request, computed[turn], tokens[turn], hits[turn]))
+            assert (Code(codes[turn]).name, blocks[turn]) == (wanted.code.name, wanted.values)
+        return len(requests)
+
+    def commit(self, requests: Rows, computed: Rows, width: int | None = None) -> None:
+        """Each in its turn; all are answered where the width suffices."""
+        self.pool, codes = tensors.commit(
+            self.tables,
+            self.pool,
+            integers(requests),
+            integers(computed),
+            width=self.positions if width is None else width,
+            write=self.write,
+        )
+        self.same_codes(codes, [Commit(request, count) for request, count in zip(requests, computed, strict=True)])
+
+    def free(self, requests: Rows) -> None:
+        """Each in its turn."""
+        self.pool, codes = tensors.free_request(self.tables, self.pool, integers(requests), write=self.write)
+        self.same_codes(codes, [FreeRequest(request) for request in requests])
+
+    def withdraw(self, requests: Rows) -> None:
+        """Each in its turn."""
+        self.pool, codes = tensors.withdraw(self.tables, self.pool, integers(requests), write=self.write)
+        self.same_codes(codes, [Withdraw(request) for request in requests])
+
+    def evict(self, block: int) -> None:
+        """By number."""
+        self.pool, code = tensors.evict_block(self.tables, self.pool, torch.tensor(block))
+        self.same_codes(code.reshape(1), [EvictBlock(block)])
+
+    def reset(self) -> None:
+        """Of the prefix cache."""
+        self.pool, code = tensors.reset_prefix_cache(self.tables, self.pool)
+        self.same_codes(code.reshape(1), [ResetPrefixCache()])
+
+    def same_codes(self, codes: Tensor, operations: Sequence[Operation]) -> None:
+        """One code for each operation, in order."""
+        wanted = [self.call(operation).code.name for operation in operations]
+        assert [Code(code).name for code in codes.tolist()] == wanted
+
+
+def listed(blocks: Tensor, lengths: Tensor) -> list[tuple[int, ...]]:
+    """The blocks of each turn."""
+    rows = zip(blocks.tolist(), lengths.tolist(), strict=True)
+    return [tuple(row[:length]) for row, length in rows]
+
+
+class Crowd:
+    """Random bursts of callers who mostly keep the order of a scheduler, and now and then do not."""
+
+    def __init__(self, sides: Sides, seed: int, most: int) -> None:
+        self.sides, self.draw, self.most = sides, random.Random(seed), most
+        self.seen: set[str] = set()
+
+    def play(self, bursts: int, *, look_every: int = 1) -> None:
+        """So many bursts; the whole states are compared after every so many of them, and at the end."""
+        turns = (
+            *(self.run, self.run, self.execute, self.admit, self.admit),
+            *(self.finish, self.take_back, self.forget, self.start_again),
+        )
+        for count in range(bursts):
+            self.draw.choice(turns)()
+            if count % look_every == 0:
+                self.sides.agree()
+        self.sides.agree()
+
+    def some(self, *, new: bool) -> list[int]:
+        """Distinct requests, with or without tables, in any order."""
+        requests = range(len(self.sides.config.lengths))
+        fit = [one for one in requests if (self.sides.holding(one).blocks == 0) is new]
+        return self.draw.sample(fit, self.draw.randint(0, min(len(fit), self.most)))
+
+    def run(self) -> None:
+        """Running requests get slots for their next tokens; one in ten asks for another moment, or for nothing."""
+        requests = self.some(new=False)
+        computed, tokens = [], []
+        for request in requests:
+            held = self.sides.holding(request)
+            left = self.sides.config.lengths[request] - held.computed
+            odd = self.draw.random() < 0.05
+            computed.append(held.computed + (self.draw.randint(0, 2) if odd else 0))
+            tokens.append(self.draw.randint(0, 2) if odd else max(1, min(left, self.draw.choice((1, 1, 3, 9)))))
+        width = self.draw.choice((1, self.sides.positions))
+        answered = self.sides.allocate(requests, computed, tokens, width)
+        self.seen.add("all run" if answered == len(requests) else "some do not run")
+
+    def execute(self) -> None:
+        """What is scheduled was executed, of some only a part."""
+        requests = self.some(new=False)
+        held = [self.sides.holding(request) for request in requests]
+        ends = [min(one.scheduled, self.sides.config.lengths[who]) for one, who in zip(held, requests, strict=True)]
+        parts = [
+            self.draw.choice((end, end, self.draw.randint(min(one.computed, end), end)))
+            for one, end in zip(held, ends, strict=True)
+        ]
+        self.sides.commit(requests, parts)
+
+    def admit(self) -> None:
+        """New requests are looked up and admitted, again and again until one is refused, or all are answered."""
+        requests, rounds = self.some(new=True), 0
+        while requests:
+            prompts = [self.draw.randint(1, self.sides.config.lengths[request]) for request in requests]
+            hits = self.sides.look_up(requests, prompts)
+            found = hits.lengths.tolist()
+            size = self.sides.config.block_size
+            tokens = [max(1, prompt - count * size) for prompt, count in zip(prompts, found, strict=True)]
+            answered = self.sides.admit(requests, [0] * len(requests), tokens, hits)
+            self.seen.add("hits" if any(found[:answered]) else "no hits")
+            rounds += 1
+            self.seen.add("rounds" if rounds > 1 else "one round")
+            if self.sides.holding(requests[answered - 1]).blocks == 0:
+                self.seen.add("not admitted")
+                return
+            requests = requests[answered:]
+
+    def finish(self) -> None:
+        """Some are done."""
+        self.sides.free(self.some(new=False))
+
+    def start_again(self) -> None:
+        """All are executed and done, so that most of what is free can be found; then many come at once."""
+        running = [who for who in range(len(self.sides.config.lengths)) if self.sides.holding(who).blocks > 0]
+        self.draw.shuffle(running)
+        ends = [min(self.sides.holding(who).scheduled, self.sides.config.lengths[who]) for who in running]
+        self.sides.commit(running, ends)
+        self.sides.free(running)
+        self.admit()
+
+    def take_back(self) -> None:
+        """Steps of some are never executed."""
+        self.sides.withdraw(self.some(new=False)[:3])
+
+    def forget(self) -> None:
+        """A block is evicted by number, or everything is where nothing is held."""
+        if self.draw.random() < 0.9:
+            self.sides.evict(self.draw.randrange(self.sides.config.blocks))
+        else:
+            self.sides.reset()
+
+
+def crowded(requests: int, seed: int, *, block_size: int = 2, positions: int = 5, room: float = 0.5) -> Config:
+    """Requests that share prefixes, and a pool that has room for a part of them."""
+    draw = random.Random(seed)
+    contents: dict[tuple[int, ...], int] = {}
+    chains = []
+    for _ in range(requests):
+        path = [draw.randrange(2 if requests < 64 else 8)]
+        for _ in range(positions - 1):
+            path.append(draw.randrange(2))
+        chains.append(tuple(contents.setdefault(tuple(path[: end + 1]), len(contents)) for end in range(positions)))
+    lengths = tuple(draw.randint(1, positions * block_size) for _ in range(requests))
+    config = Config(
+        block_size=block_size,
+        blocks=max(positions, int(requests * positions * room)),
+        chains=tuple(chains),
+        lengths=lengths,
+        limit=positions * block_size,
+    )
+    assert limit_of(config) == positions * block_size
+    return config
