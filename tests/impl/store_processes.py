@@ -1,4 +1,4 @@
-"""Processes for tests of the object store: each does what it is told through a pipe, stops where it is told, and dies."""
+"""Processes for tests of the object store: each does what it is told through a pipe, and stops where it is told."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stop_at_barrier(connection: Connection, which: int) -> None:
         left[0] -= 1
         barrier(segment)
 
-    Segment.barrier = counted  # type: ignore[method-assign]  # in a process that will be killed
+    Segment.barrier = counted  # type: ignore[method-assign,assignment]  # in a process that will be killed
 
 
 class StopsInTheData(SingleWriterShmObjectStorage):
@@ -85,7 +85,7 @@ def serve(connection: Connection, calls: dict[str, Callable[..., Any]]) -> None:
             return
         try:
             answer = calls[name](*arguments)
-        except Exception as error:
+        except (RingError, KeyError) as error:
             answer = type(error).__name__
         connection.send(answer)
         if name == "close":
@@ -115,12 +115,12 @@ def write(connection: Connection, name: str) -> None:
     calls: dict[str, Callable[..., Any]] = {
         "put": put,
         "hit": hit,
-        "revoke": lambda *handle: store.revoke(*handle),
-        "free": lambda: store.free_unused(),
+        "revoke": store.revoke,
+        "free": store.free_unused,
         "live": lambda: dict(store.writer_flag),
-        "alive": lambda: store.readers_alive(),
+        "alive": store.readers_alive,
         "stop_at_barrier": lambda which: stop_at_barrier(connection, which),
-        "close": lambda: store.close(),
+        "close": store.close,
     }
     serve(connection, calls)
 
@@ -149,7 +149,7 @@ def read(connection: Connection, name: str, reader: int | None) -> None:
         "get": get,
         "stop_in_view": stop_in_view,
         "stop_at_barrier": lambda which: stop_at_barrier(connection, which),
-        "close": lambda: store.close(),
+        "close": store.close,
     }
     serve(connection, calls)
 

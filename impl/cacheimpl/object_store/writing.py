@@ -1,8 +1,8 @@
 """P0's side: the books and the only hand that writes chunks. As `writer` and `accounting` of the specification.
 
-*The order of publication.* To put an item: (1) chunks go, and the header of each is struck out; (2) barrier; (3)
-header, metadata and data; (4) barrier; (5) the prefix, which makes the chunk one; (6) barrier; (7) only now is there a
-handle.
+*The order of publication.* To put an item: (1) the headers of chunks that are gone and in the way are struck out; (2)
+barrier; (3) header, metadata and data; (4) barrier; (5) the prefix, which makes the chunk one; (6) barrier; (7) only
+now is there a handle. The first two are the ring's.
 """
 
 from __future__ import annotations
@@ -182,7 +182,6 @@ class Writer:
         gone = []
         while self._oldest_may_go():
             gone.append(self._drop_oldest())
-        self._ring.segment.barrier()
         return tuple(gone)
 
     def clear(self) -> None:
@@ -196,7 +195,6 @@ class Writer:
         """Chunks go until there is room or one may not go (SHM-8)."""
         while not self._ring.placement.has_room(total) and self._oldest_may_go():
             self._drop_oldest()
-        self._ring.segment.barrier()
 
     def _oldest_may_go(self) -> bool:
         oldest = self._ring.placement.oldest
@@ -206,7 +204,6 @@ class Writer:
         """The ring has one chunk less, and so has every index (SHM-4, SHM-6)."""
         identity = self._ring.placement.id_start
         self._ring.drop_oldest()
-        self._ring.placement.rebase()
         key = self.id_index.pop(identity)
         if self.key_index.get(key, (0, -1))[1] == identity:
             del self.key_index[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.shared_memory import SharedMemory
@@ -11,7 +12,7 @@ from cacheimpl.ring.placement import Placement
 from cacheimpl.ring.segment import Segment, superblock
 
 NO_CHUNK = -1
-"""In the place of an id: the chunk that was here is gone. Written before anything else is put there."""
+"""In the place of an id: no chunk begins here any more. Written before anything else is put there."""
 
 MayGo = Callable[[int, memoryview], bool]
 
@@ -25,7 +26,7 @@ class SingleWriterShmRingBuffer:
     """A ring of chunks that one process writes and others read.
 
     In memory a chunk is `[4 bytes id][4 bytes size, header included][data]`. Normatively, so not as in every release:
-    ids go on after `clear`; an id that a live chunk has is not given to another; the header of a chunk that goes is
+    ids go on after `clear`; an id that a live chunk has is not given to another; the header of a chunk that is gone is
     struck out before its place is used again; a dead writer's segment of the same name is replaced, a living one's is
     refused.
     """
@@ -63,6 +64,8 @@ class SingleWriterShmRingBuffer:
         self.MD_SIZE = self.segment.block.header_bytes
         self.ID_MAX = self.segment.block.id_modulus
         self.placement = Placement(data_buffer_size, self.ID_MAX)
+        self._gone: list[int] = []
+        """Ascending: places where the header of a chunk stands that is gone."""
 
     def _check_size(self) -> None:
         """Places are residues by the size, so all have to know the same."""
@@ -131,8 +134,21 @@ class SingleWriterShmRingBuffer:
         if not is_count(size):
             raise InvalidSizeError(f"a chunk has a positive number of bytes, not {size!r}")
         address, identity = self.placement.reserve(size + self.MD_SIZE)
+        self._clear_the_way(address % self.data_buffer_size, size + self.MD_SIZE)
         self._write_header(address % self.data_buffer_size, identity, size + self.MD_SIZE)
         return address, identity
+
+    def _clear_the_way(self, place: int, total: int) -> None:
+        """The headers of chunks that are gone are struck out before anything in their place changes (SHM-10).
+
+        A chunk that is gone and begins before this place does not reach it: what lies before was written later, and its
+        header was struck out then.
+        """
+        first, behind = bisect_left(self._gone, place), bisect_left(self._gone, place + total)
+        for other in self._gone[first:behind]:
+            self.strike_out(other)
+        del self._gone[first:behind]
+        self.segment.barrier()
 
     @contextmanager
     def access_buf(self, address: int) -> Iterator[tuple[memoryview, tuple[int, int]]]:
@@ -167,18 +183,17 @@ class SingleWriterShmRingBuffer:
                     break
             gone.append(oldest)
             freed += self.drop_oldest()
-        self.placement.rebase()
-        if gone:
-            self.segment.barrier()
         return tuple(gone)
 
     def drop_oldest(self) -> int:
-        """Strike out the header of the oldest chunk, which must be there, and give its bytes back; returns how many.
+        """The oldest chunk, which must be there, gives its bytes back; returns how many.
 
-        Whoever calls it makes a `barrier` before anything else is written, and calls `placement.rebase()`.
+        It can be read until something is put in its place.
         """
-        self.strike_out(self.placement.starts[self.placement.id_start])
-        return self.placement.drop_oldest()
+        insort(self._gone, self.placement.starts[self.placement.id_start] % self.data_buffer_size)
+        total = self.placement.drop_oldest()
+        self.placement.rebase()
+        return total
 
     def strike_out(self, address: int) -> None:
         """No chunk begins at this address any more."""

@@ -136,8 +136,7 @@ class Segment:
         try:
             locks, block = FileLocks(FOLDER / found.name), read_superblock(found.buf)
             segment = cls(found, locks, block, tracked=False)
-            if read_superblock(segment.memory) != block:
-                raise NoWriterYetError(f"the segment '{name}' is being replaced")
+            segment.require(block)
         except BaseException as error:
             if locks is not None:
                 locks.close()
@@ -146,6 +145,11 @@ class Segment:
                 raise NoWriterYetError(f"the segment '{name}' is gone, or being made or replaced") from error
             raise
         return segment
+
+    def require(self, block: Superblock) -> None:
+        """What is mapped has to have this superblock. Raises `NoWriterYetError`."""
+        if read_superblock(self.memory) != block:
+            raise NoWriterYetError(f"the segment '{self.name}' is being replaced")
 
     @property
     def name(self) -> str:
