@@ -28,8 +28,9 @@ NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-check: $(READY)  ## the main job: every scope that belongs in a few minutes, then recorded workloads
+check: $(READY)  ## the main job: every scope that belongs in a few minutes, the tensor code too, then recorded workloads
 	$(BIN)/cacheproof check
+	$(BIN)/cacheproof check --engine tensor
 	$(BIN)/cacheproof replay --shipped
 
 test: $(READY)  ## the tests, on every core
@@ -64,7 +65,7 @@ nightly-catalogue: $(READY)
 	$(BIN)/cacheproof catalogue --everywhere
 
 nightly-tensor: $(READY)
-	$(BIN)/cacheproof check --set all --engine tensor
+	$(BIN)/cacheproof check --set all --engine tensor --refine 2000000
 
 nightly-prove: $(READY)
 	$(BIN)/cacheproof prove

@@ -18,7 +18,11 @@ from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import DEFAULT, NIGHTLY
 from cacheproof.scope_edit import accept as accept_counts
+from cacheproof.show.formats import FORMATS
 from cachespec.kernel import NORMATIVE
+
+TRIPLES = 200_000
+"""So many triples of state, operation and result are compared where nothing else is said."""
 
 
 def command(
@@ -36,6 +40,10 @@ def command(
     ] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to keep the progress of each run in.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what --checkpoint has.")] = False,
+    refine: Annotated[
+        int | None,
+        typer.Option(min=0, help="Steps of an implementation that are compared with the specification's, in all runs."),
+    ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
 ) -> Report:
     """Explore every scope, and compare with the expected verdicts and counts."""
@@ -44,6 +52,8 @@ def command(
     engine_named(engine)
     if engine != REFERENCE and (split > 1 or checkpoint is not None):
         raise InputError(f"--split and --checkpoint are for the {REFERENCE} engine")
+    if engine == REFERENCE and refine is not None:
+        raise InputError(f"--refine compares an implementation with what the {REFERENCE} engine explores: add --engine")
     if resume and checkpoint is None:
         raise InputError("--resume needs --checkpoint: the folder to go on from")
     chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
@@ -52,7 +62,15 @@ def command(
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
     with progress() as show:
-        runs, interrupted = perform_and_keep(tasks, jobs, show, split=split, checkpoint=checkpoint, resume=resume)
+        runs, interrupted = perform_and_keep(
+            tasks,
+            jobs,
+            show,
+            split=split,
+            checkpoint=checkpoint,
+            resume=resume,
+            refine=TRIPLES if refine is None else refine,
+        )
     everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
     complete = everything and all(run.exploration.ending.conclusive for run in runs) and not interrupted
     missing = _unwitnessed(chosen, runs) if complete else []
@@ -93,10 +111,12 @@ def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -
         status = ExitStatus.FELL_SHORT
     elif ExitStatus.INCONCLUSIVE in statuses:
         status = ExitStatus.INCONCLUSIVE
-    data: dict[str, Any] = {"runs": [summary_of(run) for run in runs], "amiss": amiss}
+    data: dict[str, Any] = {"runs": [summary_of(run) for run in runs], "amiss": amiss, "triples": _triples(runs)}
+    partings = [run.exploration.parting for run in runs if run.exploration.parting is not None]
+    shown = [FORMATS["table"](parting.difference) for parting in partings]
     return Report(
         data,
-        [Fitting(_table(runs), _narrow_table(runs), 120), *amiss, _last_line(runs)],
+        [Fitting(_table(runs), _narrow_table(runs), 120), *shown, *amiss, _last_line(runs)],
         status,
         interrupted=interrupted,
     )
@@ -105,6 +125,8 @@ def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -
 def _complaints(run: Run) -> list[str]:
     """What is not as expected, one line each."""
     lines = [*run.judgement.drift, *run.judgement.amiss]
+    if run.exploration.parting is not None:
+        return lines
     if not run.exploration.ending.conclusive:
         return [f"inconclusive: ended by {run.exploration.ending.value}", *lines]
     return [*(_said_otherwise(verdict) for verdict in run.judgement.verdicts if not verdict.as_expected), *lines]
@@ -169,4 +191,12 @@ def _verdicts(run: Run) -> str:
 def _last_line(runs: Sequence[Run]) -> str:
     states = sum(run.exploration.states for run in runs)
     good = sum(run.judgement.status is ExitStatus.AS_EXPECTED for run in runs)
-    return f"{good} of {len(runs)} runs as expected, {states:,} states explored"
+    triples = _triples(runs)
+    compared = "" if triples is None else f", {triples:,} steps of the implementation compared with the specification's"
+    return f"{good} of {len(runs)} runs as expected, {states:,} states explored{compared}"
+
+
+def _triples(runs: Sequence[Run]) -> int | None:
+    """How many triples were compared; None where no implementation was explored."""
+    compared = [run.exploration.triples for run in runs if run.exploration.triples is not None]
+    return sum(compared) if compared else None

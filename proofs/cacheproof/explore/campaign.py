@@ -8,10 +8,10 @@ import multiprocessing.queues
 import multiprocessing.synchronize
 import queue
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ from cacheproof.explore.processes import Processes, Subject
 from cacheproof.explore.result import Ending, Exploration, Plan, Snapshot, Watch
 from cacheproof.explore.verdict import Judgement, judge
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
-from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
+from cacheproof.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
 
 REFERENCE = "reference"
 """The engine that explores whatever can be explored."""
@@ -42,7 +42,10 @@ class Engine(Protocol):
         watch: Watch | None,
         **how: Any,
     ) -> Exploration:
-        """Explore one configuration of one variant. Only the reference engine takes a `crew` and a `checkpoint`."""
+        """Explore one configuration of one variant.
+
+        Only the reference engine takes a `crew` and a `checkpoint`, only one of an implementation a `share`.
+        """
         ...
 
 
@@ -75,30 +78,54 @@ LARGE = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
 
 
+MORE = 1.02
+"""States are chosen, and not triples: of chance, some have fewer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How the work is done; what is found does not depend on it.
 
     `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes share
     each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's progress in; with `resume` it goes
-    on from what is there.
+    on from what is there. Of an implementation that is explored, the steps from these shares of the states are compared
+    with the specification's.
     """
 
     jobs: int = 1
     split: int = 0
     checkpoint: Path | None = None
     resume: bool = False
+    shares: Mapping[Task, float] = field(default_factory=dict)
 
     def shared_by(self, tasks: Sequence[Task]) -> int:
         """How many processes share a run: several if that was asked for, or if a single run is known to be large."""
         if self.split:
             return self.split
         alone = len(tasks) == 1 and tasks[0].engine == REFERENCE
-        return self.jobs if alone and (_expected_states(tasks[0]) or 0) >= LARGE else 1
+        return self.jobs if alone and (_expectation(tasks[0]).states or 0) >= LARGE else 1
 
 
-def _expected_states(task: Task) -> int | None:
-    return scope_named(component_named(task.component), task.scope).expectation(task.variant).states
+def _expectation(task: Task) -> Expectation:
+    return scope_named(component_named(task.component), task.scope).expectation(task.variant)
+
+
+def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
+    """Of which share of its states each run of an implementation compares what happens in them.
+
+    Together they come to so many triples of state, operation and result, or a few more, or to all there are; small runs
+    compare all.
+    """
+    ours = [task for task in tasks if task.engine != REFERENCE]
+    known = {task: _expectation(task).transitions for task in ours}
+    shares = dict.fromkeys(ours, 1.0)
+    left = triples
+    counted = sorted((count, str(task), task) for task, count in known.items() if count)
+    for place, (count, _, task) in enumerate(counted):
+        given = min(count, -(-left // (len(counted) - place)))
+        shares[task] = min(1.0, MORE * given / count)
+        left -= given
+    return shares
 
 
 def run_name(task: Task) -> str:
@@ -175,6 +202,8 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     if effort.checkpoint is not None:
         identity = identity_of(component, variant, scope.config, subject.plan)
         how["checkpoint"] = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
+    if task in effort.shares:
+        how["share"] = effort.shares[task]
     try:
         exploration = engine_named(task.engine)(component, variant, scope.config, subject.plan, watch, **how)
     except UnsoundReductionError as error:

@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cacheproof.explore.campaign import Effort, Run, Show, Task, perform_all, run_name
+from cacheproof.explore.campaign import Effort, Run, Show, Task, perform_all, run_name, shares_of
 from cacheproof.explore.result import Ending
+from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.trace_json import violation_to_message
 from cacheproof.store import save
 from cacheproof.trace import Violation
@@ -33,6 +34,7 @@ def summary_of(run: Run) -> dict[str, Any]:
         "ending": found.ending.value,
         "seconds": round(found.seconds, 3),
         "peak_bytes": found.peak_bytes,
+        "triples": found.triples,
         "status": judgement.status.name.lower(),
         "verdicts": [
             {
@@ -62,6 +64,7 @@ def record_of(run: Run) -> dict[str, Any]:
         "about": run.scope.about,
         "granularity": run.scope.plan.granularity.value,
         "violations": [violation_to_message(named(run, violation)) for violation in found.violations],
+        "difference": None if found.parting is None else finding_to_message(found.parting.difference),
     }
 
 
@@ -73,12 +76,13 @@ def perform_and_keep(
     split: int = 0,
     checkpoint: Path | None = None,
     resume: bool = False,
+    refine: int = 0,
 ) -> tuple[list[Run], bool]:
     """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
 
     `jobs` is a number of processes, 0 for as many as there are cores; the others are those of `Effort`.
     """
-    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume)
+    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume, shares_of(tasks, refine))
     done: dict[Task, Run] = {}
     with suppress(KeyboardInterrupt):
         for run in perform_all(tasks, effort, show):

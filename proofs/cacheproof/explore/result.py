@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
+from cacheproof.fuzz.difference import Difference
 from cacheproof.trace import Violation
 
 
@@ -32,6 +33,8 @@ class Ending(Enum):
     """The limit of states was reached."""
     SECONDS = "seconds"
     """The limit of time was reached."""
+    DIFFERED = "differed"
+    """An implementation was explored, and parted from the specification."""
     INTERRUPTED = "interrupted"
     """The user ended it."""
 
@@ -85,6 +88,15 @@ Coverage = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
+class Parting:
+    """Where an implementation that is explored parts from the specification, on a shortest way, and how."""
+
+    difference: Difference
+    sentence: str
+    """Of states, it may be in what no observable shows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exploration:
     """What was seen.
 
@@ -92,6 +104,8 @@ class Exploration:
     whatever the outcome. `depth` is the greatest distance of a state from the initial one. `digest` is that of
     `cacheproof.explore.digest` over all states found. `violations` has the shortest counterexample of each violated
     property, shortest first. `witnessed` names the properties whose witness was reached.
+    `triples` says of an implementation how many of its steps were compared with the specification's; None where it is
+    the specification that was explored.
     """
 
     component: str
@@ -107,3 +121,5 @@ class Exploration:
     coverage: Coverage = field(default_factory=lambda: MappingProxyType({}))
     seconds: float = 0.0
     peak_bytes: int = 0
+    triples: int | None = None
+    parting: Parting | None = None

@@ -8,7 +8,7 @@ from enum import Enum
 
 from cacheproof.errors import ExitStatus
 from cacheproof.explore.coverage import never_fired
-from cacheproof.explore.result import Ending, Exploration
+from cacheproof.explore.result import Ending, Exploration, Parting
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.scope import Scope
 from cachespec.kernel import NORMATIVE, Progress
@@ -57,6 +57,8 @@ def judge(component: AnyComponent, variant: AnyVariant, scope: Scope, exploratio
     """Compare what was found with what the scope file expects."""
     verdicts = tuple(_verdicts(component, variant, scope, exploration))
     violated_unasked = any(v.found is Finding.VIOLATED and v.expected is not Finding.VIOLATED for v in verdicts)
+    if exploration.parting is not None:
+        return Judgement(verdicts, (), (_parted(exploration.parting),), ExitStatus.FELL_SHORT)
     if not exploration.ending.conclusive:
         status = ExitStatus.FELL_SHORT if violated_unasked else ExitStatus.INCONCLUSIVE
         return Judgement(verdicts, (), (), status)
@@ -102,6 +104,11 @@ def _verdicts(
             expected_length=known.length if known else None,
             catalogue=known.catalogue if known else "",
         )
+
+
+def _parted(parting: Parting) -> str:
+    calls = len(parting.difference.trace.steps)
+    return f"parts from the specification after {calls} operation{'s' * (calls != 1)}: {parting.sentence}"
 
 
 def _drift(scope: Scope, exploration: Exploration) -> Iterator[str]:

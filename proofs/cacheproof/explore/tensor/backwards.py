@@ -36,6 +36,14 @@ class Backwards:
             operations.append(self.next(actual, self._breaks(place, actual))[0])
         return Violation(place.rule.name, place.rule.statement, recorded(self.model, operations))
 
+    def way_to(self, before: Hashable) -> tuple[list[Operation], Tensor]:
+        """The operations that lead to this canonical state of the last level, and the actual state after them."""
+        return self.follow(self.keys_to(before, len(self.levels) - 1))
+
+    def key(self, place: int) -> Hashable:
+        """The canonical state at this place of the last level."""
+        return listed(self.levels[-1][place, None])[0]
+
     def keys_to(self, key: Hashable, depth: int) -> list[Hashable]:
         """Canonical states on a shortest way, from the first step on; `key` is of this depth and the last of them."""
         keys = []

@@ -14,8 +14,11 @@ from cacheproof.explore.tensor.keys import listed
 from cacheproof.targets.tensor.model import TensorModel, TensorOperation, outcome_of
 from cachespec.kernel import Operation, Outcome
 
-STATES_AT_ONCE = 1 << 15
+STATES_AT_ONCE = 1 << 12
 """How many states are unpacked at the same time: bounds the memory of one expansion."""
+
+Row = tuple[int, Operation, Outcome, Hashable]
+"""One transition as plain data: the position of its source, operation, outcome, target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Edges:
         """How many there are."""
         return self.target.shape[0]
 
-    def listed(self) -> Iterator[tuple[int, Operation, Outcome, Hashable]]:
-        """One by one, as plain data: source, operation, outcome, target."""
+    def listed(self) -> Iterator[Row]:
+        """One by one, as plain data."""
         outcome = cache(outcome_of)
         code, values, length = (tensor.tolist() for tensor in self.answers)
         columns = zip(self.source.tolist(), self.instance.tolist(), listed(self.target), strict=True)
@@ -63,18 +66,37 @@ class Expansion:
         return self.model.layout.pack(type(initial)(*(values.unsqueeze(0) for values in initial)))
 
     def edges(self, frontier: Tensor) -> Iterator[Edges]:
-        """Every transition from these packed states ([states, words] int64), in portions."""
+        """Every transition from these packed states ([states, words] int64), some at a time."""
+        for _, kinds in self.portions(frontier):
+            yield from kinds
+
+    def portions(self, frontier: Tensor) -> Iterator[tuple[range, Iterator[Edges]]]:
+        """The same by portions of the frontier: its positions, and every transition from these, kind by kind."""
         for begin in range(0, frontier.shape[0], self.states_at_once):
-            states = self.model.layout.unpack(frontier[begin : begin + self.states_at_once])
-            for kind in self.kinds:
-                yield kind.edges(states, begin)
+            portion = range(begin, min(begin + self.states_at_once, frontier.shape[0]))
+            yield portion, self._from(frontier[begin : portion.stop], begin)
+
+    def leaving(self, state: Tensor) -> Operation | None:
+        """The first operation that leads from this packed state ([1, words]) to one that the layout does not have."""
+        states = self.model.layout.unpack(state)
+        for kind in self.kinds:
+            for instance in kind.instances:
+                try:
+                    _Lifted(self.model, kind.operation, (instance,)).edges(states, 0)
+                except ArithmeticError:
+                    return instance
+        return None
+
+    def _from(self, keys: Tensor, begin: int) -> Iterator[Edges]:
+        states = self.model.layout.unpack(keys)
+        return (kind.edges(states, begin) for kind in self.kinds)
 
 
 class _Lifted:
     """One operation kind over a batch of states."""
 
     def __init__(self, model: TensorModel, operation: TensorOperation, instances: tuple[Operation, ...]) -> None:
-        self.model, self.instances = model, instances
+        self.model, self.operation, self.instances = model, operation, instances
         self.operands = model.operands(instances)
         self.function = _over_states_and_operands(operation.function)
         self.enabled = _over_states_and_operands(operation.enabled)

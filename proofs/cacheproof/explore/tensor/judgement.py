@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from cacheproof.explore.tensor.frontier import Edges
-from cacheproof.explore.tensor.keys import distinct, listed
+from cacheproof.explore.tensor.frontier import Row
+from cacheproof.explore.tensor.reading import Decoded
 from cacheproof.targets.tensor.model import TensorModel
 from cachespec.kernel import Safety, Step
 
@@ -45,28 +43,30 @@ class Judgement:
         self.unsafe: dict[Hashable, list[Rule]] = {}
         """The safety properties that such a state breaks, where it breaks any."""
 
-    def arrive(self, level: Tensor) -> list[Any]:
-        """A new level: look for witnesses; returns its states as those of the specification."""
-        states = self.model.decoded(self.model.layout.unpack(level))
+    def arrive(self, level: Decoded) -> None:
+        """A new level: look for witnesses."""
         self.views, self.unsafe = {}, {}
-        self._read(listed(level), states)
+        self._read(level)
         self._meet(self.unseen, ((self.model.config, view) for view in self.views.values()))
-        return states
 
-    def begin(self, start: Tensor) -> None:
-        """Safety of the initial state."""
-        for rule in self.unsafe.get(listed(start)[0], ()):
-            self.broken[rule.name] = Place(0, None, rule)
+    def begin(self) -> None:
+        """Safety of the initial state, which has just arrived."""
+        for broken in self.unsafe.values():
+            for rule in broken:
+                self.broken[rule.name] = Place(0, None, rule)
 
-    def judge(self, level: Tensor, edges: Edges, depth: int) -> None:
-        """The step properties of every step, and safety of the state that it leads to, which is of this depth."""
-        config, before = self.model.config, listed(level)
-        self._read_targets(edges)
-        for source, operation, outcome, target in edges.listed():
-            step = (config, self.views[before[source]], operation, outcome, self.views[target])
+    def judge(self, level: Sequence[Hashable], rows: Iterable[Row], targets: Decoded, depth: int) -> None:
+        """The step properties of every step, and safety of the state that it leads to, which is of this depth.
+
+        `targets` has the states that these steps lead to and that were not met before from this level.
+        """
+        self._read(targets)
+        config = self.model.config
+        for source, operation, outcome, target in rows:
+            step = (config, self.views[level[source]], operation, outcome, self.views[target])
             wrong = [rule for rule in self.steps if not rule.holds(*step)]
             for broken in (*wrong, *self.unsafe.get(target, ())):
-                self.broken.setdefault(broken.name, Place(depth, before[source], broken))
+                self.broken.setdefault(broken.name, Place(depth, level[source], broken))
             if self.unseen_steps:
                 self._meet(self.unseen_steps, (step,))
 
@@ -76,16 +76,10 @@ class Judgement:
                 self.witnessed.add(name)
                 del unseen[name]
 
-    def _read_targets(self, edges: Edges) -> None:
-        targets = distinct(edges.target).words
-        unread = [(place, key) for place, key in enumerate(listed(targets)) if key not in self.views]
-        words = targets[[place for place, _ in unread]]
-        self._read([key for _, key in unread], self.model.decoded(self.model.layout.unpack(words)))
-
-    def _read(self, keys: list[Hashable], states: list[Any]) -> None:
+    def _read(self, states: Decoded) -> None:
         """What properties read, and safety."""
         config = self.model.config
-        for key, state in zip(keys, states, strict=True):
+        for key, state in states.items():
             view = self.views[key] = self.model.variant.view(config, state)
             broken: list[Rule] = [rule for rule in self.safety if not rule.holds(config, view)]
             if broken:

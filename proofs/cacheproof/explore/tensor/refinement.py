@@ -1,19 +1,24 @@
-"""Refinement: every step of the tensor code, in every reachable state of a scope, is the specification's step.
+"""Refinement: every step of the tensor code, in the reachable states of a scope, is the specification's step.
 
 A triple is a state, an operation of its alphabet, and what comes of it: the next state and the outcome. The alphabets
-are compared too, so that no operation is forgotten.
+are compared too, so that no operation is forgotten. States are compared in the normal form of the specification, in
+which what does not matter is fixed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cacheproof.explore.tensor.frontier import Expansion
+from cacheproof.explore.canonical import canonical
+from cacheproof.explore.tensor.frontier import Expansion, Row
 from cacheproof.explore.tensor.keys import KeySet, distinct, listed, merged, outside
+from cacheproof.explore.tensor.reading import Decoded, Reading
 from cacheproof.targets.tensor.model import TensorModel
 from cachespec.kernel import Operation, Outcome
 
@@ -29,6 +34,18 @@ class Difference:
     tensors: Step | None
     specification: Step | None
 
+    def sentence(self) -> str:
+        """What differs: whether it can happen, the outcome, or fields of the next state."""
+        name = self.operation.wire_name()
+        if self.tensors is None or self.specification is None:
+            who = "tensors" if self.tensors is None else "specification"
+            return f"{name}: the guards of the {who} do not allow it here"
+        (said, after), (expected, wanted) = self.tensors, self.specification
+        parts = [] if said == expected else [f"the outcome is {said}, not {expected}"]
+        pairs = zip(wanted._fields, after, wanted, strict=True)
+        parts += [f"{field} is {one!r}, not {other!r}" for field, one, other in pairs if one != other]
+        return f"{name}: {'; '.join(parts)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
@@ -39,47 +56,100 @@ class Refinement:
     difference: Difference | None = None
 
 
+@dataclass(slots=True)
+class Comparison:
+    """Triples that are compared while states are explored: all of `share` of the states, as evenly as can be.
+
+    Nothing is compared after the first difference, or after the state with which there are `limit` triples.
+    """
+
+    model: TensorModel
+    share: float = 1.0
+    limit: int | None = None
+    triples: int = 0
+    states: int = 0
+    difference: Difference | None = None
+    """The first."""
+    where: Hashable = None
+    """The packed state before it."""
+    _normal: Any = field(init=False)
+    _steps: dict[int, dict[Operation, tuple[Outcome, Hashable]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._normal = canonical(self.model.component, self.model.variant, self.model.config, symmetry=False)
+
+    def begin(self, portion: range) -> None:
+        """Choose from the states at these positions of a level."""
+        self._steps = {}
+        for position in portion:
+            self.states += 1
+            if ceil(self.states * self.share) > ceil((self.states - 1) * self.share):
+                self._steps[position] = {}
+
+    def see(self, rows: Iterable[Row]) -> None:
+        """Some steps of the tensor code."""
+        for source, operation, outcome, target in rows:
+            if source in self._steps:
+                self._steps[source][operation] = outcome, target
+
+    def end(self, level: Sequence[Hashable], decoded: Decoded) -> None:
+        """All steps from the portion were seen; `decoded` has the states of the level and those that they lead to."""
+        for position, steps in self._steps.items():
+            if self.is_over:
+                return
+            self.triples += len(steps)
+            before = decoded[level[position]]
+            self.difference = self._between(before, {one: (said, decoded[to]) for one, (said, to) in steps.items()})
+            self.where = level[position]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is compared."""
+        return self.difference is not None or (self.limit is not None and self.triples >= self.limit)
+
+    def _between(self, before: Any, found: dict[Operation, Step]) -> Difference | None:
+        config, variant, normal = self.model.config, self.model.variant, self._normal
+        wanted: dict[Operation, Step] = {}
+        for operation in variant.alphabet(config, before):
+            after, outcome = variant.call(config, before, operation)
+            wanted[operation] = outcome, normal(after)
+        for operation in {**wanted, **found}:
+            ours, theirs = found.get(operation), wanted.get(operation)
+            if ours is None or theirs is None or ours[0] != theirs[0] or normal(ours[1]) != theirs[1]:
+                return Difference(before, operation, ours, theirs)
+        return None
+
+
 def compare(model: TensorModel, limit_triples: int | None = None) -> Refinement:
     """Compare every triple of the scope, breadth first, until the first difference or until so many were compared."""
     torch.set_num_threads(1)
-    expansion = Expansion(model)
+    expansion, comparison = Expansion(model), Comparison(model, limit=limit_triples)
     level = visited = distinct(expansion.start())
-    triples = 0
     while level.count > 0:
-        steps, targets = _steps_of_tensors(expansion, level.words)
-        states = model.decoded(model.layout.unpack(level.words))
-        for before, found in zip(states, steps, strict=True):
-            difference = _difference(model, before, found)
-            if difference is not None:
-                return Refinement(visited.count, triples, difference)
-            triples += len(found)
-            if limit_triples is not None and triples >= limit_triples:
-                return Refinement(visited.count, triples)
+        targets = _compared(expansion, comparison, level.words)
+        if comparison.is_over:
+            break
         level = outside(targets, visited)
         visited = merged(visited, level)
-    return Refinement(visited.count, triples)
+    return Refinement(visited.count, comparison.triples, comparison.difference)
 
 
-def _steps_of_tensors(expansion: Expansion, level: Tensor) -> tuple[list[dict[Operation, Step]], KeySet]:
-    """For each state its operations with outcome and next state; and all next states, packed."""
-    model, targets = expansion.model, []
-    steps: list[dict[Operation, Step]] = [{} for _ in range(level.shape[0])]
-    for edges in expansion.edges(level):
-        keys = distinct(edges.target).words
-        decoded = dict(zip(listed(keys), model.decoded(model.layout.unpack(keys)), strict=True))
-        for source, operation, outcome, target in edges.listed():
-            steps[source][operation] = outcome, decoded[target]
-        targets.append(keys)
-    return steps, distinct(torch.cat(targets))
+def first_difference(expansion: Expansion, states: Tensor) -> Difference | None:
+    """The first difference in these packed states ([states, words])."""
+    comparison = Comparison(expansion.model)
+    _compared(expansion, comparison, states)
+    return comparison.difference
 
 
-def _difference(model: TensorModel, before: Any, found: dict[Operation, Step]) -> Difference | None:
-    config, variant = model.config, model.variant
-    wanted: dict[Operation, Step] = {}
-    for operation in variant.alphabet(config, before):
-        after, outcome = variant.call(config, before, operation)
-        wanted[operation] = outcome, after
-    for operation in {**wanted, **found}:
-        if wanted.get(operation) != found.get(operation):
-            return Difference(before, operation, found.get(operation), wanted.get(operation))
-    return None
+def _compared(expansion: Expansion, comparison: Comparison, level: Tensor) -> KeySet:
+    """Compare what happens in these states; the states that come of it."""
+    reading, keys, targets = Reading(expansion.model), listed(level), []
+    reading.level(level)
+    for portion, kinds in expansion.portions(level):
+        comparison.begin(portion)
+        for edges in kinds:
+            comparison.see(edges.listed())
+            reading.targets(edges.target)
+            targets.append(distinct(edges.target).words)
+        comparison.end(keys, reading.known)
+    return distinct(torch.cat(targets))

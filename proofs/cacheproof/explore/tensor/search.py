@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cacheimpl.layout import LayoutError
+from cacheimpl.layout import LayoutError, OutOfBoundsError, RoundTripError
 from cacheproof.errors import InputError
 from cacheproof.explore.canonical import canonical
 from cacheproof.explore.digest import MODULUS, digest_of_state
 from cacheproof.explore.memory import peak_bytes, resident_bytes
-from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Plan, Snapshot, Watch
+from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Parting, Plan, Snapshot, Watch
 from cacheproof.explore.tensor.backwards import Backwards
 from cacheproof.explore.tensor.frontier import Edges, Expansion
 from cacheproof.explore.tensor.judgement import Judgement
-from cacheproof.explore.tensor.keys import KeySet, distinct, merged, outside
+from cacheproof.explore.tensor.keys import KeySet, distinct, listed, merged, outside
+from cacheproof.explore.tensor.parting import differed, left_layout
+from cacheproof.explore.tensor.reading import Reading
+from cacheproof.explore.tensor.refinement import Comparison
 from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.tensor import model_of, without_tensor_code
@@ -42,17 +46,19 @@ def explore(
     watch: Watch | None = None,
     *,
     device: str = "cpu",
+    share: float = 0.0,
 ) -> Exploration:
     """Explore the tensor code of one component in one configuration.
 
-    Raises `InputError` where there is no tensor code for what is asked, `OutOfBoundsError` or `RoundTripError` where
-    that code leaves its layout.
+    Of this share of its states, what happens in them is compared with the specification. Where they differ, or where
+    the code leaves its layout, the search ends and says so. Raises `InputError` where there is no tensor code for what
+    is asked.
     """
     plan = plan or Plan()
     if (reason := cannot(component, variant, plan)) is not None:
         raise InputError(reason)
     try:
-        return Search(model_of(component, config, device), plan, watch).run()
+        return Search(model_of(component, config, device), plan, watch, share=share).run()
     except LayoutError as error:
         raise InputError(f"{error}: explore this scope with the reference engine") from None
 
@@ -79,17 +85,24 @@ class _LimitReachedError(Exception):
 class Search:
     """One search: what is known so far. Without `judged`, properties are not looked at and there is no digest."""
 
-    def __init__(self, model: TensorModel, plan: Plan, watch: Watch | None = None, *, judged: bool = True) -> None:
+    def __init__(
+        self, model: TensorModel, plan: Plan, watch: Watch | None = None, *, judged: bool = True, share: float = 0.0
+    ) -> None:
         component, config = model.component, model.config
         torch.set_num_threads(1)  # threads wait for one another longer than these tensors take
         self.model, self.plan, self.watch = model, plan, watch
         self.expansion = Expansion(model)
+        self.reading = Reading(model)
         self.judgement = Judgement(model) if judged else None
+        self.comparison = Comparison(model, share) if share > 0 else None
         self.canonical_keys = canonical_keys(model.layout, component.interchangeable(config) if plan.symmetry else {})
         self.canonical_state = canonical(component, model.variant, config, symmetry=plan.symmetry)
         self.outcomes: dict[str, Counter[str]] = {kind.wire_name(): Counter() for kind in model.operations}
         self.levels: list[Tensor] = []
+        self.keys: list[Hashable] = []
+        """Of the last level, as plain data, where anybody looks at its states."""
         self.states = self.transitions = self.digest = 0
+        self.parting: Parting | None = None
         self.started = self.shown = time.monotonic()
 
     def run(self) -> Exploration:
@@ -100,6 +113,8 @@ class Search:
             ending = Ending.INTERRUPTED
         except _LimitReachedError as reached:
             ending = reached.ending
+        except (OutOfBoundsError, RoundTripError) as error:
+            ending, self.parting = Ending.DIFFERED, left_layout(self.backwards(), error)
         return self.result(ending)
 
     def search(self) -> Ending:
@@ -107,13 +122,16 @@ class Search:
         level = visited = distinct(self.canonical_keys(self.expansion.start()))
         self.arrive(level.words)
         if self.judgement is not None:
-            self.judgement.begin(level.words)
+            self.judgement.begin()
         while level.count > 0:
             if self.is_done():
                 return Ending.FOUND
             if len(self.levels) - 1 == self.plan.depth:
                 return Ending.DEPTH
             level = outside(self.successors(level.words), visited)
+            if self.comparison is not None and self.comparison.difference is not None:
+                self.parting = differed(self.backwards(), self.comparison.where)
+                return Ending.DIFFERED
             if level.count > 0:
                 visited = merged(visited, level)
                 self.arrive(level.words)
@@ -122,22 +140,39 @@ class Search:
     def successors(self, level: Tensor) -> KeySet:
         """The canonical states after one step."""
         targets = []
-        for edges in self.expansion.edges(level):
-            self.look_at_limits()
-            self.transitions += edges.count
-            self.count_outcomes(edges)
-            if self.judgement is not None:
-                self.judgement.judge(level, edges, depth=len(self.levels))
-            targets.append(self.canonical_keys(distinct(edges.target).words))
+        for portion, kinds in self.expansion.portions(level):
+            if self.comparison is not None:
+                self.comparison.begin(portion)
+            for edges in kinds:
+                self.look_at_limits()
+                self.transitions += edges.count
+                self.count_outcomes(edges)
+                self.look_at(edges)
+                targets.append(self.canonical_keys(distinct(edges.target).words))
+            if self.comparison is not None:
+                self.comparison.end(self.keys, self.reading.known)
         return distinct(torch.cat(targets))
+
+    def look_at(self, edges: Edges) -> None:
+        """Properties, and what is to be compared."""
+        if self.judgement is None and self.comparison is None:
+            return
+        rows, fresh = list(edges.listed()), self.reading.targets(edges.target)
+        if self.judgement is not None:
+            self.judgement.judge(self.keys, rows, fresh, depth=len(self.levels))
+        if self.comparison is not None:
+            self.comparison.see(rows)
 
     def arrive(self, level: Tensor) -> None:
         """A new level is kept, counted, and digested."""
         self.levels.append(level)
         self.states += level.shape[0]
+        if self.judgement is None and self.comparison is None:
+            return
+        self.keys, states = listed(level), self.reading.level(level)
         if self.judgement is not None:
-            states = map(self.canonical_state, self.judgement.arrive(level))
-            self.digest += sum(map(digest_of_state, states))
+            self.judgement.arrive(self.reading.known)
+            self.digest += sum(map(digest_of_state, map(self.canonical_state, states)))
 
     def count_outcomes(self, edges: Edges) -> None:
         """For the coverage."""
@@ -170,8 +205,8 @@ class Search:
     def result(self, ending: Ending) -> Exploration:
         """What was seen, with every counterexample performed again."""
         judgement = self.judgement
-        backwards = Backwards(self.expansion, self.levels, self.canonical_keys)
-        found = [] if judgement is None else [backwards.violation(place) for place in judgement.broken.values()]
+        broken = [] if judgement is None or self.parting is not None else judgement.broken.values()
+        found = [self.backwards().violation(place) for place in broken]
         return Exploration(
             component=self.model.component.name,
             variant=self.model.variant.tag,
@@ -186,4 +221,10 @@ class Search:
             coverage=self.coverage(),
             seconds=time.monotonic() - self.started,
             peak_bytes=peak_bytes(),
+            triples=0 if self.comparison is None else self.comparison.triples,
+            parting=self.parting,
         )
+
+    def backwards(self) -> Backwards:
+        """Traces to what was found."""
+        return Backwards(self.expansion, self.levels, self.canonical_keys)
