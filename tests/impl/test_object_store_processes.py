@@ -98,7 +98,11 @@ def test_a_handle_that_died_with_its_reader_is_revoked(start: Start, name: str) 
     assert writer.ask("revoke", *handle) is True
     assert writer.ask("revoke", *handle) is False
     assert writer.ask("free") == (0,)
+    assert two.ask("get", *handle) == got("a")  # nothing is in its place yet
+    fresh = writer.ask("put", "b")
     assert two.ask("get", *handle) == "StaleHandleError"
+    assert two.ask("get", *fresh) == got("b")
+    assert writer.ask("live") == {1: 1}
 
 
 @pytest.mark.parametrize("barrier", [None, 0, 1, 2])
