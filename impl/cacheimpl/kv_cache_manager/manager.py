@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, overload
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Chains, HashFunction
@@ -17,6 +17,10 @@ from cacheimpl.kv_cache_manager.errors import InvalidCountError, NotRunningError
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.tables import Demand, Tables, at_least, whole
+
+if TYPE_CHECKING:
+    from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
+    from cacheimpl.kv_cache_manager.later import LaterKVCacheManager
 
 
 @dataclass
@@ -37,7 +41,11 @@ class KVCacheManager:
     refused the state is as it was; `cacheimpl.kv_cache_manager.errors` lists what is raised.
     """
 
-    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+    @overload
+    def __new__(cls, block_size: int, *arguments: Any, **named: Any) -> EarlyKVCacheManager: ...
+    @overload
+    def __new__(cls, *arguments: Any, **named: Any) -> LaterKVCacheManager: ...
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
         """The shape that is asked for: the early one by its block counts."""
         if cls is not KVCacheManager:
             return super().__new__(cls)
@@ -45,13 +53,7 @@ class KVCacheManager:
         from cacheimpl.kv_cache_manager.later import LaterKVCacheManager  # noqa: PLC0415  # the same
 
         early = "block_size" in named or (bool(arguments) and isinstance(arguments[0], int))
-        made: Any = super().__new__(EarlyKVCacheManager if early else LaterKVCacheManager)
-        shape: Self = made
-        return shape
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        """Each shape has its own, which is what runs."""
-        raise NotImplementedError
+        return super().__new__(EarlyKVCacheManager if early else LaterKVCacheManager)
 
     def _begin(
         self,

@@ -77,7 +77,89 @@ def encoder_budget(version: tuple[int, ...]) -> Any:
     return SimpleNamespace(of_model=of_model, of_sizes=of_sizes)
 
 
-APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {"encoder_budget": encoder_budget}
+def adapter(number: int) -> Any:
+    """A LoRA request."""
+    return SimpleNamespace(lora_int_id=number, lora_name=f"adapter {number}", lora_path=f"/adapters/{number}")
+
+
+def kv_cache_early(version: tuple[int, ...]) -> Any:
+    """The manager of 0.7.3, which has one call for new and running requests."""
+    managers: Any = importlib.import_module("driver.kv_managers")
+    if version >= (0, 8):
+        return SimpleNamespace(manager=absent, KVCacheBlock=absent, hash_block_tokens=absent, request=absent)
+    utilities: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
+
+    def manager(block_size: int, blocks: int, limit: int, preallocated: int = 0, **more: Any) -> Any:
+        made = managers.EarlyManager({"block_size": block_size, "blocks": blocks, "limit": limit})._manager
+        made.num_preallocate_blocks = preallocated
+        for name, value in more.items():
+            setattr(made, name, value)
+        return made
+
+    def append(made: Any, request: Any, tokens: list[int], count: int) -> Any:
+        request.all_token_ids.extend(tokens)
+        return made.allocate_slots(request, count)
+
+    names = ("KVCacheBlock", "FreeKVCacheBlockQueue", "BlockHashType", "hash_block_tokens", "hash_request_tokens")
+    return SimpleNamespace(
+        manager=manager,
+        append=append,
+        adapter=adapter,
+        request=lambda name, tokens, **more: managers.Request(name, list(tokens), **more),
+        generate_block_hash_extra_keys=utilities.generate_block_hash_extra_keys,
+        **{name: getattr(utilities, name) for name in names},
+    )
+
+
+def kv_cache_later(version: tuple[int, ...]) -> Any:
+    """The managers from 0.11 on, with blocks of 16 tokens."""
+    managers: Any = importlib.import_module("driver.kv_managers")
+    module: Any = importlib.import_module("vllm.v1.core.kv_cache_manager")
+    utilities: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
+    if version < (0, 8):
+        return SimpleNamespace(manager=absent, KVCacheBlock=absent)
+    utilities.init_none_hash(managers.digest)
+    hashes = utilities.get_request_block_hasher(16, managers.digest)
+
+    def manager(blocks: int, limit: int, **more: Any) -> Any:
+        sizes = managers.block_sizes(module.KVCacheManager, 16)
+        return module.KVCacheManager(managers.kv_cache_config(16, blocks, 1), max_model_len=limit, **sizes, **more)
+
+    def request(name: str, tokens: list[int], items: Any = (), **more: Any) -> Any:
+        features = [
+            SimpleNamespace(identifier=mm_hash, mm_position=SimpleNamespace(offset=offset, length=length))
+            for mm_hash, offset, length in items
+        ]
+        made = managers.Request(name, list(tokens), mm_features=features, **more)
+        made.block_hashes.extend(hashes(made))
+        return made
+
+    def append(made: Any, tokens: list[int]) -> None:
+        made.all_token_ids.extend(tokens)
+        made.block_hashes.extend(hashes(made))
+
+    def common_prefix(made: Any, asked: Any, running: int) -> Any:
+        whole = "running_request_id" in managers.parameters(made.get_num_common_prefix_blocks)
+        return made.get_num_common_prefix_blocks(*((asked.request_id,) if whole else (asked, running)))
+
+    return SimpleNamespace(
+        manager=manager,
+        request=request,
+        append=append,
+        adapter=adapter,
+        common_prefix=common_prefix,
+        evict_blocks=lambda made, blocks: getattr(made, "evict_blocks", absent)(blocks),
+        KVCacheBlock=utilities.KVCacheBlock,
+        FreeKVCacheBlockQueue=utilities.FreeKVCacheBlockQueue,
+        KVCacheBlocks=module.KVCacheBlocks,
+    )
+
+
+APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
+    "encoder_budget": encoder_budget,
+    "kv_cache_early": kv_cache_early,
+    "kv_cache_later": kv_cache_later,
+}
 
 
 def main(driver: str, source: str, version: str, cases: str) -> None:
