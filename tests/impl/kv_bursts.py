@@ -90,9 +90,9 @@ class Sides:
 
     def admit(self, requests: Rows, computed: Rows, tokens: Rows, hits: tensors.Hits) -> int:
         """The same with hits, some of which may be gone; returns how many turns were answered: at least one."""
-        operands = (integers(values) for values in (requests, computed, tokens))
+        who, since, more = (integers(values) for values in (requests, computed, tokens))
         self.pool, slots = tensors.admit(
-            self.tables, self.pool, *operands, hits, width=self.positions, write=self.write
+            self.tables, self.pool, who, since, more, hits, width=self.positions, write=self.write
         )
         answered = self.same_slots(slots, requests, computed, tokens, listed(hits.blocks, hits.lengths))
         assert answered > 0
@@ -255,9 +255,7 @@ def crowded(requests: int, seed: int, *, block_size: int = 2, positions: int = 5
     contents: dict[tuple[int, ...], int] = {}
     chains = []
     for _ in range(requests):
-        path = [draw.randrange(2 if requests < 64 else 8)]
-        for _ in range(positions - 1):
-            path.append(draw.randrange(2))
+        path = [draw.randrange(2 if place or requests < 64 else 8) for place in range(positions)]
         chains.append(tuple(contents.setdefault(tuple(path[: end + 1]), len(contents)) for end in range(positions)))
     lengths = tuple(draw.randint(1, positions * block_size) for _ in range(requests))
     config = Config(
