@@ -12,10 +12,10 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks
 from cacheimpl.recency import length, queued, without
-from cacheimpl.scheduler.counts import aligned, known_length, prefill_end, wanted
+from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, limited, wanted
 from cacheimpl.scheduler.items import cut_short, items_of, touched
 from cacheimpl.scheduler.lines import behind_equals, by_request, rows_in_order
-from cacheimpl.scheduler.plans import with_parts
+from cacheimpl.scheduler.plans import Parts, with_parts
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.writing import Writing
 
@@ -40,50 +40,55 @@ def serve_first(config: Config, state: State, *, width: int, write: Writing) -> 
 
     A request that gets no tokens changes nothing, as in the chain: the attempt that is given up has pinned nothing.
     """
-    rows = rows_in_order(state.running)
-    count = rows.shape[0]
-    places = torch.arange(count, device=rows.device)
+    line, count = state.running, config.rows.shape[0]
+    rows = rows_in_order(line, config.rows)
     row = rows.clamp(max=count - 1)
-    asked = (places >= state.served) & (places < state.to_serve) & state.open
+    asked = (config.rows >= state.served) & (config.rows < state.to_serve)
+    sight = length_in_sight(config, state)
     start = state.computed.index_select(0, row)
-    most = torch.minimum(wanted(config, state), config.most_of_one).index_select(0, row)
-    most = torch.where(asked, most, 0)
-    prefill = prefill_end(config.prompts, known_length(config, state)).index_select(0, row)
-    counts = aligned(config, prefill, start, most)
-    left = (state.tokens_left - (counts.cumsum(0) - counts)).clamp(min=0)
-    tokens = aligned(config, prefill, start, torch.minimum(most, left))
-    settled = (most <= left) | (config.alignment == 0)
-    reads = torch.zeros_like(state.relies[0])
-    if reads.shape[1] > 0:
-        items = items_of(config, row)
-        reads = touched(items, start, tokens)
-        waits = ~state.encoder.held.index_select(0, row) | cut_short(config, items, start, tokens)
-        settled = settled & ~(reads & waits).any(1)
-    settled = leading(settled)
+    most = limited(config, wanted(config, state, sight)).index_select(0, row) * asked
+    prompt, known = config.prompts, known_length(config, state)
+    if config.alignment > 0:
+        prompt, known = prompt.index_select(0, row), known.index_select(0, row)
+    counts = aligned(config, prompt, known, start, most)
+    left = (state.tokens_left + counts - counts.cumsum(0)).clamp(min=0)
+    tokens = aligned(config, prompt, known, start, torch.minimum(most, left))
+    settled, reads = _settled(config, state, row, start, tokens, most <= left)
+    asks = settled & (tokens > 0)
     kv, slots = kv_blocks.allocate_slots(
-        config.kv,
-        state.kv,
-        torch.where(asked & settled & (tokens > 0), rows, count),
-        start,
-        tokens,
-        width=width,
-        write=write,
+        config.kv, state.kv, rows.masked_fill(~asks, count), start, tokens, width=width, write=write
     )
     stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve)
-    chosen = asked & (tokens > 0) & (places < stop)
-    order = chosen.cumsum(0) - 1
-    line = state.running
-    after = with_parts(
-        config,
-        state,
-        chosen=queued(line) & by_request(line, chosen),
-        order=by_request(line, order),
+    chosen = asks & (config.rows < stop)
+    mine, order = by_request(line, torch.stack((tokens * chosen, chosen.cumsum(0) - 1), dim=1)).unbind(1)
+    parts = Parts(
+        chosen=queued(line) & (mine > 0),
+        order=order,
         start=state.computed,
-        tokens=by_request(line, tokens),
+        tokens=mine,
         encode=torch.zeros_like(reads),
         relies=by_request(line, reads),
     )
-    return after._replace(kv=kv, served=torch.where(state.open, torch.maximum(stop, state.served), state.served))
+    return with_parts(config, state, parts, sight)._replace(kv=kv, served=torch.maximum(stop, state.served))
+
+
+def _settled(
+    config: Config, state: State, row: Tensor, start: Tensor, tokens: Tensor, within: Tensor
+) -> tuple[Tensor, Tensor]:
+    """[requests] bool: whether the requests in this order, up to each, are settled; and what they read.
+
+    That is [requests, items] bool. `within` ([requests] bool): whether the budget has enough for each.
+    """
+    reads = state.relies[0]
+    settled = within if config.alignment > 0 else torch.ones_like(within)
+    if reads.shape[1] > 0:
+        items = items_of(config, row)
+        reads = touched(items, start, tokens)
+        lacks = reads & ~state.encoder.held.index_select(0, row)
+        if config.whole_items:
+            lacks = lacks | (reads & cut_short(items, start, tokens))
+        settled = settled & ~lacks.any(1)
+    return leading(settled), reads
 
 
 def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> State:
@@ -101,31 +106,33 @@ def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> 
     where tokens or places among those that run are used up. A request behind others that has hits is not turned down
     here: it could have lost them, and then it asks for other tokens.
     """
-    nobody = state.waiting.shape[0]
-    rows = rows_in_order(state.waiting)[:turns]
-    places = torch.arange(rows.shape[0], device=rows.device)
+    line, nobody = state.waiting, config.rows.shape[0]
+    rows, places = rows_in_order(line, config.rows)[:turns], config.rows[:turns]
     row = rows.clamp(max=nobody - 1)
     asked = (rows < nobody) & state.open & (state.served >= state.to_serve) & ~state.ended
     known = known_length(config, state).index_select(0, row)
-    found = kv_blocks.get_computed_blocks(config.kv, state.kv, torch.where(asked, rows, nobody), known)
+    prompt = config.prompts.index_select(0, row)
+    found = kv_blocks.get_computed_blocks(config.kv, state.kv, rows.masked_fill(~asked, nobody), known)
     cached = found.lengths * config.block_size
     start = torch.maximum(cached, torch.minimum(config.external.index_select(0, row), known - 1))
-    most = torch.where(asked, torch.minimum(known - start, config.most_of_one), 0)
-    prefill = prefill_end(config.prompts.index_select(0, row), known)
-    counts = aligned(config, prefill, start, most)
-    left = state.tokens_left - (counts.cumsum(0) - counts)
+    most = limited(config, known - start) * asked
+    counts = aligned(config, prompt, known, start, most)
+    left = state.tokens_left + counts - counts.cumsum(0)
     considered = asked & (left > 0) & (length(state.running) + places < config.max_running)
-    tokens = aligned(config, prefill, start, torch.minimum(most, left.clamp(min=0)))
-    tokens = torch.where(~config.chunked & (most > left), 0, tokens)
-    settled = (most <= left) | (config.alignment == 0) | ~config.chunked
+    tokens = aligned(config, prompt, known, start, torch.minimum(most, left.clamp(min=0)))
+    settled = considered
+    if not config.chunked:
+        tokens = tokens.masked_fill(most > left, 0)
+    elif config.alignment > 0:
+        settled = settled & (most <= left)
     if config.item_starts.shape[1] > 0:
         settled = settled & ~touched(items_of(config, row), start, tokens).any(1)
-    settled = leading(considered & settled)
+    settled = leading(settled)
     asks = leading(settled & (tokens > 0))
     kv, slots = kv_blocks.admit(
         config.kv,
         state.kv,
-        torch.where(asks, rows, nobody),
+        rows.masked_fill(~asks, nobody),
         torch.zeros_like(start),
         start - cached + tokens,
         found,
@@ -135,19 +142,10 @@ def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> 
     stop = torch.minimum(asks.sum(), slots.served)
     refused = slots.refused & ((found.lengths == 0) | (places == 0))
     turned_down = settled & (places == stop) & (~asks | refused)
-    line = state.waiting
     chosen = queued(line) & (line < stop)
     nothing = torch.zeros_like(state.relies[0])
-    after = with_parts(
-        config,
-        state,
-        chosen=chosen,
-        order=line.long(),
-        start=by_request(line, start),
-        tokens=by_request(line, tokens),
-        encode=nothing,
-        relies=nothing,
-    )
+    parts = Parts(chosen, line, by_request(line, start), by_request(line, tokens), nothing, nothing)
+    after = with_parts(config, state, parts, length_in_sight(config, state))
     return admitted(config, after, chosen)._replace(kv=kv, ended=state.ended | turned_down.any())
 
 
@@ -155,5 +153,5 @@ def admitted(config: Config, state: State, requests: Tensor) -> State:
     """The first of those that wait ([requests] bool) run from now on, each behind its equals."""
     return state._replace(
         waiting=without(state.waiting, requests),
-        running=behind_equals(config.priorities, state.running, requests, state.waiting.long()),
+        running=behind_equals(config.priorities, state.running, requests, state.waiting),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cacheimpl.scheduler.state import Config, State
+from cacheimpl.scheduler.state import NO_LIMIT, Config, State
 
 
 def known_length(config: Config, state: State) -> Tensor:
@@ -14,28 +14,39 @@ def known_length(config: Config, state: State) -> Tensor:
 
 
 def length_in_sight(config: Config, state: State) -> Tensor:
-    """Those, and what the plans in flight will sample."""
-    return known_length(config, state) + (state.samples & ~state.void).sum(0)
+    """Those, and what the plans in flight will sample.
+
+    The plan of the round in progress is among the rows: so this is right for whoever has no part of it yet.
+    """
+    known = known_length(config, state)
+    return known if state.turns.shape[0] == 1 else known + (state.samples & ~state.void).sum(0)
 
 
-def wanted(config: Config, state: State) -> Tensor:
+def wanted(config: Config, state: State, sight: Tensor) -> Tensor:
     """What running requests have to compute, with their drafts; never their last token.
 
-    While drafts of a request are in flight it is not known where it goes on: nothing.
+    While drafts of a request are in flight it is not known where it goes on: nothing. `sight`: the length in sight.
     """
-    end = torch.minimum(length_in_sight(config, state) + state.proposed, config.finals - 1)
+    if config.drafts == 0:
+        return (torch.minimum(sight, config.finals - 1) - state.computed).clamp(min=0)
+    end = torch.minimum(sight + state.proposed, config.finals - 1)
     verifying = ((state.drafts > 0) & ~state.void).any(0)
-    return torch.where(verifying, 0, (end - state.computed).clamp(min=0))
+    return (end - state.computed).clamp(min=0).masked_fill(verifying, 0)
 
 
-def prefill_end(prompts: Tensor, known: Tensor) -> Tensor:
-    """Up to here requests with these prompts and known tokens compute what they have; what follows is decoded."""
-    return torch.maximum(prompts, known - 1)
+def limited(config: Config, tokens: Tensor) -> Tensor:
+    """So many of the tokens may be scheduled in one step for one request."""
+    return tokens if config.most_of_one == NO_LIMIT else tokens.clamp(max=config.most_of_one)
 
 
-def aligned(config: Config, prefill: Tensor, start: Tensor, tokens: Tensor) -> Tensor:
-    """A chunk that ends before the prefill ends at a multiple of the alignment, if one lies in it."""
+def aligned(config: Config, prompt: Tensor, known: Tensor, start: Tensor, tokens: Tensor) -> Tensor:
+    """A chunk that ends before the prefill does ends at a multiple of the alignment, if one lies in it.
+
+    Up to the end of the prefill a request computes what it has, its `prompt` and its `known` tokens but the last one.
+    """
+    if config.alignment == 0:
+        return tokens
     end = start + tokens
-    boundary = end.div(config.alignment.clamp(min=1), rounding_mode="floor") * config.alignment
-    cut = (end < prefill) & (boundary > start)
+    boundary = end.div(config.alignment, rounding_mode="floor") * config.alignment
+    cut = (end < torch.maximum(prompt, known - 1)) & (boundary > start)
     return torch.where(cut, boundary - start, tokens)

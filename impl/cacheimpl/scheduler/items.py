@@ -39,10 +39,10 @@ def touched(items: Items, start: Tensor, tokens: Tensor) -> Tensor:
     return (items.contents >= 0) & ~apart & (tokens > 0)[:, None]
 
 
-def cut_short(config: Config, items: Items, start: Tensor, tokens: Tensor) -> Tensor:
-    """[requests, items] bool: items that have to be computed in one chunk, and in which these tokens end."""
+def cut_short(items: Items, start: Tensor, tokens: Tensor) -> Tensor:
+    """[requests, items] bool: items that begin among these tokens or behind them, and in which they end."""
     inside = (start + tokens)[:, None] < items.starts + items.lengths
-    return config.whole_items & (start[:, None] <= items.starts) & inside
+    return (start[:, None] <= items.starts) & inside
 
 
 def released_in_turn(config: Config, cache: Cache, letting_go: Tensor, turns: Tensor) -> Cache:
@@ -147,8 +147,9 @@ def _with_item(
     first, length, content, end = view.starts[place], lengths[place], contents[place], start + fit.tokens
     touches = (content >= 0) & (first < end) & (first + length > start)
     looked_at = ~fit.refused & (fit.tokens > 0) & touches
-    cut = config.whole_items & (start <= first) & (end < first + length)
-    barred = cut | (closed & ~fit.cache.held[0, place])
+    barred = closed & ~fit.cache.held[0, place]
+    if config.whole_items:
+        barred = barred | ((start <= first) & (end < first + length))
     request, position = torch.zeros_like(start), torch.full_like(start, place)
     found, answer = encoder_cache.check_and_update(view.config, fit.cache, request, position)
     there = answer.code == int(Code.HIT)

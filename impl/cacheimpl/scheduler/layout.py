@@ -17,6 +17,9 @@ _build: Any = collections.namedtuple  # noqa: PYI024  # a declared type names it
 KV, ENCODER = "kv_", "encoder_"
 OWN = tuple(name for name in State._fields if name not in ("kv", "encoder"))
 
+PROGRESS = ("parts", "served", "to_serve", "tokens_left", "embeds_left", "closed", "ended")
+"""What means nothing where no round is in progress."""
+
 Flat: Any = _build(
     "Flat",
     (
@@ -54,7 +57,7 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
         return Field(name, (requests,), torch.int64, 0, high, axes=("request",))
 
     def line(name: str) -> Field:
-        return Field(name, (requests,), torch.int32, OUTSIDE, requests - 1, axes=("request",))
+        return Field(name, (requests,), torch.int64, OUTSIDE, requests - 1, axes=("request",))
 
     def of_plan(name: str, *shape: int, dtype: torch.dtype = torch.bool, low: int = 0, high: int = 1) -> Field:
         return Field(name, (plans, *shape), dtype, low, high)
@@ -67,23 +70,24 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
         line("waiting"),
         column("computed", longest),
         column("produced", longest),
-        column("proposed", int(config.drafts)),
+        column("proposed", config.drafts),
         Field("gone", (requests,), torch.bool, 0, 1, axes=("request",)),
         Field("leaving", (requests,), torch.bool, 0, 1, axes=("request",)),
-        Field("ending", (requests,), torch.int32, OUTSIDE, OUTSIDE, axes=("request",)),
+        Field("ending", (requests,), torch.int64, OUTSIDE, OUTSIDE, axes=("request",)),
         Field("plans", (), torch.int64, 0, plans),
-        of_plan("turns", requests, dtype=torch.int32, low=OUTSIDE, high=requests - 1),
+        of_plan("turns", requests, dtype=torch.int64, low=OUTSIDE, high=requests - 1),
         of_plan("starts", requests, dtype=torch.int64, high=longest),
         of_plan("tokens", requests, dtype=torch.int64, high=min(budget, longest)),
-        of_plan("drafts", requests, dtype=torch.int64, high=int(config.drafts)),
+        of_plan("drafts", requests, dtype=torch.int64, high=config.drafts),
         of_plan("samples", requests),
         of_plan("void", requests),
         of_plan("encode", requests, items),
         of_plan("relies", requests, items),
         of_plan("dropped", contents, dtype=torch.int32, low=OUTSIDE, high=contents - 1),
         of_plan("finished", requests),
-        of_plan("preempted", requests, dtype=torch.int32, low=OUTSIDE, high=requests - 1),
+        of_plan("preempted", requests, dtype=torch.int64, low=OUTSIDE, high=requests - 1),
         fixed("open", torch.bool),
+        fixed("parts"),
         fixed("served"),
         fixed("to_serve"),
         fixed("tokens_left"),
@@ -99,7 +103,10 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
 
     def normal(values: Any) -> Any:
         state = nested(values)
-        return flat(state._replace(kv=pool.normal(state.kv), encoder=cache.normal(state.encoder)))
+        progress = {
+            name: torch.where(state.open, getattr(state, name), 0).to(getattr(state, name)) for name in PROGRESS
+        }
+        return flat(state._replace(kv=pool.normal(state.kv), encoder=cache.normal(state.encoder), **progress))
 
     return Layout(Flat, (*parts, *own), derive, normal)
 

@@ -1,19 +1,21 @@
-"""The two lines, as ranks: by priority, then by arrival. [requests] int32, -1 where a request is not in the line."""
+"""The two lines, as ranks: by priority, then by arrival. [requests] int64, -1 where a request is not in the line."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from cacheimpl.recency import OUTSIDE, queued
+from cacheimpl.recency import OUTSIDE, queued, total_of_older
 
 
-def rows_in_order(line: Tensor) -> Tensor:
-    """[requests] int64: the rows of those in the line, the first one first; then the row behind all, nobody's."""
+def rows_in_order(line: Tensor, rows: Tensor) -> Tensor:
+    """[requests] int64: the rows of those in the line, the first one first; elsewhere the row behind all, nobody's.
+
+    `line` may have gaps: then nobody is there. `rows`: [requests] int64, 0, 1, 2 and so on.
+    """
     count = line.shape[0]
-    place = torch.where(queued(line), line, count).long()
-    nobody = torch.full((count + 1,), count, dtype=torch.int64, device=line.device)
-    return nobody.scatter(0, place, torch.arange(count, device=line.device))[:count]
+    place = line.masked_fill(line < 0, count)
+    return line.new_full((count + 1,), count).scatter(0, place, rows)[:count]
 
 
 def by_request(line: Tensor, values: Tensor) -> Tensor:
@@ -21,7 +23,12 @@ def by_request(line: Tensor, values: Tensor) -> Tensor:
 
     Arbitrary for those that have none of these turns.
     """
-    return values.index_select(0, line.long().clamp(min=0, max=values.shape[0] - 1))
+    return values.index_select(0, line.clamp(min=0, max=values.shape[0] - 1))
+
+
+def closed_up(line: Tensor) -> Tensor:
+    """The line without its gaps."""
+    return torch.where(queued(line), total_of_older(line, queued(line)), OUTSIDE)
 
 
 def behind_equals(priorities: Tensor, line: Tensor, joining: Tensor, turns: Tensor) -> Tensor:
@@ -30,7 +37,7 @@ def behind_equals(priorities: Tensor, line: Tensor, joining: Tensor, turns: Tens
     Each is placed behind its equals, so among equals the order is that of the turns.
     """
     count = line.shape[0]
-    return _merged(priorities, queued(line) | joining, torch.where(joining, turns + count, line.long()))
+    return _merged(priorities, queued(line) | joining, torch.where(joining, turns + count, line))
 
 
 def before_equals(priorities: Tensor, line: Tensor, joining: Tensor, turns: Tensor) -> Tensor:
@@ -38,7 +45,7 @@ def before_equals(priorities: Tensor, line: Tensor, joining: Tensor, turns: Tens
 
     So among equals the one of the last turn is the first.
     """
-    return _merged(priorities, queued(line) | joining, torch.where(joining, -1 - turns, line.long()))
+    return _merged(priorities, queued(line) | joining, torch.where(joining, -1 - turns, line))
 
 
 def _merged(priorities: Tensor, members: Tensor, order: Tensor) -> Tensor:
@@ -46,6 +53,6 @@ def _merged(priorities: Tensor, members: Tensor, order: Tensor) -> Tensor:
     last = torch.iinfo(torch.int64).max
     by_order = torch.where(members, order, last).argsort()
     by_priority = torch.where(members, priorities, last).gather(0, by_order).argsort(stable=True)
-    places = torch.arange(order.shape[0], dtype=torch.int32, device=order.device)
+    places = torch.arange(order.shape[0], dtype=torch.int64, device=order.device)
     ranks = torch.empty_like(places).scatter(0, by_order.gather(0, by_priority), places)
     return torch.where(members, ranks, OUTSIDE)

@@ -10,9 +10,9 @@ from torch import Tensor
 from cacheimpl import encoder_cache, kv_blocks
 from cacheimpl.answer import Answer, Code, answer, either
 from cacheimpl.recency import OUTSIDE, length, queued, without
-from cacheimpl.scheduler.counts import known_length
+from cacheimpl.scheduler.counts import known_length, limited
 from cacheimpl.scheduler.items import released_in_turn
-from cacheimpl.scheduler.lines import behind_equals, rows_in_order
+from cacheimpl.scheduler.lines import behind_equals, closed_up, rows_in_order
 from cacheimpl.scheduler.plans import voided, without_oldest
 from cacheimpl.scheduler.rounds import Extent
 from cacheimpl.scheduler.state import Config, State
@@ -39,17 +39,18 @@ def feasible(config: Config) -> Tensor:
     """[requests] bool: whether an engine that has nothing else to do can finish the request."""
     whole = config.finals - 1
     fits = (config.prompts < config.max_model_len) & (whole <= config.block_size * config.blocks)
-    fits = fits & (config.chunked | (torch.minimum(whole, config.most_of_one) <= config.token_budget))
+    if not config.chunked:
+        fits = fits & (limited(config, whole) <= config.token_budget)
     return fits & ((config.encoder.contents < 0) | feasible_items(config)).all(1)
 
 
 def feasible_items(config: Config) -> Tensor:
     """[requests, items] bool: encoded in one step, kept in one piece and, where it has to be, computed in one chunk."""
-    lengths, chunk = config.encoder.claims, torch.minimum(config.token_budget, config.most_of_one)
+    lengths, chunk = config.encoder.claims, limited(config, config.token_budget)
     encoded = lengths <= torch.minimum(config.encoder_compute, config.encoder.capacity)
     reaches_end = (config.item_starts + chunk >= config.prompts[:, None]) & (lengths <= chunk)
-    in_one_chunk = (lengths <= chunk - (config.alignment - 1).clamp(min=0)) | reaches_end
-    return encoded & (~config.whole_items | in_one_chunk)
+    in_one_chunk = (lengths <= chunk - max(0, config.alignment - 1)) | reaches_end
+    return encoded & in_one_chunk if config.whole_items else encoded
 
 
 # Departure ----------------------------------------------------------------------------------------------------------
@@ -59,26 +60,25 @@ def abort(config: Config, state: State, request: Tensor, *, write: Writing = COP
     """`finish_requests`: it gives back everything; what is in flight for it is executed for nobody."""
     live = row(queued(state.waiting) | queued(state.running), request)
     leaving = is_row(state.gone, request) & live
-    held = leaving[:, None].expand_as(state.encoder.held)
-    state = departed(config, voided(state, leaving), leaving, held, torch.zeros_like(state.computed))
+    state = departed(config, voided(state, leaving), leaving, torch.zeros_like(state.computed))
     rows = torch.where(live, request, state.gone.shape[0])[None]
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
     return state._replace(kv=kv), answer(either(live, Code.DONE, Code.ABSENT))
 
 
-def departed(config: Config, state: State, leaving: Tensor, letting_go: Tensor, turns: Tensor) -> State:
-    """Requests ([requests] bool) are in no line any more, and the workers are to be told.
+def departed(config: Config, state: State, leaving: Tensor, turns: Tensor) -> State:
+    """Requests ([requests] bool) are in no line and hold no item any more, and the workers are to be told.
 
-    Items are released ([requests, items] bool), in the order of the turns of their requests ([requests] int64). Blocks
-    are given back by the caller.
+    Items are released in the order of the turns ([requests] int64). Blocks are given back by the caller.
     """
+    everything = leaving[:, None].expand_as(state.encoder.held)
     return state._replace(
-        encoder=released_in_turn(config, state.encoder, letting_go, turns),
+        encoder=released_in_turn(config, state.encoder, everything, turns),
         waiting=without(state.waiting, leaving),
         running=without(state.running, leaving),
-        computed=torch.where(leaving, 0, state.computed),
-        produced=torch.where(leaving, 0, state.produced),
-        proposed=torch.where(leaving, 0, state.proposed),
+        computed=state.computed.masked_fill(leaving, 0),
+        produced=state.produced.masked_fill(leaving, 0),
+        proposed=state.proposed.masked_fill(leaving, 0),
         gone=state.gone | leaving,
         leaving=state.leaving | leaving,
     )
@@ -91,84 +91,81 @@ class Executed(NamedTuple):
     """What comes of the parts of the oldest plan that count; each [requests]."""
 
     turns: Tensor
-    """int32, ranks, with gaps where a part is void; -1 where a request has no part that counts"""
+    """int64: the order of the parts, with gaps; -1 where a request has no part that counts"""
     end: Tensor
     """int64: the KV of the tokens before this one is written"""
-    rejected: Tensor
-    """int64: drafts that were wrong"""
+    rejected: Tensor | None
+    """int64: drafts that were wrong; None where there never are any"""
     reached: Tensor
     """int64: so many tokens the request has, if it sampled"""
-    ends: Tensor
-    """bool: it is finished"""
-    goes_on: Tensor
-    """bool: it sampled, and is not finished"""
+    samples: Tensor
+    """bool"""
 
 
 def executed(config: Config, state: State, accepted: Tensor) -> Executed:
     """The oldest plan, given how many of the drafts were right ([] or [requests] int64)."""
-    parts = queued(state.turns[0]) & ~state.void[0]
-    rejected = torch.where(parts, (state.drafts[0] - accepted).clamp(min=0), 0)
-    sampled = known_length(config, state) + 1 + state.drafts[0] - rejected
-    reached = torch.minimum(sampled, config.finals)
-    samples, whole = parts & state.samples[0], reached == config.finals
-    return Executed(
-        turns=torch.where(parts, state.turns[0], OUTSIDE),
-        end=state.starts[0] + state.tokens[0] - rejected,
-        rejected=rejected,
-        reached=reached,
-        ends=samples & whole,
-        goes_on=samples & ~whole,
-    )
+    turns = state.turns[0].masked_fill(state.void[0], OUTSIDE)
+    end, sampled = state.starts[0] + state.tokens[0], known_length(config, state) + 1
+    rejected = None
+    if config.drafts > 0:
+        rejected = (state.drafts[0] - accepted).clamp(min=0).masked_fill(turns < 0, 0)
+        end, sampled = end - rejected, sampled + state.drafts[0] - rejected
+    return Executed(turns, end, rejected, torch.minimum(sampled, config.finals), state.samples[0] & (turns >= 0))
 
 
-def update(config: Config, state: State, accepted: Tensor, *, extent: Extent, write: Writing = COPYING) -> Result:
+def update(
+    config: Config, state: State, accepted: Tensor, *, extent: Extent, write: Writing = COPYING
+) -> tuple[State, Tensor]:
     """`update_from_output`: the oldest plan was executed, and what of it is not void counts.
 
     `accepted` ([] or [requests] int64): how many of the drafts of each request were right, where there were so many.
-    DONE with the requests that are finished, in the order of the plan; ABSENT where no plan is in flight. While some of
-    them are `ending`, `release` is called before anything else.
+    [] int64: DONE, or ABSENT where no plan is in flight. Who is finished is `ending`, in the order of the plan; while
+    anybody is, `release` is called before anything else.
 
-    All parts at once give what one after the other gives. Parts are of different requests, and what is registered for
-    one is in blocks that it does not share yet. A commit takes no block and a release registers none, so all commits
-    may come before all releases. Copies of one content are registered, blocks given back and items released in the
-    order of the plan.
+    All parts at once, and then all that are finished, give what one part after the other gives. Parts are of different
+    requests, and what is registered for one is in blocks that it does not share yet. A commit takes no block, and a
+    release registers none and looks up no content. Copies of one content are registered, items released and blocks
+    given back in the order of the plan; and whoever is finished has no item left behind the end of its prompt, so that
+    nobody releases one between.
     """
     answered = either(state.plans > 0, Code.DONE, Code.ABSENT)
     plan = executed(config, state, accepted)
-    finished = without(state.turns[0], ~plan.ends)
-    state = without_oldest(with_output(config, state, plan, extent, write))
-    values = rows_in_order(finished)
-    values = torch.where(values < values.shape[0], values, -1)
-    return release(config, state._replace(ending=finished), extent=extent, write=write), Answer(
-        answered, values, length(finished).long()
-    )
-
-
-def with_output(config: Config, state: State, plan: Executed, extent: Extent, write: Writing) -> State:
-    """KV is written, items behind it are released, what was sampled is known; whoever is finished departs."""
-    rows = rows_in_order(plan.turns)
-    there = rows.clamp(max=rows.shape[0] - 1)
-    kv, _ = kv_blocks.commit(
-        config.kv, state.kv, rows, plan.end.index_select(0, there), width=extent.fills, write=write
-    )
-    drafts = torch.minimum(config.drafts, config.finals - 1 - plan.reached)
-    state = state._replace(
+    rows = rows_in_order(plan.turns, config.rows)
+    ends = plan.end.index_select(0, rows.clamp(max=rows.shape[0] - 1))
+    kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, write=write)
+    whole = plan.samples & (plan.reached == config.finals)
+    goes_on = plan.samples & (plan.reached < config.finals)
+    after = without_oldest(config, state)._replace(
         kv=kv,
-        computed=state.computed - plan.rejected,
-        produced=torch.where(plan.goes_on, plan.reached - config.prompts, state.produced),
-        proposed=torch.where(plan.goes_on, drafts, state.proposed),
+        produced=torch.where(goes_on, plan.reached - config.prompts, state.produced),
+        ending=plan.turns.masked_fill(~whole, OUTSIDE),
     )
-    written = config.item_starts + config.encoder.claims <= plan.end[:, None]
-    read = queued(plan.turns)[:, None] & (written | plan.ends[:, None])
-    return departed(config, state, plan.ends, read, plan.turns.clamp(min=0).long())
+    if plan.rejected is not None:
+        drafts = (config.finals - 1 - plan.reached).clamp(max=config.drafts)
+        after = after._replace(
+            computed=state.computed - plan.rejected, proposed=torch.where(goes_on, drafts, state.proposed)
+        )
+    if config.item_starts.shape[1] > 0:
+        written = config.item_starts + config.encoder.claims <= plan.end[:, None]
+        read = (plan.turns >= 0)[:, None] & written
+        after = after._replace(encoder=released_in_turn(config, state.encoder, read, plan.turns.clamp(min=0)))
+    return after, answered
 
 
 def release(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> State:
-    """The first of those that are `ending` give back their blocks, at most so many as the extent says."""
-    rows = rows_in_order(state.ending)[: extent.releases]
+    """The first of those that are `ending` are gone and give back what they have, as many as the extent says."""
+    turns = closed_up(state.ending)
+    rows = rows_in_order(turns, config.rows)[: extent.releases]
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
-    released = queued(state.ending) & (state.ending < extent.releases)
-    return state._replace(kv=kv, ending=without(state.ending, released))
+    released = queued(turns) & (turns < extent.releases)
+    after = departed(config, state, released, turns.clamp(min=0))
+    return after._replace(kv=kv, ending=state.ending.masked_fill(released, OUTSIDE))
+
+
+def finished(config: Config, state: State) -> tuple[Tensor, Tensor]:
+    """[requests] int64: who is `ending`, in this order, and -1 behind them; and how many ([] int64)."""
+    rows = rows_in_order(closed_up(state.ending), config.rows)
+    return rows.masked_fill(rows == rows.shape[0], -1), length(closed_up(state.ending))
 
 
 # Resets -------------------------------------------------------------------------------------------------------------

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cacheimpl import encoder_cache
-from cacheimpl.answer import UNANSWERED, Answer, Code
-from cacheimpl.recency import length
+from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.recency import OUTSIDE, length
 from cacheimpl.scheduler.burst import admit_first, serve_first
-from cacheimpl.scheduler.plans import concluded, shown
+from cacheimpl.scheduler.plans import concluded
 from cacheimpl.scheduler.single import considers, one
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.writing import COPYING, Writing
@@ -28,79 +27,72 @@ class Extent(NamedTuple):
     width: int
     """Blocks that one running request may need in a burst: 1 where each computes one token, and a draft or two"""
     admissions: int
-    """Waiting requests in a burst"""
+    """Waiting requests in a burst; 0 only where nobody waits, for to look costs a pass over all blocks"""
     rounds: int
     """How many requests `proceed` takes one at a time, each with a burst behind it"""
     fills: int
     """Blocks of one request that a step may fill: 1 where each computes one token"""
     releases: int
-    """Finished requests whose blocks an update gives back in one call"""
+    """Finished requests that are released in one call"""
 
 
 def begin(config: Config, state: State) -> State:
-    """A round begins, if none is in progress and one more plan may be in flight."""
-    begins = ~state.open & (state.plans < state.turns.shape[0])
-
-    def at_first(value: Tensor, now: Tensor) -> Tensor:
-        return torch.where(begins, value, now)
-
+    """A round begins, if one more plan may be in flight. None is in progress."""
+    begins = state.plans < state.turns.shape[0]
+    none = torch.zeros_like(state.plans)
     return state._replace(
-        open=state.open | begins,
-        to_serve=at_first(length(state.running).long(), state.to_serve),
-        tokens_left=at_first(config.token_budget, state.tokens_left),
-        embeds_left=at_first(config.encoder_compute, state.embeds_left),
+        open=begins,
+        parts=none,
+        served=none,
+        to_serve=length(state.running) * begins,
+        tokens_left=config.token_budget,
+        embeds_left=config.encoder_compute,
+        closed=torch.zeros_like(begins),
+        ended=torch.zeros_like(begins),
     )
 
 
 def remaining(config: Config, state: State) -> Tensor:
     """[] int64: how many requests are still to be considered in the round in progress; 0: it is over."""
-    waiting = torch.where(considers(config, state), length(state.waiting).long(), 0)
-    return torch.where(state.open, state.to_serve - state.served, 0) + waiting
+    return (state.to_serve - state.served) * state.open + length(state.waiting) * considers(config, state)
 
 
 def burst(config: Config, state: State, extent: Extent, write: Writing) -> State:
     """As many as can be taken at once."""
     state = serve_first(config, state, width=extent.width, write=write)
-    return admit_first(config, state, turns=extent.admissions, write=write)
+    return admit_first(config, state, turns=extent.admissions, write=write) if extent.admissions > 0 else state
 
 
-def conclude(config: Config, state: State) -> tuple[State, Answer]:
+def conclude(config: Config, state: State, extent: Extent) -> tuple[State, Tensor]:
     """The round is over, if nothing remains: what it has decided is a plan in flight.
 
-    DONE with request, first token and number of tokens of each part; MISS where there is nothing to say to the workers;
-    UNANSWERED where the round goes on, or there is none.
+    [] int64: DONE, MISS where there is nothing to say to the workers, UNANSWERED where the round goes on or there is
+    none.
     """
-    over = state.open & (remaining(config, state) == 0)
-    values, count = shown(state)
-    reported, _ = encoder_cache.report(config.encoder, state.encoder)
-    told, says = concluded(state, state.encoder.freed, over)
-    code = torch.where(says, int(Code.DONE), int(Code.MISS))
-    after = told._replace(
-        encoder=state.encoder._replace(
-            sizes=torch.where(over, reported.sizes, state.encoder.sizes),
-            freed=torch.where(over, reported.freed, state.encoder.freed),
-        ),
-        open=state.open & ~over,
-        **{name: getattr(state, name).where(~over, torch.zeros_like(getattr(state, name))) for name in PROGRESS},
+    left = remaining(config, state) if extent.admissions > 0 else state.to_serve - state.served
+    over = state.open & (left == 0)
+    after, says = concluded(state, over)
+    cache = state.encoder
+    encoder = cache._replace(
+        sizes=cache.sizes.masked_fill(over & ~cache.resident, 0), freed=cache.freed.masked_fill(over, OUTSIDE)
     )
-    return after, Answer(torch.where(over, code, UNANSWERED), values, torch.where(over & says, count, 0))
+    code = torch.where(over, int(Code.MISS) - says * (int(Code.MISS) - int(Code.DONE)), UNANSWERED)
+    return after._replace(encoder=encoder, open=state.open & ~over), code
 
 
-PROGRESS = ("served", "to_serve", "tokens_left", "embeds_left", "closed", "ended")
-
-
-def schedule(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> tuple[State, Answer]:
+def schedule(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> tuple[State, Tensor]:
     """`schedule`: a round begins, and ends if no request has to be taken alone.
 
-    REFUSED: as many plans are in flight as may be.
+    No round is in progress. [] int64: DONE, MISS or, while the round goes on, UNANSWERED; REFUSED where as many plans
+    are in flight as may be.
     """
-    full = ~state.open & (state.plans >= state.turns.shape[0])
-    after, answer = conclude(config, burst(config, begin(config, state), extent, write))
-    return after, answer._replace(code=torch.where(full, int(Code.REFUSED), answer.code))
+    begun = begin(config, state)
+    after, code = conclude(config, burst(config, begun, extent, write), extent)
+    return after, torch.where(begun.open, code, int(Code.REFUSED))
 
 
-def proceed(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> tuple[State, Answer]:
+def proceed(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> tuple[State, Tensor]:
     """The round in progress goes on, and ends if nothing remains; without one, nothing happens."""
     for _ in range(extent.rounds):
         state = burst(config, one(config, state, write=write), extent, write)
-    return conclude(config, state)
+    return conclude(config, state, extent)

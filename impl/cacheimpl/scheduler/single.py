@@ -14,10 +14,10 @@ from cacheimpl import kv_blocks
 from cacheimpl.kv_blocks import Hits
 from cacheimpl.recency import OUTSIDE, length, queued, without
 from cacheimpl.scheduler.burst import admitted
-from cacheimpl.scheduler.counts import aligned, known_length, prefill_end, wanted
+from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, limited, wanted
 from cacheimpl.scheduler.items import alone, fitted, given_up, released_in_turn, returned, taken
 from cacheimpl.scheduler.lines import before_equals, rows_in_order
-from cacheimpl.scheduler.plans import voided, with_parts, with_preempted
+from cacheimpl.scheduler.plans import Parts, voided, with_parts, with_preempted
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.table import choose, row
 from cacheimpl.writing import Writing
@@ -55,7 +55,7 @@ def one(config: Config, state: State, *, write: Writing) -> State:
     """
     turn = next_turn(config, state)
     count = state.running.shape[0]
-    is_turn = (torch.arange(count, device=state.running.device) == turn.request) & (turn.serves | turn.admits)
+    is_turn = (config.rows == turn.request) & (turn.serves | turn.admits)
     known = row(known_length(config, state), turn.request)
     hits = kv_blocks.get_computed_blocks(config.kv, state.kv, only(turn.admits, turn, count), known[None])
     start = first_token(config, state, turn, known, hits)
@@ -70,9 +70,7 @@ def one(config: Config, state: State, *, write: Writing) -> State:
     encoder = choose(passed_over | turned_down, abandoned, state.encoder)
     holder = alone(config, encoder, turn.request)
     encoder = choose(got, returned(encoder, taken(holder, holder.cache, fit), is_turn), encoder)
-    after = with_parts(
-        config,
-        state,
+    parts = Parts(
         chosen=is_turn & got,
         order=torch.zeros_like(state.computed),
         start=start.expand_as(state.computed),
@@ -80,6 +78,7 @@ def one(config: Config, state: State, *, write: Writing) -> State:
         encode=fit.encode.expand_as(state.encode[0]),
         relies=fit.relies.expand_as(state.relies[0]),
     )
+    after = with_parts(config, state, parts, length_in_sight(config, state))
     return admitted(config, after, is_turn & turn.admits & got)._replace(
         encoder=encoder,
         embeds_left=torch.where(got, fit.embeds, state.embeds_left),
@@ -103,12 +102,13 @@ def first_token(config: Config, state: State, turn: Turn, known: Tensor, hits: H
 
 def offered(config: Config, state: State, turn: Turn, known: Tensor, start: Tensor) -> Tensor:
     """[] int64: so many of its tokens may be scheduled before its items are looked at."""
-    tokens = torch.where(turn.serves, row(wanted(config, state), turn.request), known - start)
-    most = torch.minimum(tokens, config.most_of_one)
-    prefill = prefill_end(row(config.prompts, turn.request), known)
-    offer = aligned(config, prefill, start, torch.minimum(most, state.tokens_left).clamp(min=0))
-    uncut = turn.admits & ~config.chunked & (most > state.tokens_left)
-    return torch.where((turn.serves | turn.admits) & ~uncut, offer, 0)
+    wants = row(wanted(config, state, length_in_sight(config, state)), turn.request)
+    most = limited(config, torch.where(turn.serves, wants, known - start))
+    tokens = torch.minimum(most, state.tokens_left).clamp(min=0)
+    offer = aligned(config, row(config.prompts, turn.request), known, start, tokens)
+    if not config.chunked:
+        offer = offer.masked_fill(turn.admits & (most > state.tokens_left), 0)
+    return offer.masked_fill(~(turn.serves | turn.admits), 0)
 
 
 # Blocks, and who is preempted for them ------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def with_room(
     short = state.kv.free + given_back_from(state) < lacking
     victims = (short & (places > state.served) & (places <= running) & wants).sum()
     going = queued(state.running) & (state.running >= running - victims)
-    turns = (running - 1 - state.running).long()
+    turns = running - 1 - state.running
     return preempted(config, state, going, turns, victims, write=write), wants & (running - victims > state.served)
 
 
@@ -163,7 +163,7 @@ def given_back_from(state: State) -> Tensor:
     tables = state.kv.tables.long()
     positions = torch.arange(tables.shape[1], device=tables.device)
     held = torch.where(positions < state.kv.blocks[:, None], tables, state.kv.references.shape[0] - 1)
-    ranks = ranks.long()[:, None].expand_as(held)
+    ranks = ranks[:, None].expand_as(held)
     first = torch.full_like(state.kv.references, count).scatter_reduce(0, held.flatten(), ranks.flatten(), "amin")
     freed = (state.kv.references > 0)[:-1].long()
     by_rank = torch.zeros(count + 1, dtype=torch.int64, device=tables.device).scatter_add(0, first[:-1], freed)
@@ -172,7 +172,7 @@ def given_back_from(state: State) -> Tensor:
 
 def preempted(config: Config, state: State, victims: Tensor, turns: Tensor, count: Tensor, *, write: Writing) -> State:
     """They give back their blocks, their items and what is in flight, and wait before all that came later."""
-    rows = rows_in_order(torch.where(victims, turns, OUTSIDE))
+    rows = rows_in_order(torch.where(victims, turns, OUTSIDE), config.rows)
     everything = victims[:, None].expand_as(state.encoder.held)
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
     state = with_preempted(voided(state, victims), victims, turns)

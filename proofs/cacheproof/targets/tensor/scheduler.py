@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks as kv_tensors
 from cacheimpl import scheduler as tensors
-from cacheimpl.answer import UNANSWERED, Answer
+from cacheimpl.answer import UNANSWERED, Answer, Code
 from cacheimpl.scheduler.layout import ENCODER, KV, flat, layout, nested
 from cacheproof.registry import component_named
 from cacheproof.targets.tensor import encoder_cache, kv_blocks
@@ -35,7 +35,7 @@ from cachespec.scheduler.state import Plan, Scheduled, State
 def tables_of(config: Config, device: str) -> tensors.Config:
     """Requests of fewer items than the one with most have none at the places that they lack."""
     encoder = encoder_cache.tables_of(configuration.encoder_config(config), device)
-    requests, items = encoder.contents.shape
+    (requests, items), contents = encoder.contents.shape, len(configuration.encoder_config(config).sizes)
     starts = [[item[START] for item in configuration.items_of(config, request)] for request in range(requests)]
 
     def number(value: int) -> Tensor:
@@ -58,11 +58,13 @@ def tables_of(config: Config, device: str) -> tensors.Config:
         encoder_compute=number(config.encoder_compute),
         max_running=number(config.max_running),
         max_model_len=number(config.max_model_len),
-        most_of_one=number(config.long_prefill_threshold or tensors.NO_LIMIT),
-        drafts=number(config.drafts),
-        alignment=number(config.alignment),
-        whole_items=torch.tensor(config.whole_items == 1, device=device),
-        chunked=torch.tensor(config.chunked_prefill == 1, device=device),
+        rows=torch.arange(requests, device=device),
+        blank=tensors.blank_plans(1, requests, items, contents, device),
+        most_of_one=config.long_prefill_threshold or tensors.NO_LIMIT,
+        drafts=config.drafts,
+        alignment=config.alignment,
+        whole_items=config.whole_items == 1,
+        chunked=config.chunked_prefill == 1,
     )
 
 
@@ -127,14 +129,23 @@ def spots(flags: list[int]) -> Iterator[int]:
 Step = tuple[tensors.State, Answer]
 
 
-def whole_round(tables: tensors.Config, state: tensors.State, extent: tensors.Extent, most: int) -> Step:
+def whole_round(tables: tensors.Config, state: tensors.State, extent: tensors.Extent) -> Step:
     """`schedule`, and `proceed` as often as it may take, of which the one counts that ends the round."""
-    state, answer = tensors.schedule(tables, state, extent=extent)
-    for _ in range(most):
+    state, code = tensors.schedule(tables, state, extent=extent)
+    for _ in range(-(-state.running.shape[0] // extent.rounds)):
         state, later = tensors.proceed(tables, state, extent=extent)
-        earlier = answer.code != UNANSWERED
-        answer = Answer(*(torch.where(earlier, one, other) for one, other in zip(answer, later, strict=True)))
-    return state, answer
+        code = torch.where(code == UNANSWERED, later, code)
+    values, length = tensors.shown(tables, state)
+    return state, Answer(code, values, torch.where(code == int(Code.DONE), length, 0))
+
+
+def whole_update(tables: tensors.Config, state: tensors.State, accepted: Tensor, extent: tensors.Extent) -> Step:
+    """`update`, and `release` until nobody is left who is ending."""
+    state, code = tensors.update(tables, state, accepted, extent=extent)
+    values, length = tensors.finished(tables, state)
+    for _ in range(-(-state.running.shape[0] // extent.releases)):
+        state = tensors.release(tables, state, extent=extent)
+    return state, Answer(code, values, length)
 
 
 def lifted(function: Callable[..., Step]) -> Function:
@@ -198,7 +209,7 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
     tables, requests = tables_of(config, device), len(config.prompts)
     sizes = extent or extent_of(config)
     contents = len(configuration.encoder_config(config).sizes)
-    start = tensors.empty(tables, kv_tensors.empty(tables.kv, config.kv_blocks), contents, config.ahead)
+    start = tensors.empty(tables, kv_tensors.empty(tables.kv, config.kv_blocks), config.ahead)
 
     def of_request(operation: Any) -> tuple[int, ...]:
         return (named("request", operation.request, requests),)
@@ -207,10 +218,10 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
         return (operation.accepted,)
 
     def schedule(tables: tensors.Config, state: tensors.State) -> Step:
-        return whole_round(tables, state, sizes, requests)
+        return whole_round(tables, state, sizes)
 
     def update(tables: tensors.Config, state: tensors.State, accepted: Tensor) -> Step:
-        return tensors.update(tables, state, accepted, extent=sizes)
+        return whole_update(tables, state, accepted, sizes)
 
     operations = (
         TensorOperation(calls.Add, lifted(tensors.add), of_request, may_arrive),
