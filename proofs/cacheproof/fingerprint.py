@@ -13,16 +13,17 @@ import cachespec
 @cache
 def specification_digest() -> str:
     """Sixteen hexadecimal digits over the source files of the specification, their places included."""
-    return _digest_of(map(Path, cachespec.__path__))
+    return digest_of(map(Path, cachespec.__path__))
 
 
 @cache
 def explorer_digest() -> str:
     """The same over the explorer and all that it rests on: what a state is taken for depends on it."""
-    return _digest_of([Path(__file__).parent / "explore"])
+    return digest_of([Path(__file__).parent / "explore"])
 
 
-def _digest_of(folders: Iterable[Path]) -> str:
+def digest_of(folders: Iterable[Path]) -> str:
+    """The same over the source files in these folders."""
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):

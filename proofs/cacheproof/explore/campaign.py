@@ -44,7 +44,7 @@ class Engine(Protocol):
     ) -> Exploration:
         """Explore one configuration of one variant.
 
-        Only the reference engine takes a `crew` and a `checkpoint`, only one of an implementation a `share`.
+        All take a `checkpoint`; only the reference engine a `crew`, only one of an implementation a `share`.
         """
         ...
 

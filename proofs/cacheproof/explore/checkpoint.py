@@ -8,7 +8,7 @@ refused by any other; by how many processes it was written does not matter.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -56,33 +56,58 @@ class Checkpoint:
 
     def keep(self, crew: Crew, position: Position) -> None:
         """Write the level that was just numbered, then the manifest."""
-        names = [f"level-{len(self.files):05}.{place}" for place in range(crew.owners)]
+
+        def write(paths: list[str]) -> list[str]:
+            return crew.ask("write_level", [(path,) for path in paths])
+
+        self.add_level(crew.owners, write, lambda: {**position._asdict(), **_together(crew)})
+
+    def add_level(
+        self, parts: int, write: Callable[[list[str]], list[str]], seen: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        """Write a level in so many files, of which `write` gives the digests, then what was seen by now."""
+        names = [f"level-{len(self.files):05}.{place}" for place in range(parts)]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            digests = crew.ask("write_level", [(str(self.folder / name),) for name in names])
+            digests = write([str(self.folder / name) for name in names])
             self.files.append(dict(zip(names, digests, strict=True)))
             head = {"format": FORMAT, "version": VERSION, "identity": dict(self.identity)}
-            manifest = {**head, **position._asdict(), **_together(crew), "files": self.files}
+            manifest = {**head, **seen(), "files": self.files}
             replace_file(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
         except OSError as error:
             raise InputError(f"{self.folder}: a checkpoint cannot be written: {error.strerror}") from None
 
     def load(self, crew: Crew) -> Position | None:
         """Hand to the crew what was kept, if anything was."""
+        if (manifest := self.kept()) is None:
+            return None
+        for paths in self.levels():
+            crew.ask("read_level", [(paths,)] * crew.owners)
+        crew.ask("knows", [(manifest["witnessed"],)] * crew.owners)
+        seen = manifest["transitions"], manifest["broken"], manifest["coverage"]
+        crew.ask("carry", [seen if place == 0 else (0, {}, {}) for place in range(crew.owners)])
+        self.check_states(manifest, sum(crew.ask("states")))
+        return Position(manifest["depth"], manifest["level"], manifest["whole"], manifest["seconds"])
+
+    def kept(self) -> dict[str, Any] | None:
+        """What was seen by the end of the last level that was kept; without one, or not to resume, nothing is left."""
         if not self.resume or not (self.folder / MANIFEST).is_file():
             self.remove()
             return None
         manifest = self._manifest()
         self.files = manifest["files"]
+        return manifest
+
+    def levels(self) -> Iterator[list[str]]:
+        """The files of each level that was kept, each found to be as it was written."""
         for files in self.files:
             self._check(files)
-            crew.ask("read_level", [([str(self.folder / name) for name in files],)] * crew.owners)
-        crew.ask("knows", [(manifest["witnessed"],)] * crew.owners)
-        seen = manifest["transitions"], manifest["broken"], manifest["coverage"]
-        crew.ask("carry", [seen if place == 0 else (0, {}, {}) for place in range(crew.owners)])
-        if sum(crew.ask("states")) != manifest["states"]:
+            yield [str(self.folder / name) for name in files]
+
+    def check_states(self, manifest: Mapping[str, Any], states: int) -> None:
+        """Whether the levels have as many states as they had."""
+        if states != manifest["states"]:
             raise InputError(f"{self.folder}: the levels do not have the {manifest['states']} states that were kept")
-        return Position(manifest["depth"], manifest["level"], manifest["whole"], manifest["seconds"])
 
     def remove(self) -> None:
         """Leave nothing of ours behind."""

@@ -65,7 +65,7 @@ class Backwards:
         """Walk from the initial state through actual states that have the wanted canonical forms."""
         actual, operations = self.expansion.start(), []
         for target in wanted:
-            operation, actual = self.next(actual, self._becomes(target))
+            operation, actual = self.next(self.model.layout.settle(actual), self._becomes(target))
             operations.append(operation)
         return operations, actual
 

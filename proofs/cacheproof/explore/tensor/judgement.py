@@ -70,6 +70,13 @@ class Judgement:
             if self.unseen_steps:
                 self._meet(self.unseen_steps, (step,))
 
+    def knows(self, witnessed: Iterable[str]) -> None:
+        """These witnesses were reached before."""
+        for name in witnessed:
+            self.witnessed.add(name)
+            self.unseen.pop(name, None)
+            self.unseen_steps.pop(name, None)
+
     def _meet(self, unseen: Witnesses, situations: Iterable[tuple[Any, ...]]) -> None:
         for situation in situations:
             for name in [name for name, witness in unseen.items() if witness(*situation)]:

@@ -124,7 +124,7 @@ def compare(model: TensorModel, limit_triples: int | None = None) -> Refinement:
     """Compare every triple of the scope, breadth first, until the first difference or until so many were compared."""
     torch.set_num_threads(1)
     expansion, comparison = Expansion(model), Comparison(model, limit=limit_triples)
-    level = visited = distinct(expansion.start())
+    level = visited = distinct(model.layout.settle(expansion.start()))
     while level.count > 0:
         targets = _compared(expansion, comparison, level.words)
         if comparison.is_over:
@@ -150,6 +150,6 @@ def _compared(expansion: Expansion, comparison: Comparison, level: Tensor) -> Ke
         for edges in kinds:
             comparison.see(edges.listed())
             reading.targets(edges.target)
-            targets.append(distinct(edges.target).words)
+            targets.append(expansion.model.layout.settle(distinct(edges.target).words))
         comparison.end(keys, reading.known)
     return distinct(torch.cat(targets))

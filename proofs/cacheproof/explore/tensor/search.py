@@ -18,6 +18,7 @@ from torch import Tensor
 from cacheimpl.layout import LayoutError, OutOfBoundsError, RoundTripError
 from cacheproof.errors import InputError
 from cacheproof.explore.canonical import canonical
+from cacheproof.explore.checkpoint import Checkpoint
 from cacheproof.explore.digest import MODULUS, digest_of_state
 from cacheproof.explore.memory import peak_bytes, resident_bytes
 from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Parting, Plan, Snapshot, Watch
@@ -28,6 +29,7 @@ from cacheproof.explore.tensor.keys import KeySet, distinct, listed, merged, out
 from cacheproof.explore.tensor.parting import differed, left_layout
 from cacheproof.explore.tensor.reading import Reading
 from cacheproof.explore.tensor.refinement import Comparison
+from cacheproof.explore.tensor.resumption import identify, keep, resume
 from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.tensor import model_of, without_tensor_code
@@ -47,6 +49,7 @@ def explore(
     *,
     device: str = "cpu",
     share: float = 0.0,
+    checkpoint: Checkpoint | None = None,
 ) -> Exploration:
     """Explore the tensor code of one component in one configuration.
 
@@ -58,7 +61,7 @@ def explore(
     if (reason := cannot(component, variant, plan)) is not None:
         raise InputError(reason)
     try:
-        return Search(model_of(component, config, device), plan, watch, share=share).run()
+        return Search(model_of(component, config, device), plan, watch, share=share, checkpoint=checkpoint).run()
     except LayoutError as error:
         raise InputError(f"{error}: explore this scope with the reference engine") from None
 
@@ -86,11 +89,18 @@ class Search:
     """One search: what is known so far. Without `judged`, properties are not looked at and there is no digest."""
 
     def __init__(
-        self, model: TensorModel, plan: Plan, watch: Watch | None = None, *, judged: bool = True, share: float = 0.0
+        self,
+        model: TensorModel,
+        plan: Plan,
+        watch: Watch | None = None,
+        *,
+        judged: bool = True,
+        share: float = 0.0,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         component, config = model.component, model.config
         torch.set_num_threads(1)  # threads wait for one another longer than these tensors take
-        self.model, self.plan, self.watch = model, plan, watch
+        self.model, self.plan, self.watch, self.checkpoint = model, plan, watch, checkpoint
         self.expansion = Expansion(model)
         self.reading = Reading(model)
         self.judgement = Judgement(model) if judged else None
@@ -103,6 +113,7 @@ class Search:
         """Of the last level, as plain data, where anybody looks at its states."""
         self.states = self.transitions = self.digest = 0
         self.parting: Parting | None = None
+        self.earlier = 0.0
         self.started = self.shown = time.monotonic()
 
     def run(self) -> Exploration:
@@ -115,14 +126,13 @@ class Search:
             ending = reached.ending
         except (OutOfBoundsError, RoundTripError) as error:
             ending, self.parting = Ending.DIFFERED, left_layout(self.backwards(), error)
+        if self.checkpoint is not None and (ending.conclusive or ending is Ending.DIFFERED):
+            self.checkpoint.remove()
         return self.result(ending)
 
     def search(self) -> Ending:
         """Level by level."""
-        level = visited = distinct(self.canonical_keys(self.expansion.start()))
-        self.arrive(level.words)
-        if self.judgement is not None:
-            self.judgement.begin()
+        level, visited = self.beginning()
         while level.count > 0:
             if self.is_done():
                 return Ending.FOUND
@@ -135,7 +145,27 @@ class Search:
             if level.count > 0:
                 visited = merged(visited, level)
                 self.arrive(level.words)
+                self.keep()
         return Ending.EXHAUSTED
+
+    def beginning(self) -> tuple[KeySet, KeySet]:
+        """The level to expand first, and what is known by then: of the initial state, or of a checkpoint."""
+        if self.checkpoint is not None:
+            identify(self.checkpoint, self)
+            if resume(self.checkpoint, self):
+                self.look_at_level()
+                return distinct(self.levels[-1]), distinct(torch.cat(self.levels))
+        level = distinct(self.canonical_keys(self.expansion.start()))
+        self.arrive(level.words)
+        if self.judgement is not None:
+            self.judgement.begin()
+        self.keep()
+        return level, level
+
+    def keep(self) -> None:
+        """Keep the level that has just arrived."""
+        if self.checkpoint is not None:
+            keep(self.checkpoint, self)
 
     def successors(self, level: Tensor) -> KeySet:
         """The canonical states after one step."""
@@ -163,16 +193,26 @@ class Search:
         if self.comparison is not None:
             self.comparison.see(rows)
 
-    def arrive(self, level: Tensor) -> None:
-        """A new level is kept, counted, and digested."""
+    def take(self, level: Tensor) -> None:
+        """One more level ([states, words])."""
         self.levels.append(level)
         self.states += level.shape[0]
+
+    def arrive(self, level: Tensor) -> None:
+        """A new level is kept, counted, and digested."""
+        self.take(level)
+        states = self.look_at_level()
+        if self.judgement is not None:
+            self.digest += sum(map(digest_of_state, map(self.canonical_state, states)))
+
+    def look_at_level(self) -> list[Any]:
+        """The states of the last level, where anybody looks at them."""
         if self.judgement is None and self.comparison is None:
-            return
-        self.keys, states = listed(level), self.reading.level(level)
+            return []
+        self.keys, states = listed(self.levels[-1]), self.reading.level(self.levels[-1])
         if self.judgement is not None:
             self.judgement.arrive(self.reading.known)
-            self.digest += sum(map(digest_of_state, map(self.canonical_state, states)))
+        return states
 
     def count_outcomes(self, edges: Edges) -> None:
         """For the coverage."""
@@ -196,7 +236,7 @@ class Search:
         if self.watch is not None and now - self.shown > BETWEEN_SNAPSHOTS:
             self.shown = now
             depth = len(self.levels) - 1
-            self.watch(Snapshot(self.states, self.transitions, depth, now - self.started, resident_bytes()))
+            self.watch(Snapshot(self.states, self.transitions, depth, self.seconds(), resident_bytes()))
         if self.plan.limit_states is not None and self.states >= self.plan.limit_states:
             raise _LimitReachedError(Ending.STATES)
         if self.plan.limit_seconds is not None and now - self.started >= self.plan.limit_seconds:
@@ -219,11 +259,15 @@ class Search:
             violations=tuple(sorted(found, key=lambda violation: len(violation.trace.steps))),
             witnessed=frozenset() if judgement is None else frozenset(judgement.witnessed),
             coverage=self.coverage(),
-            seconds=time.monotonic() - self.started,
+            seconds=self.seconds(),
             peak_bytes=peak_bytes(),
             triples=0 if self.comparison is None else self.comparison.triples,
             parting=self.parting,
         )
+
+    def seconds(self) -> float:
+        """How long the search has taken, with what came before a checkpoint."""
+        return time.monotonic() - self.started + self.earlier
 
     def backwards(self) -> Backwards:
         """Traces to what was found."""

@@ -33,7 +33,12 @@ MOST_RENAMINGS = 5040
 
 
 def canonical_keys(layout: Layout[Any], classes: Classes) -> CanonicalKeys:
-    """The function from keys to the keys of the canonical states ([states, words] both)."""
+    """The function from keys to the keys of the canonical states ([states, words] both), which are settled."""
+    of_settled = _canonical(layout, classes)
+    return of_settled if layout.settled is as_it_is else lambda keys: of_settled(layout.settle(keys))
+
+
+def _canonical(layout: Layout[Any], classes: Classes) -> CanonicalKeys:
     count = prod(factorial(len(members)) for groups in classes.values() for members in groups)
     if count == 1:
         return lambda keys: keys
