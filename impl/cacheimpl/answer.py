@@ -28,6 +28,10 @@ class Code(IntEnum):
     """The operation would create what exists already; nothing changed."""
     STALE = 7
     """The operation belongs to a moment that is over; nothing changed."""
+    RETRY = 8
+    """Something before it has not arrived; the other side must send again."""
+    FAILED = 9
+    """What comes after cannot be right; nothing changed."""
 
 
 UNANSWERED = -1

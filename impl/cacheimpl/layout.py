@@ -81,6 +81,10 @@ class Layout(Generic[State]):
     circular buffer begins, absolute stamps of which only the order counts, what is left in unused cells. It is lifted
     like an operation; what is packed, checked against the bounds and compared after unpacking is the normal state.
 
+    `settled` fixes more: what no operation will read any more, and numbers that only grow. It is applied to keys, by
+    `settle`, where a next step begins. What a step has done is seen before that, so the bounds have to leave room for
+    one step from a settled state.
+
     Raises `LayoutError` where the fields are not those of the state type, or one has more values than a word.
     """
 
@@ -88,6 +92,7 @@ class Layout(Generic[State]):
     fields: tuple[Field, ...]
     derive: Callable[[State], State]
     normal: Callable[[State], State] = as_it_is
+    settled: Callable[[State], State] = as_it_is
 
     def __post_init__(self) -> None:
         names = tuple(field.name for field in self.fields)
@@ -153,6 +158,10 @@ class Layout(Generic[State]):
     def normalised(self, states: State) -> State:
         """The normal state of each of these states ([states, ...])."""
         return states if self.normal is as_it_is else _each(self.normal, states)
+
+    def settle(self, keys: Tensor) -> Tensor:
+        """[states, words] int64: the keys of the settled states of these keys."""
+        return keys if self.settled is as_it_is else self.pack(_each(self.settled, self.unpack(keys)))
 
     def key_of(self, states: State) -> Tensor:
         """[states, words] int64: the keys of normal states that are known to be in the layout, unchecked."""
