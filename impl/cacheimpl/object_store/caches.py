@@ -1,0 +1,239 @@
+"""`ShmObjectStoreSenderCache` and `ShmObjectStoreReceiverCache`: the store with the methods of the processor caches.
+
+P0 has the first: it gives an item and its prompt updates, and gets back a handle in the place of the item. Every worker
+has the second: it gives what it was sent, and gets the item. Requests and configurations are whatever has the
+attributes. Normatively P0 is told of the end of every request: `release_items` revokes the handles that it was given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StoreFullError, TooLargeError
+from cacheimpl.object_store.storage import SingleWriterShmObjectStorage
+from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
+
+NAME_VARIABLE = "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME"
+"""The environment variable that says under which name all processes find the segment."""
+GIB, MIB = 2**30, 2**20
+
+
+class CacheInfo(NamedTuple):
+    """Look-ups that were counted, and how many found their item."""
+
+    hits: int
+    total: int
+
+    @property
+    def hit_ratio(self) -> float:
+        """0 where nothing was looked up."""
+        return self.hits / self.total if self.total else 0.0
+
+
+class Element(NamedTuple):
+    """One entry of an item that is a handle, with its value in `data` as the field's entries have it."""
+
+    data: Any
+
+
+class HandleItem(dict[str, Element]):
+    """A handle in the place of an item: `address`, `monotonic_id` and `signature`."""
+
+
+class ShmHandle(NamedTuple):
+    """What a handle item says."""
+
+    address: int
+    monotonic_id: int
+    signature: Sequence[int]
+
+
+def handle_of(item: Any) -> ShmHandle | None:
+    """The handle that an item is, or None where it is the item itself. Raises `ForgedHandleError` for half of one."""
+    if not isinstance(item, Mapping) or "address" not in item:
+        return None
+    try:
+        return ShmHandle(*(item[name].data for name in ShmHandle._fields))
+    except (KeyError, AttributeError):
+        raise ForgedHandleError("Invalid handle: it needs address, monotonic_id and signature") from None
+
+
+def segment_name() -> str | None:
+    """What the environment says, or None: then the writer's segment has a name of its own."""
+    return os.environ.get(NAME_VARIABLE)
+
+
+def storage_from_config(vllm_config: Any, *, create: bool, reader_lock: Any = None) -> SingleWriterShmObjectStorage:
+    """The store as the configuration has it: its size in GiB, the largest item in MiB, a reader for each worker."""
+    mm_config = vllm_config.model_config.get_multimodal_config()
+    ring = SingleWriterShmRingBuffer(int(mm_config.mm_processor_cache_gb * GIB), segment_name(), create)
+    return SingleWriterShmObjectStorage(
+        int(mm_config.mm_shm_cache_max_object_size_mb * MIB),
+        vllm_config.parallel_config.world_size,
+        ring,
+        reader_lock=reader_lock,
+    )
+
+
+class ShmObjectStoreSenderCache:
+    """P0's side, the writer."""
+
+    def __init__(self, vllm_config: Any) -> None:
+        """Makes the segment. Raises `WriterAliveError` where another process writes under this name."""
+        self.world_size: int = vllm_config.parallel_config.world_size
+        self._shm_cache = storage_from_config(vllm_config, create=True)
+        self._p0_cache: dict[str, Any] = {}
+        self._hits = self._total = 0
+        self._last_info = CacheInfo(0, 0)
+
+    def is_cached_item(self, mm_hash: str) -> bool:
+        """Whether the item is in the store. Changes nothing."""
+        return self._shm_cache.is_cached(mm_hash)
+
+    def is_cached(self, mm_hashes: Iterable[str]) -> list[bool]:
+        """The same for several."""
+        return [self.is_cached_item(mm_hash) for mm_hash in mm_hashes]
+
+    def get_and_update_item(self, mm_item: tuple[Any, Any] | None, mm_hash: str) -> tuple[Any, Any]:
+        """A handle and the prompt updates; or the item as it came, where the store has no room for it.
+
+        `mm_item` is the item and its prompt updates, or None for what is in the store already. Raises `NotStoredError`
+        where it is not there any more and was not given: P0 processes it then, and asks again (C-SHM-17).
+        """
+        if self._shm_cache.is_cached(mm_hash):
+            try:
+                handle = self._shm_cache.get_cached(mm_hash)
+            except StoreFullError:
+                return self._sent_raw(mm_item, mm_hash)
+            self._hits, self._total = self._hits + 1, self._total + 1
+            return self._handle_item(mm_hash, handle), self._p0_cache[mm_hash]
+        if mm_item is None:
+            raise NotStoredError(f"the item of {mm_hash} is not in the store and was not given")
+        item, prompt_updates = mm_item
+        self._total += 1
+        try:
+            handle = self._shm_cache.put(mm_hash, item)
+        except (TooLargeError, StoreFullError):
+            self.remove_dangling_items()
+            return mm_item
+        self._p0_cache[mm_hash] = prompt_updates
+        self.remove_dangling_items()
+        return self._handle_item(mm_hash, handle), prompt_updates
+
+    def get_and_update(
+        self, mm_items: Sequence[tuple[Any, Any] | None], mm_hashes: Sequence[str]
+    ) -> list[tuple[Any, Any]]:
+        """Several in their order."""
+        return [self.get_and_update_item(item, mm_hash) for item, mm_hash in zip(mm_items, mm_hashes, strict=True)]
+
+    def _sent_raw(self, mm_item: tuple[Any, Any] | None, mm_hash: str) -> tuple[Any, Any]:
+        """As many handles are out as there are cells."""
+        if mm_item is None:
+            raise NotStoredError(f"no more handles can be out, and the item of {mm_hash} was not given")
+        self._total += 1
+        return mm_item
+
+    def touch_sender_cache_item(self, mm_hash: str) -> None:
+        """What is in the store stays there until it is looked up or released."""
+        self._shm_cache.touch(mm_hash)
+
+    def release_sender_touches(self) -> None:
+        """What was touched and not looked up is not protected any longer: the walk was given up."""
+        self._shm_cache.release_touches()
+
+    def release_items(self, mm_items: Sequence[Any], mm_hashes: Sequence[str]) -> int:
+        """The request is over that these were sent for, as `get_and_update_item` returned them, and their hashes.
+
+        Returns how many handles were still out. To be called for every request, however it ends (SHM-8, C-SHM-4).
+        """
+        handles = [(handle_of(item), mm_hash) for item, mm_hash in zip(mm_items, mm_hashes, strict=True)]
+        return sum(self._shm_cache.revoke(*handle, mm_hash) for handle, mm_hash in handles if handle is not None)
+
+    def validate_input_item(self, mm_item: Any, mm_hash: str) -> None:
+        """Raises `ForgedHandleError` where a client sends a handle that is not out for this hash (C-SHM-9)."""
+        if (handle := handle_of(mm_item)) is not None:
+            self._shm_cache.verify_signature(mm_hash, handle.address, handle.monotonic_id, handle.signature)
+
+    def remove_dangling_items(self) -> None:
+        """Prompt updates go of what is not handed out any more."""
+        stored = self._shm_cache.key_index
+        if len(self._p0_cache) > len(stored):
+            for mm_hash in self._p0_cache.keys() - stored.keys():
+                del self._p0_cache[mm_hash]
+
+    def _handle_item(self, mm_hash: str, handle: tuple[int, int]) -> HandleItem:
+        return self.address_as_item(*handle, self._shm_cache.get_signature(mm_hash))
+
+    def address_as_item(self, address: int, monotonic_id: int, signature: Sequence[int]) -> HandleItem:
+        """A handle in the place of an item."""
+        values = ShmHandle(address, monotonic_id, signature)
+        return HandleItem({name: Element(value) for name, value in zip(ShmHandle._fields, values, strict=True)})
+
+    def make_stats(self, *, delta: bool = False) -> CacheInfo:
+        """What was counted, in all or since it was asked for with `delta`."""
+        info = CacheInfo(self._hits, self._total)
+        if not delta:
+            return info
+        last, self._last_info = self._last_info, info
+        return CacheInfo(info.hits - last.hits, info.total - last.total)
+
+    def clear_cache(self) -> None:
+        """Nothing is found any more, and what is on its way can still be read (X-4)."""
+        self._shm_cache.clear()
+        self._p0_cache.clear()
+        self._hits = self._total = 0
+        self._last_info = CacheInfo(0, 0)
+
+    def close(self) -> None:
+        """Remove the segment."""
+        self._shm_cache.close()
+
+
+class ShmObjectStoreReceiverCache:
+    """A worker's side, one of the readers."""
+
+    def __init__(self, vllm_config: Any, shared_worker_lock: Any) -> None:
+        """`shared_worker_lock` is kept and never taken: what is shared with a process that may die can hang the others.
+
+        Raises `NoWriterYetError` before P0 has made the segment.
+        """
+        self.world_size: int = vllm_config.parallel_config.world_size
+        self._shm_cache = storage_from_config(vllm_config, create=False, reader_lock=shared_worker_lock)
+
+    def get_and_update_item(self, mm_item: Any, mm_hash: str) -> Any:
+        """The item that a handle names, which is acknowledged; or the item as it came.
+
+        Raises `StaleHandleError`, `ForgedHandleError` (`ValueError`), `NotStoredError` where there is nothing.
+        """
+        if mm_item is None:
+            raise NotStoredError(f"nothing was sent for {mm_hash}")
+        if (handle := handle_of(mm_item)) is None:
+            return mm_item
+        return self._shm_cache.get(handle.address, handle.monotonic_id, handle.signature, mm_hash)
+
+    def get_and_update_features(self, mm_features: list[Any]) -> list[Any]:
+        """The `data` of every feature that has some is replaced by its item, in their order; returns the list.
+
+        A feature whose data was taken away, as the cached prefix covers it, was sent without the store.
+        """
+        for feature in mm_features:
+            if feature.data is not None:
+                key = getattr(feature, "mm_hash", None) or feature.identifier
+                feature.data = self.get_and_update_item(feature.data, key)
+        return mm_features
+
+    def touch_receiver_cache_item(self, mm_hash: str, mm_item: Any = None) -> None:
+        """Whether the handle is good; nothing is acknowledged (C-SHM-2, C-SHM-10). Raises as `get_and_update_item`."""
+        if mm_item is None:
+            raise NotStoredError(f"nothing was sent for {mm_hash}")
+        if (handle := handle_of(mm_item)) is not None:
+            self._shm_cache.touch(mm_hash, handle.address, handle.monotonic_id, handle.signature)
+
+    def clear_cache(self) -> None:
+        """A reader has nothing to clear."""
+
+    def close(self) -> None:
+        """Leave the segment."""
+        self._shm_cache.close()

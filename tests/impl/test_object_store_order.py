@@ -1,0 +1,233 @@
+"""Which handles are out, late readers, and the order of publication; and planted bugs that these tests find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from tests.impl.object_stores import Stores, filled
+from tests.planting import Change, planted
+
+from cacheimpl.object_store.errors import SerdeError, StaleHandleError, StoreFullError
+from cacheimpl.object_store.handles import PREFIX
+from cacheimpl.object_store.reading import Reader
+from cacheimpl.object_store.writing import Writer
+from cacheimpl.ring import SingleWriterShmRingBuffer
+from cacheimpl.ring.segment import Segment
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def stores() -> Iterator[Stores]:
+    made = Stores()
+    yield made
+    made.close()
+
+
+# What is out --------------------------------------------------------------------------------------------------------
+
+
+def test_a_handle_is_counted_while_it_is_out(stores: Stores) -> None:
+    first, again = stores.put("key"), stores.hit("key")
+    assert stores.writer.writer_flag == {0: 2}
+    for reader in stores.readers:
+        reader.get(*first)
+        reader.get(*first)  # as a resumed request does
+    assert stores.writer.free_unused() == ()
+    assert stores.writer.writer_flag == {0: 1}
+    stores.end(again)
+    assert not stores.writer.revoke(*again)
+    assert stores.writer.free_unused() == (0,)
+
+
+def test_a_late_acknowledgement_means_nothing(stores: Stores) -> None:
+    """The cell belongs to another handle by then, which the reader acknowledged before."""
+    old = stores.put("key")
+    reader = stores.readers[0].reader
+    looked = reader.look(reader.verified(old[3], *old[:3]))
+    stores.end(old)
+    new = stores.hit("key")
+    assert stores.readers[1].get(*new) is not None
+    assert stores.readers[0].get(*new) is not None
+    reader.acknowledge(looked)
+    assert stores.writer.free_unused() == (0,)
+
+
+def test_a_late_acknowledgement_is_none_of_the_new_handle(stores: Stores) -> None:
+    old = stores.put("key")
+    reader = stores.readers[0].reader
+    looked = reader.look(reader.verified(old[3], *old[:3]))
+    stores.end(old)
+    new = stores.hit("key")
+    stores.readers[1].get(*new)
+    reader.acknowledge(looked)
+    assert stores.writer.free_unused() == ()
+
+
+def test_a_refusal_withdraws_what_is_in_the_way(stores: Stores) -> None:
+    handles = [stores.put(key) for key in "abc"]
+    with pytest.raises(StoreFullError):
+        stores.put("d")
+    assert not stores.writer.is_cached("a")
+    assert torch.equal(stores.readers[0].get(*handles[0]), filled("a"))
+    stores.end(handles[0])
+    stores.put("d")
+    assert sorted(stores.writer.key_index) == ["b", "c", "d"]
+
+
+def test_there_are_no_more_handles_than_cells() -> None:
+    stores = Stores(max_handles=2)
+    handles = [stores.put("a"), stores.hit("a")]
+    before = stores.books()
+    with pytest.raises(StoreFullError):
+        stores.hit("a")
+    with pytest.raises(StoreFullError):
+        stores.put("b")
+    assert stores.books() == before
+    stores.end(handles[0])
+    assert stores.put("b")[1] == 1
+    stores.close()
+
+
+# Late readers, and the order of publication ---------------------------------------------------------------------------
+
+
+def overwritten_while_read(stores: Stores) -> None:
+    """The reader has looked; its handle is revoked; the chunk, and two more, give way to a large one."""
+    handles = [stores.put(key) for key in "abc"]
+    reader = stores.readers[0].reader
+    address, identity, signature, key = handles[1]
+    looked = reader.look(reader.verified(key, address, identity, signature))
+    stores.end(*handles)
+    stores.writer.free_unused()
+    was = bytes(looked.payload)
+
+    def from_behind(view: memoryview) -> None:
+        """As a copy may go: the last bytes first. In between the reader copies, and looks again."""
+        view[-600:] = b"\xff" * 600
+        assert bytes(looked.payload) != was
+        with pytest.raises(StaleHandleError):
+            reader.look_again(looked)
+
+    stores.writer.writer.put("z", 1900, 0, from_behind)
+
+
+def test_a_header_in_the_way_is_struck_out_before_the_data(stores: Stores) -> None:
+    overwritten_while_read(stores)
+
+
+def put_in_order(stores: Stores) -> None:
+    """What a reader finds at each barrier of a put that takes the place of another chunk, and of the one behind it."""
+    handles = [stores.put(key) for key in "ab"]
+    stores.end(*handles)
+    stores.writer.free_unused()
+    data, seen = stores.ring.segment.data, []
+    places, barrier = (handles[0][0], handles[1][0]), Segment.barrier
+    filling = bytes([ord("z")]) * 64
+
+    def observed(segment: Segment) -> None:
+        ids = tuple(int.from_bytes(data[place : place + 4], "little", signed=True) for place in places)
+        prefix = bytes(data[stores.ring.MD_SIZE : stores.ring.MD_SIZE + PREFIX.size])
+        seen.append((ids, filling in bytes(data), prefix))
+        barrier(segment)
+
+    before = bytes(data[stores.ring.MD_SIZE : stores.ring.MD_SIZE + PREFIX.size])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Segment, "barrier", observed)
+        handle = stores.put("z", filled("z", 1900))
+    assert len(seen) == 3
+    assert seen[0] == ((-1, -1), False, before)  # struck out, and nothing else
+    assert seen[1][0][0] == handle[1]
+    assert seen[1][1:] == (True, before)  # all of the data, and no prefix
+    assert seen[2][2] != before
+    assert torch.equal(stores.readers[0].get(*handle), filled("z", 1900))
+
+
+def test_the_order_of_publication(stores: Stores) -> None:
+    put_in_order(stores)
+
+
+def test_what_cannot_be_written_leaves_everything_as_it_was(stores: Stores) -> None:
+    kept = stores.put("a")
+    before = stores.books()
+
+    def fails(view: memoryview) -> None:
+        view[:] = b"\xff" * len(view)
+        raise OSError("broken")
+
+    with pytest.raises(OSError, match="broken"):
+        stores.writer.writer.put("b", 100, 10, fails)
+    assert stores.books() == before
+    with pytest.raises(SerdeError):
+        stores.writer.put("b", lambda: None)
+    assert stores.books() == before
+    assert stores.put("b")[:2] == (kept[0] + stores.ring.placement.totals[0], 1)
+    assert torch.equal(stores.readers[0].get(*kept), filled("a"))
+
+
+def test_a_reader_that_fails_has_not_acknowledged(stores: Stores) -> None:
+    handle = stores.put("a")
+    with pytest.raises(RuntimeError, match="mine"), stores.readers[0].view(*handle):
+        raise RuntimeError("mine")
+    stores.readers[1].get(*handle)
+    assert stores.writer.free_unused() == ()
+    stores.readers[0].get(*handle)
+    assert stores.writer.free_unused() == (0,)
+
+
+def struck_out_is_gone(stores: Stores) -> None:
+    """A header that is struck out, with nothing written over the rest of the chunk yet."""
+    handle = stores.put("a")
+    stores.ring.strike_out(handle[0])
+    with pytest.raises(StaleHandleError):
+        stores.readers[0].get(*handle)
+
+
+PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]] = {
+    "a header that is gone stays": (
+        SingleWriterShmRingBuffer._clear_the_way, "self.strike_out(other)", "pass", overwritten_while_read,
+    ),
+    "only the first header is struck out": (
+        SingleWriterShmRingBuffer._clear_the_way, "self._gone[first:behind]:", "self._gone[first : first + 1]:",
+        overwritten_while_read,
+    ),
+    "struck out without a barrier": (
+        SingleWriterShmRingBuffer._clear_the_way, "self.segment.barrier()", "pass", put_in_order,
+    ),
+    "the prefix without a barrier before it": (
+        Writer._written, "fill(chunk[: PREFIX.size + metadata_bytes + data_bytes])\n            ring.segment.barrier()",
+        "fill(chunk[: PREFIX.size + metadata_bytes + data_bytes])", put_in_order,
+    ),
+    "the handle without a barrier before it": (
+        Writer._written, "metadata_bytes)\n        ring.segment.barrier()", "metadata_bytes)", put_in_order,
+    ),
+    "any id is the right one": (
+        Reader.look, "identity != handle.identity or", "", struck_out_is_gone,
+    ),
+    "a late acknowledgement undoes a newer one": (
+        Reader.acknowledge, "max(cells[handle.cell], handle.number)", "handle.number",
+        test_a_late_acknowledgement_means_nothing,
+    ),
+    "an acknowledgement of the next handle": (
+        Reader.acknowledge, "max(cells[handle.cell], handle.number)", "handle.number + 1",
+        test_a_handle_is_counted_while_it_is_out,
+    ),
+    "what could not be written stays reserved": (
+        Writer._written, "ring.placement.give_up_newest(end)", "pass",
+        test_what_cannot_be_written_leaves_everything_as_it_was,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(stores: Stores, name: str) -> None:
+    function, right, wrong, check = PLANTED[name]
+    with planted(Change(function, right, wrong)), pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(stores)
+
+
+def test_what_is_struck_out_is_gone(stores: Stores) -> None:
+    struck_out_is_gone(stores)
