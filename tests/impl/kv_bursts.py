@@ -54,6 +54,8 @@ class Sides:
         self.pool = tensors.empty(self.tables, config.blocks)
         self.spec: Spec = NORMATIVE_KV_BLOCKS.start(config, REROOTING)
         self.positions = self.pool.tables.shape[1] - 1
+        self.refused = False
+        """Whether the last one that asked for slots was refused."""
 
     def call(self, operation: Operation) -> Outcome:
         """One call of the specification."""
@@ -109,6 +111,7 @@ class Sides:
                 assert not any(blocks[turn:])
                 return turn
             wanted = self.call(AllocateSlots(request, computed[turn], tokens[turn], hits[turn]))
+            self.refused = wanted.code.name == Code.REFUSED.name
             assert (Code(codes[turn]).name, blocks[turn]) == (wanted.code.name, wanted.values)
         return len(requests)
 
@@ -207,19 +210,29 @@ class Crowd:
         self.sides.commit(requests, parts)
 
     def admit(self) -> None:
-        """New requests are looked up and admitted, again and again until one is refused, or all are answered."""
-        requests, rounds = self.some(new=True), 0
+        """New requests are looked up and admitted, again and again until one gets nothing, or all are answered.
+
+        One in ten brings along a block that it was not told of, or asks for too many tokens; running ones are among
+        them.
+        """
+        requests, rounds = [*self.some(new=True), *self.some(new=False)[:2]], 0
         while requests:
             prompts = [self.draw.randint(1, self.sides.config.lengths[request]) for request in requests]
             hits = self.sides.look_up(requests, prompts)
             found = hits.lengths.tolist()
             size = self.sides.config.block_size
             tokens = [max(1, prompt - count * size) for prompt, count in zip(prompts, found, strict=True)]
+            for turn in range(len(requests)):
+                if self.draw.random() < 0.1:
+                    tokens[turn] += 2 * size
+                elif self.draw.random() < 0.1:
+                    hits.blocks[turn, 0] = self.draw.randrange(self.sides.config.blocks)
+                    hits.lengths[turn] = max(1, found[turn])
             answered = self.sides.admit(requests, [0] * len(requests), tokens, hits)
             self.seen.add("hits" if any(found[:answered]) else "no hits")
             rounds += 1
             self.seen.add("rounds" if rounds > 1 else "one round")
-            if self.sides.holding(requests[answered - 1]).blocks == 0:
+            if self.sides.refused:
                 self.seen.add("not admitted")
                 return
             requests = requests[answered:]

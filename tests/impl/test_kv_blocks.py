@@ -60,7 +60,7 @@ def model(config: Config) -> TensorModel:
 
 @pytest.mark.parametrize("name", SCOPES)
 def test_every_triple_is_that_of_the_specification(name: str) -> None:
-    refinement = compare(model(SCOPES[name]), limit_triples=4000)
+    refinement = compare(model(SCOPES[name]), limit_triples=2000)
     assert refinement.difference is None
     assert refinement.triples > 100
 
@@ -226,7 +226,7 @@ def test_from_every_state_a_burst_is_its_calls_one_after_the_other(name: str, bu
                 assert (Code(said[turn]).name, given[turn]) == (wanted.code.name, wanted.values)
                 answered += 1
             assert ours[place] == now
-    assert answered >= 800
+    assert answered > 500
 
 
 def test_padding_changes_nothing() -> None:

@@ -1,0 +1,295 @@
+"""Planted bugs in the tensor code of the KV blocks: each is caught by the triples of a small scope, or in lockstep.
+
+What only a burst can show, or a queue that has turned round, is caught in lockstep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.impl.kv_bursts import Crowd, Sides, crowded
+
+from cacheimpl.layout import OutOfBoundsError, RoundTripError
+from cacheimpl.writing import COPYING, IN_PLACE
+from cacheproof.explore.tensor import compare
+from cacheproof.registry import component_named
+from cacheproof.targets.tensor import model_of
+from cachespec.kv_blocks import Config
+
+torch.set_num_threads(1)
+
+Plant = Callable[[str, str, str], None]
+
+SCOPES = {
+    "any call": Config(
+        2, 3, ((0, 1), (0, 2)), (4, 3), steps=(2, 4), withdrawals=1, evictions=1, resets=1, disciplined=0
+    ),
+    "again": Config(1, 4, ((0, 1),), (2,), repeats=1),
+    "old hit": Config(1, 3, ((0,), (0, 1), (2, 3)), (1, 2, 2)),
+    "copies": Config(1, 5, ((0, 2), (0, 2), (1, 3)), (2, 2, 2), hashes=(0, 0, 2, 3)),
+    "cascade": Config(1, 4, ((0, 1), (0, 1)), (2, 2), commons=1),
+    "drafts": Config(2, 4, ((0, 1),), (4,), steps=(1, 2), drafts=1),
+    "too few": Config(1, 3, ((0, 1), (2, 3)), (2, 2), groups=1),
+    "groups": Config(1, 4, ((0, 1), (2, 3)), (2, 2), groups=1),
+}
+
+ADMISSION, SLOTS, EXECUTION = (f"cacheimpl.kv_blocks.{name}" for name in ("admission", "slots", "execution"))
+RELEASING, PREFIX, FORGETTING = (f"cacheimpl.kv_blocks.{name}" for name in ("releasing", "prefix", "forgetting"))
+GROUPS, BOUNDS = "cacheimpl.kv_blocks.groups", "cacheimpl.kv_blocks.bounds"
+
+MUTANTS: dict[str, tuple[str, str, str, str]] = {
+    # slots
+    "the longest request is refused": (
+        "any call",
+        f"{SLOTS}.allocate_slots",
+        "end > config.limit",
+        "end >= config.limit",
+    ),
+    "a table may be too long": ("drafts", f"{SLOTS}.allocate_slots", "end > config.limit", "end < 0"),
+    "a new table may be too long": ("crowd", f"{ADMISSION}.admit", "end > config.limit", "end < 0"),
+    "one block too many is asked for": (
+        "any call",
+        f"{SLOTS}.asked",
+        "columns * config.block_size < end",
+        "columns * config.block_size <= end",
+    ),
+    "the last free block is never given": (
+        "any call",
+        f"{SLOTS}.allocate_slots",
+        "ask.up_to > pool.free",
+        "ask.up_to >= pool.free",
+    ),
+    "tokens of another moment": (
+        "crowd",
+        f"{SLOTS}.allocate_slots",
+        "(computed < written) | (computed > planned)",
+        "computed < written",
+    ),
+    "nothing is something": ("any call", f"{SLOTS}.allocate_slots", "(tokens <= 0) | ", ""),
+    "taken from the back": (
+        "any call",
+        f"{SLOTS}.with_slots",
+        "row + pool.head",
+        "row + pool.head + pool.free - total",
+    ),
+    "what is taken can still be found": (
+        "any call",
+        f"{SLOTS}.with_slots",
+        "carried=write.put(pool.carried, taken, nothing)",
+        "carried=pool.carried",
+    ),
+    "what is taken keeps its KV": (
+        "any call",
+        f"{SLOTS}.with_slots",
+        "bytes=write.put(pool.bytes, taken, nothing)",
+        "bytes=pool.bytes",
+    ),
+    "what is taken has no reference": (
+        "any call",
+        f"{SLOTS}.with_slots",
+        "torch.ones_like(taken)",
+        "torch.zeros_like(taken)",
+    ),
+    "the free count stays": ("any call", f"{SLOTS}.with_slots", "free=pool.free - total", "free=pool.free"),
+    "scheduled as far as the blocks go": (
+        "any call",
+        f"{SLOTS}.with_slots",
+        "(ask.end - ask.planned) * done",
+        "given",
+    ),
+    "everybody begins at the first free block": (
+        "crowd",
+        f"{SLOTS}.with_slots",
+        "(ask.up_to - ask.needs)[:, None] + row",
+        "0 * (ask.up_to - ask.needs)[:, None] + row",
+    ),
+    "those behind a refusal go on": ("crowd", f"{SLOTS}.allocate_slots", ".cumsum(0)", ".long()"),
+    "the head runs off the end": (
+        "crowd",
+        f"{SLOTS}.with_slots",
+        "(places % null).flatten()",
+        "places.clamp(max=null - 1).flatten()",
+    ),
+    "the count of blocks in eight bits": (
+        "wide crowd",
+        f"{SLOTS}.asked",
+        "needs.cumsum(0), too_wide",
+        "needs.cumsum(0, dtype=torch.int8).long(), too_wide",
+    ),
+    # admission
+    "a second table": ("again", f"{ADMISSION}.admit", "(found > 0) & (held > 0)", "(found > 0) & (held < 0)"),
+    "hits are not looked at again": (
+        "any call",
+        f"{ADMISSION}.are_cached",
+        "carried == contents",
+        "carried == carried",
+    ),
+    "a hit of another place": (
+        "any call",
+        f"{ADMISSION}.are_cached",
+        "config.contents.index_select(0, requests)",
+        "config.contents.index_select(0, requests).roll(1, 1)",
+    ),
+    "hits count as free room": (
+        "old hit",
+        f"{ADMISSION}.admit",
+        "ask.up_to + revived.cumsum(0) > pool.free",
+        "ask.up_to > pool.free",
+    ),
+    "a hit stays free": (
+        "old hit",
+        f"{ADMISSION}.without_held",
+        "live & ~held.index_select(0, blocks)",
+        "live",
+    ),
+    "a hit is not held": ("any call", f"{ADMISSION}.adopt", "torch.ones_like(flat)", "torch.zeros_like(flat)"),
+    "a hit is computed again": (
+        "any call",
+        f"{ADMISSION}.adopt",
+        "computed=write.add(pool.computed, requests, tokens)",
+        "computed=pool.computed",
+    ),
+    "hits have no origin": (
+        "any call",
+        f"{ADMISSION}.adopt",
+        "origin=write.add(pool.origin, requests, tokens)",
+        "origin=pool.origin",
+    ),
+    "a block that two adopt is free twice": ("crowd", f"{ADMISSION}.revived_by", "first & idle", "idle"),
+    "nobody loses hits": (
+        "crowd",
+        f"{ADMISSION}.may_lose_hits",
+        "(before < taken.index_select(0, adopter))",
+        "(before < 0)",
+    ),
+    "who has lost its hits is refused": ("crowd", f"{ADMISSION}.admit", "~lost & (", "("),
+    # execution
+    "a block is full too early": (
+        "any call",
+        f"{EXECUTION}.filled",
+        "(columns + 1) * config.block_size <= ends",
+        "columns * config.block_size < ends",
+    ),
+    "a block is full too late": (
+        "any call",
+        f"{EXECUTION}.filled",
+        "(columns + 1) * config.block_size <= ends",
+        "(columns + 1) * config.block_size < ends",
+    ),
+    "what was never scheduled was executed": (
+        "any call",
+        f"{EXECUTION}.commit",
+        "(computed >= written) & (computed <= planned)",
+        "computed >= written",
+    ),
+    "a gap is closed": (
+        "any call",
+        f"{EXECUTION}.follows",
+        "(pool.carried.index_select(0, before) >= 0)",
+        "(before >= 0)",
+    ),
+    "the latest copy is found": (
+        "copies",
+        f"{PREFIX}.first_copies",
+        'earliest = latest.scatter_reduce(0, contents, pool.stamp, "amin")',
+        'earliest = (latest * 0).scatter_reduce(0, contents, pool.stamp, "amax")',
+    ),
+    "copies of one burst have one stamp": (
+        "crowd",
+        f"{EXECUTION}.commit",
+        "registering.cumsum(0)",
+        "registering",
+    ),
+    "the clock stands still": (
+        "crowd",
+        f"{EXECUTION}.commit",
+        "clock=pool.clock + registering.sum()",
+        "clock=pool.clock",
+    ),
+    # releasing
+    "a shared block is free at once": (
+        "any call",
+        f"{RELEASING}.release",
+        "(references.index_select(0, flat) == 0)",
+        "(references.index_select(0, flat) >= 0)",
+    ),
+    "a reference is not given back": ("any call", f"{RELEASING}.release", "-its.flatten().long()", "0 * flat"),
+    "the beginning of the sequence goes first": (
+        "any call",
+        f"{RELEASING}.release",
+        "blocks.flip(1).flatten()",
+        "flat",
+    ),
+    "useless blocks go to the back": (
+        "any call",
+        f"{RELEASING}.release",
+        "(freed & ~cached).flatten(), (freed & cached)",
+        "(freed & cached & ~cached).flatten(), freed",
+    ),
+    "pushed on top of the first": (
+        "any call",
+        f"{RELEASING}.release",
+        "pool.head - front.cumsum(0)",
+        "pool.head - front.cumsum(0) + 1",
+    ),
+    "the first to let go frees the block": ("crowd", f"{RELEASING}.is_last", '"amax"', '"amin", include_self=False'),
+    "what is in flight is lost": (
+        "any call",
+        f"{RELEASING}.free_request",
+        "torch.minimum(planned, lengths)",
+        "torch.zeros_like(planned)",
+    ),
+    # the prefix map
+    "all tokens are found": ("any call", f"{PREFIX}.get_computed_blocks", "ends < tokens", "ends <= tokens"),
+    "a prefix with a gap": ("crowd", f"{PREFIX}.get_computed_blocks", ".long().cumprod(1)", ".long()"),
+    "one that does not run is asked": ("cascade", f"{PREFIX}.common_prefix", " | ~running[:, None]", ""),
+    "what is behind an evicted block is found": (
+        "any call",
+        f"{FORGETTING}.evict_block",
+        "torch.where(behind, pool.tables.long(), null)",
+        "torch.where(behind & (null < 0), pool.tables.long(), null)",
+    ),
+    "a reset while blocks are held": (
+        "any call",
+        f"{FORGETTING}.reset_prefix_cache",
+        "pool.free == null_block(pool)",
+        "pool.free >= 0",
+    ),
+    # groups
+    "the second table has no room": (
+        "too few",
+        f"{GROUPS}.allocate_groups",
+        "ask.up_to[1] + idle.sum()",
+        "ask.up_to[0] + idle.sum()",
+    ),
+    "what is loaded needs no blocks": ("groups", f"{GROUPS}.allocate_groups", " + external + tokens", " + tokens"),
+}
+
+
+def caught(by: str) -> str:
+    """How it ends: nothing, a difference, or the error of the layout or of a comparison."""
+    try:
+        if by in SCOPES:
+            difference = compare(model_of(component_named("kv_blocks"), SCOPES[by]), limit_triples=3000).difference
+            return "nothing" if difference is None else difference.operation.wire_name()
+        requests, seeds, room = (200, 1, 1.0) if by == "wide crowd" else (6, 40, 0.3)
+        for seed in range(seeds):
+            sides = Sides(crowded(requests, seed, room=room + 0.1 * (seed % 3)), IN_PLACE if seed % 2 else COPYING)
+            Crowd(sides, seed, requests).play(30)
+    except (OutOfBoundsError, RoundTripError, AssertionError) as error:
+        return type(error).__name__
+    return "nothing"
+
+
+@pytest.mark.parametrize("by", [*SCOPES, "crowd", "wide crowd"])
+def test_without_a_bug_nothing_is_caught(by: str) -> None:
+    assert caught(by) == "nothing"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_each_bug_is_caught(plant: Plant, mutant: str) -> None:
+    by, function, right, wrong = MUTANTS[mutant]
+    plant(function, right, wrong)
+    assert caught(by) != "nothing"
