@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from cacheproof.bench import benchmark_named, benchmarks, kv_blocks
-from cacheproof.bench.measure import Benchmark, Goal, Spread, Work, machine, measured
+from cacheproof.bench import benchmarks, benchmarks_named, kv_blocks
+from cacheproof.bench.growth import growth_curves
+from cacheproof.bench.measure import Benchmark, Goal, Released, Row, Spread, Work, machine, measured
 from cacheproof.bench.oracle import REROOTED, WITH_DIGESTS, YARDSTICK, skewed
 from cacheproof.bench.plain import PlainPool
 from cacheproof.command import bench
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus, InconclusiveError
+from cacheproof.errors import ExitStatus, InconclusiveError, InputError
+from cacheproof.targets.vllm.release import Release, installed
 from cachespec.kernel import Code, Outcome
 from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, GetComputedBlocks
 
@@ -24,13 +28,21 @@ def quiet(line: str) -> None:
     """Nobody looks."""
 
 
+ORACLES = ("encoder_cache", "kv_blocks", "lru")
+"""Benchmarks of the specification; the others are of our own implementation."""
+
+
 @pytest.mark.parametrize("name", list(benchmarks()))
 def test_contenders_answer_alike_and_are_counted(name: str) -> None:
-    rows = measured(benchmark_named(name), 2, quiet, small=True)
-    assert [row.contender for row in rows] == [YARDSTICK, REROOTED, WITH_DIGESTS]
+    (benchmark,) = (one for one in benchmarks_named(name) if one.name == name)
+    rows = measured(benchmark, 2, quiet, small=True)
+    if name in ORACLES:
+        assert [row.contender for row in rows] == [YARDSTICK, REROOTED, WITH_DIGESTS]
+        assert rows[0].units > 100
     assert {row.repeats for row in rows} == {2}
     assert len({row.units for row in rows}) == 1
-    assert rows[0].units > 100
+    assert len(rows) >= 2
+    assert rows[0].units > 0
     assert rows[0].ratio == Spread(1.0, 1.0, 1.0)
     assert all(0 < row.rate.least <= row.rate.median <= row.rate.most for row in rows)
     assert all(row.goal is None and row.met is None for row in rows), "a small run has no goals"
@@ -154,14 +166,14 @@ def test_the_verb_reports_rows_and_the_machine(capsys: pytest.CaptureFixture[str
 def test_a_missed_goal_is_said(
     goal: float, status: ExitStatus, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "benchmark_named", lambda name: toy([], goal))
+    monkeypatch.setattr(bench, "benchmarks_named", lambda name: [toy([], goal)])
     assert dispatch(["bench", "toy"]) is status
     assert word in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_wrong_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "nothing"]) is ExitStatus.WRONG_INPUT
-    assert "there is no benchmark 'nothing': there are encoder_cache, kv_blocks, lru" in capsys.readouterr().err
+    assert "there is no benchmark 'nothing': there are " in capsys.readouterr().err
 
 
 def test_an_interruption_shows_what_was_measured(
@@ -172,7 +184,7 @@ def test_an_interruption_shows_what_was_measured(
             raise KeyboardInterrupt
         return measured(benchmark, *rest, **named)
 
-    monkeypatch.setattr(bench, "benchmark_named", lambda name: replace(toy([]), name=name))
+    monkeypatch.setattr(bench, "benchmarks_named", lambda name: [replace(toy([]), name=name)])
     monkeypatch.setattr(bench, "measured", interrupted)
     assert dispatch(["bench", "first", "broken", "--json"]) is ExitStatus.INCONCLUSIVE
     said = json.loads(capsys.readouterr().out)
@@ -181,3 +193,114 @@ def test_an_interruption_shows_what_was_measured(
 
 def test_the_machine_is_named() -> None:
     assert machine()["processor"]
+
+
+# Beside a release -----------------------------------------------------------------------------------------------------
+
+
+def test_a_release_that_is_not_there_is_said_with_the_command_that_adds_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CACHEPROOF_CACHE", str(tmp_path))
+    assert dispatch(["bench", "decode", "--with", "vllm==0.33.0"]) is ExitStatus.WRONG_INPUT
+    assert "cacheproof target add vllm==0.33.0" in capsys.readouterr().err
+    assert dispatch(["bench", "decode", "--with", "sglang"]) is ExitStatus.WRONG_INPUT
+    assert "is not a release: write it as in vllm==0.33.0" in capsys.readouterr().err
+
+
+def beside(log: list[str], goal: Goal) -> Benchmark:
+    """The toy, which a release can do too."""
+    work = Released("toy", {"size": 1})
+    return replace(toy(log), goal=goal, released=lambda small: work, most_repeats=4)
+
+
+def test_a_release_comes_first_and_goals_are_times_its_rate() -> None:
+    def opened(released: Released) -> Counting:
+        assert released == Released("toy", {"size": 1})
+        return Counting("r", log)
+
+    log: list[str] = []
+    for times, met in ((1e-9, True), (1e9, False)):
+        rows = measured(beside(log, Goal(("b",), times_the_release=times)), 3, quiet, release=("old", opened))
+        assert [(row.contender, row.met) for row in rows] == [("old", None), ("a", None), ("b", met)]
+        assert rows[0].ratio == Spread(1.0, 1.0, 1.0)
+    assert log[:6] == ["r warm", "a warm", "b warm", "r0", "a0", "b0"]
+    alone = measured(beside([], Goal(("b",), times_the_release=1e9)), 3, quiet)
+    assert [row.met for row in alone] == [None, None], "without the release there is nothing to be compared with"
+
+
+def test_a_release_that_answers_otherwise_is_found() -> None:
+    planted = beside([], Goal(()))
+    with pytest.raises(InconclusiveError, match="nothing was measured"):
+        measured(planted, 1, quiet, release=("old", lambda released: Counting("r", [], 11)))
+
+
+def test_more_turns_than_the_work_has_are_wrong_input() -> None:
+    with pytest.raises(InputError, match="toy has 4 turns at most, not 5"):
+        measured(beside([], Goal(())), 5, quiet)
+
+
+class SelfTimed(Counting):
+    """Says that a turn took two seconds."""
+
+    def turn(self, number: int) -> Work:
+        return super().turn(number)._replace(seconds=2.0)
+
+
+def test_who_times_itself_is_believed() -> None:
+    timed = replace(toy([]), contenders=lambda *, small: {"a": SelfTimed("a", [], units=10)})
+    (row,) = measured(timed, 2, quiet)
+    assert row.rate == Spread(5.0, 5.0, 5.0)
+
+
+RELEASE = "vllm==0.33.0"
+
+
+@pytest.mark.skipif(installed(Release.parsed(RELEASE)) is None, reason=f"{RELEASE} is not installed")
+def test_the_release_answers_as_ours_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "--with", RELEASE, "--small", "--repeats", "2", "--json"]) is ExitStatus.AS_EXPECTED
+    said = json.loads(capsys.readouterr().out)
+    known = {name for name, one in benchmarks().items() if one.released is not None}
+    assert {row["benchmark"] for row in said["rows"] if row["contender"] == RELEASE} == known
+    assert known
+
+
+# Growth ---------------------------------------------------------------------------------------------------------------
+
+
+def test_growth_curves_have_a_point_for_each_size_and_a_line_for_each_contender() -> None:
+    def row(name: str, seconds: float) -> Row:
+        rate = Spread(1 / seconds, 0.5 / seconds, 2 / seconds)
+        return Row(name, 1, 1, rate, Spread(1.0, 1.0, 1.0), None)
+
+    sized = [
+        (replace(toy([]), name=f"toy-{size}"), [row("a", size * 1e-6), row("b<", 2e-3)]) for size in (100, 10, 1000)
+    ]
+    single = (replace(toy([]), name="other"), [row("a", 1.0)])
+    text = growth_curves([*sized, single])
+    picture = ET.fromstring(text)
+    names = [element.text for element in picture.iter() if element.tag.endswith("}text")]
+    assert {"a", "b<", "10", "100", "1,000", "1 ms", "10 ms", "1 us"} <= set(names)
+    assert "other: one of the units, over the size" not in names
+    lines = [element.attrib["points"].split() for element in picture.iter() if element.tag.endswith("}polyline")]
+    (rising, flat) = ([tuple(float(part) for part in point.split(",")) for point in line] for line in lines)
+    assert [x for x, _ in rising] == sorted(x for x, _ in rising)
+    assert rising[0][1] - rising[1][1] == pytest.approx(rising[1][1] - rising[2][1], abs=0.2), "linear is straight"
+    assert rising[0][1] > rising[2][1]
+    assert len({y for _, y in flat}) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5, "2.5 s"), (0.0123, "12.3 ms"), (4.56e-5, "45.6 us"), (7e-8, "70 ns"), (1e-6, "1 us")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert bench.duration(seconds) == text
+
+
+def test_a_plot_is_written_whole_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plot = tmp_path / "curves.svg"
+    assert dispatch(["bench", "decode", "--small", "--repeats", "1", "--plot", str(plot)]) is ExitStatus.AS_EXPECTED
+    assert plot.read_text(encoding="utf-8").count("<polyline") == 2
+    missing = tmp_path / "no" / "curves.svg"
+    assert dispatch(["bench", "decode", "--small", "--plot", str(missing)]) is ExitStatus.WRONG_INPUT
+    assert "cannot be written" in capsys.readouterr().err

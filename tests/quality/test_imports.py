@@ -29,7 +29,7 @@ class Rule:
 
     folder: str
     may: tuple[str, ...]
-    apart: str = "-"
+    apart: tuple[str, ...] = ()
 
 
 OVER_THE_NETWORK = "impl/cacheimpl/mirror/example"
@@ -38,15 +38,23 @@ OVER_THE_NETWORK = "impl/cacheimpl/mirror/example"
 RELEASED = "proofs/cacheproof/targets/vllm/child"
 """Runs in the environment of a released package, where nothing of ours is installed."""
 
+MEASURED = "proofs/cacheproof/bench/released/child"
+"""Runs there too, and measures; it uses what drives the package."""
+
 RULES = (
     Rule("spec/cachespec", ("cachespec",)),
-    Rule("impl/cacheimpl", ("cacheimpl", "torch", "triton"), apart=OVER_THE_NETWORK),
+    Rule("impl/cacheimpl", ("cacheimpl", "torch", "triton"), apart=(OVER_THE_NETWORK,)),
     Rule(OVER_THE_NETWORK, ("cacheimpl", "msgspec", "zmq")),
-    Rule("proofs/cacheproof", ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS), apart=RELEASED),
+    Rule(
+        "proofs/cacheproof",
+        ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
+        apart=(RELEASED, MEASURED),
+    ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
+    Rule(MEASURED, ("driver", "vllm", "works")),
 )
 
-KNOWS_THE_IMPLEMENTATION = ("cacheproof.targets.tensor", "cacheproof.explore.tensor")
+KNOWS_THE_IMPLEMENTATION = ("cacheproof.targets.tensor", "cacheproof.explore.tensor", "cacheproof.bench.tensor")
 """The only places where the checkers meet our own implementation."""
 
 NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.fuzz")
@@ -92,7 +100,8 @@ def within(module: str, packages: tuple[str, ...]) -> bool:
 def modules(rule: Rule) -> list[tuple[str, ast.Module]]:
     """Every module under the rule's folder, by its import name."""
     base = ROOT / Path(rule.folder).parts[0]
-    paths = sorted(path for path in (ROOT / rule.folder).rglob("*.py") if ROOT / rule.apart not in path.parents)
+    apart = {ROOT / folder for folder in rule.apart}
+    paths = sorted(path for path in (ROOT / rule.folder).rglob("*.py") if not apart & set(path.parents))
     assert paths, f"nothing under {rule.folder}"
     return [
         (".".join(path.relative_to(base).with_suffix("").parts).removesuffix(".__init__"), ast.parse(path.read_text()))
@@ -118,6 +127,7 @@ def test_each_package_imports_only_what_it_may(rule: Rule) -> None:
         (RULES[3], "cacheproof.targets.factory", "importlib.import_module('cacheimpl.lru')"),
         (RULES[3], "cacheproof.planted", "import requests"),
         (RULES[4], "cacheproof.targets.vllm.child.planted", "from cachespec.kernel import Code"),
+        (RULES[5], "cacheproof.bench.released.child.planted", "from cacheproof.bench.measure import Work"),
     ],
 )
 def test_a_planted_import_is_found(rule: Rule, module: str, source: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from cacheproof.errors import InconclusiveError
+from cacheproof.errors import InconclusiveError, InputError
 
 CPU_INFORMATION = Path("/proc/cpuinfo")
 
@@ -23,6 +23,8 @@ class Work(NamedTuple):
 
     units: int
     answers: Any
+    seconds: float | None = None
+    """Processor time, where the contender times parts of its turn itself; None: all of the turn is timed."""
 
 
 class Contender(Protocol):
@@ -47,10 +49,27 @@ class Make(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is asked of some contenders: at least so many units in a second of one core."""
+    """What is asked of some contenders: so many units in a second of one core, or times the rate of a release."""
 
     contenders: tuple[str, ...]
-    units_per_second: float
+    units_per_second: float | None = None
+    times_the_release: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The same work, done by a release in its child process (`released/child/works.py`), and its sizes."""
+
+    work: str
+    sizes: Mapping[str, int | str]
+
+
+class Open(Protocol):
+    """Opens a release for some work; the contender is closed with everything else of the run."""
+
+    def __call__(self, released: Released) -> Contender:
+        """Raises `InputError` where the release is not installed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +85,23 @@ class Benchmark:
     size: str
     contenders: Make
     goal: Goal | None = None
+    released: Callable[[bool], Released] | None = None
+    """Of a small run or not: what a release does for comparison; None where it cannot do this work."""
+    timed: bool = False
+    """Shown is the time of a unit, and not how many there are in a second."""
+    most_repeats: int | None = None
+    """The work does not go on for more turns than this."""
+
+    @property
+    def family(self) -> str:
+        """The name without the size behind the dash."""
+        return self.name.partition("-")[0]
+
+    @property
+    def at(self) -> int | None:
+        """The size behind the dash, where there is one."""
+        size = self.name.rpartition("-")[2]
+        return int(size) if size.isdecimal() else None
 
 
 class Spread(NamedTuple):
@@ -91,20 +127,36 @@ class Row:
     rate: Spread
     ratio: Spread
     goal: float | None
+    goal_ratio: float | None = None
 
     @property
     def met(self) -> bool | None:
         """Whether the median reaches the goal; None where there is none."""
+        if self.goal_ratio is not None:
+            return self.ratio.median >= self.goal_ratio
         return None if self.goal is None else self.rate.median >= self.goal
 
 
-def measured(benchmark: Benchmark, repeats: int, show: Callable[[str], object], *, small: bool = False) -> list[Row]:
+def measured(
+    benchmark: Benchmark,
+    repeats: int,
+    show: Callable[[str], object],
+    *,
+    small: bool = False,
+    release: tuple[str, Open] | None = None,
+) -> list[Row]:
     """One row for each contender. Each repeat gives every contender one turn, and another one is first each time.
 
-    Time is that of the processor, of this process. Raises `InconclusiveError` where the contenders do not answer
-    alike, because then they do not do the same work.
+    Time is that of the processor, of this process or of the release's. `release` is its name, and how it is opened; it
+    comes first then, so ratios are to it. Raises `InconclusiveError` where the contenders do not answer alike, because
+    then they do not do the same work.
     """
-    contenders = benchmark.contenders(small=small)
+    if benchmark.most_repeats is not None and repeats > benchmark.most_repeats:
+        raise InputError(f"{benchmark.name} has {benchmark.most_repeats} turns at most, not {repeats}")
+    contenders = dict(benchmark.contenders(small=small))
+    beside = release is not None and benchmark.released is not None
+    if release is not None and benchmark.released is not None:
+        contenders = {release[0]: release[1](benchmark.released(small)), **contenders}
     for name, contender in contenders.items():
         show(f"{benchmark.name}: {name} warms up")
         contender.warm_up()
@@ -118,23 +170,26 @@ def measured(benchmark: Benchmark, repeats: int, show: Callable[[str], object], 
                 started = time.process_time()
                 done[name] = contenders[name].turn(repeat)
                 seconds = time.process_time() - started
-            rates[name].append(done[name].units / max(seconds, 1e-9))
+            own = done[name].seconds
+            rates[name].append(done[name].units / max(seconds if own is None else own, 1e-9))
             units[name] += done[name].units
         _compare(benchmark, done)
-    return [_row(name, rates, units[name], None if small else benchmark.goal) for name in contenders]
+    goal = None if small else benchmark.goal
+    return [_row(name, rates, units[name], goal, beside=beside) for name in contenders]
 
 
-def _row(name: str, rates: dict[str, list[float]], units: int, goal: Goal | None) -> Row:
+def _row(name: str, rates: dict[str, list[float]], units: int, goal: Goal | None, *, beside: bool) -> Row:
     yardstick = next(iter(rates.values()))
     ratios = [own / other for own, other in zip(rates[name], yardstick, strict=True)]
-    asked = goal.units_per_second if goal is not None and name in goal.contenders else None
-    return Row(name, len(ratios), units, Spread.of(rates[name]), Spread.of(ratios), asked)
+    asked = goal if goal is not None and name in goal.contenders else Goal(())
+    rate, times = asked.units_per_second, asked.times_the_release if beside else None
+    return Row(name, len(ratios), units, Spread.of(rates[name]), Spread.of(ratios), rate, times)
 
 
 def _compare(benchmark: Benchmark, done: dict[str, Work]) -> None:
     (first, reference), *others = done.items()
     for name, work in others:
-        if work != reference:
+        if work[:2] != reference[:2]:
             raise InconclusiveError(f"{benchmark.name}: {name} and {first} do not answer alike: nothing was measured")
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from cacheproof.bench import benchmark_named, benchmarks
-from cacheproof.bench.measure import Benchmark, Row, Spread, machine, measured
+from cacheproof.bench import benchmarks, benchmarks_named
+from cacheproof.bench.growth import growth_curves
+from cacheproof.bench.measure import Benchmark, Open, Row, Spread, machine, measured
+from cacheproof.bench.released import ReleasedProcess
 from cacheproof.command.console import Report, interruptible, progress
-from cacheproof.errors import ExitStatus
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.files import replace_file
 
 Results = Sequence[tuple[Benchmark, list[Row]]]
 
@@ -21,18 +26,53 @@ def command(
     *,
     repeats: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="A fraction of the size, to try it out; no goals.")] = False,
+    beside: Annotated[
+        str | None, typer.Option("--with", metavar="vllm==X", help="A released package does the same work beside.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write growth curves of what has sizes, as SVG.")] = None,
 ) -> Report:
     """Measure contenders at the same work, in turns; ratios are to the first one, repeat by repeat."""
-    chosen = [benchmark_named(name) for name in dict.fromkeys(names)] if names else list(benchmarks().values())
+    chosen = _chosen(names, released_only=beside is not None)
     results: list[tuple[Benchmark, list[Row]]] = []
     before = machine()
-    with progress() as show, interruptible() as stop:
-        results.extend((benchmark, measured(benchmark, repeats, show, small=small)) for benchmark in chosen)
+    with opened(beside) as release, progress() as show, interruptible() as stop:
+        results.extend(
+            (benchmark, measured(benchmark, repeats, show, small=small, release=release)) for benchmark in chosen
+        )
+    if plot is not None:
+        _written(plot, growth_curves(results))
     missed = any(row.met is False for _, rows in results for row in rows)
-    data = {"machine": before, "repeats": repeats, "small": small, "rows": list(_messages(results))}
+    data = {"with": beside, "machine": before, "repeats": repeats, "small": small, "rows": list(_messages(results))}
     shown = [*(_table(benchmark, rows, small=small) for benchmark, rows in results), _machine_line(before)]
     status = ExitStatus.FELL_SHORT if missed else ExitStatus.AS_EXPECTED
     return Report(data, shown, status, interrupted=stop.happened)
+
+
+def _chosen(names: Sequence[str] | None, *, released_only: bool) -> list[Benchmark]:
+    """Those that are named, without repetition; without a name all, or all that a release can do."""
+    if names:
+        return list(dict.fromkeys(one for name in names for one in benchmarks_named(name)))
+    return [one for one in benchmarks().values() if one.released is not None or not released_only]
+
+
+def _written(path: Path, text: str) -> None:
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def opened(name: str | None) -> Iterator[tuple[str, Open] | None]:
+    """The release that does the same work beside; raises `InputError` that says how to install it."""
+    if name is None:
+        yield None
+        return
+    process = ReleasedProcess(name)
+    try:
+        yield process.release.name, process
+    finally:
+        process.close()
 
 
 def _messages(results: Results) -> Sequence[dict[str, Any]]:
@@ -47,6 +87,7 @@ def _messages(results: Results) -> Sequence[dict[str, Any]]:
             "per_second": row.rate._asdict(),
             "ratio": row.ratio._asdict(),
             "goal": row.goal,
+            "goal_ratio": row.goal_ratio,
             "met": row.met,
         }
         for benchmark, rows in results
@@ -58,14 +99,29 @@ def _table(benchmark: Benchmark, rows: Sequence[Row], *, small: bool) -> Table:
     size = "a small run" if small else benchmark.size
     table = Table(title=f"{benchmark.name}: {benchmark.about} ({size})", title_justify="left")
     table.add_column("contender")
-    table.add_column(f"{benchmark.unit}/s", justify="right")
+    unit = f"one of the {benchmark.unit}" if benchmark.timed else f"{benchmark.unit}/s"
+    table.add_column(unit, justify="right")
     table.add_column("least to most", justify="right")
     table.add_column(f"ratio to {rows[0].contender}", justify="right")
     table.add_column("goal", justify="right")
     for row in rows:
-        rate, spread = f"{row.rate.median:,.0f}", f"{row.rate.least:,.0f} to {row.rate.most:,.0f}"
-        table.add_row(row.contender, rate, spread, _ratio(row.ratio), _goal(row))
+        table.add_row(row.contender, *_measured(benchmark, row.rate), _ratio(row.ratio), _goal(row))
     return table
+
+
+def _measured(benchmark: Benchmark, rate: Spread) -> tuple[str, str]:
+    """The median, and the extremes."""
+    if benchmark.timed:
+        return duration(1 / rate.median), f"{duration(1 / rate.most)} to {duration(1 / rate.least)}"
+    return f"{rate.median:,.0f}", f"{rate.least:,.0f} to {rate.most:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """In three digits and a unit in which there is something before the point."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
 
 
 def _ratio(ratio: Spread) -> str:
@@ -73,6 +129,8 @@ def _ratio(ratio: Spread) -> str:
 
 
 def _goal(row: Row) -> str:
+    if row.goal_ratio is not None:
+        return f"{row.goal_ratio:g} times: {'met' if row.met else 'MISSED'}"
     if row.goal is None:
         return ""
     return f"{row.goal:,.0f}: {'met' if row.met else 'MISSED'}"

@@ -1,0 +1,72 @@
+"""A release as a contender: its own classes in a child process, which times itself."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from cacheproof.bench.measure import Released, Work
+from cacheproof.errors import InconclusiveError, InputError
+from cacheproof.targets.vllm.release import START, Release, needed, needed_environment
+
+RUN = Path(__file__).parent / "child" / "run.py"
+WARM_UP = -1
+
+
+class ReleasedProcess:
+    """The child process of a release: one work after the other, turn by turn."""
+
+    def __init__(self, name: str) -> None:
+        self.release = Release.parsed(name)
+        there, python = needed(self.release), needed_environment().python
+        if "kv_blocks" not in there.record["components"] or there.obstacle("kv_blocks"):
+            raise InputError(f"{self.release.name} cannot be measured: {there.obstacle('kv_blocks')}")
+        command = [str(python), "-I", str(RUN), str(START.parent), str(there.source)]
+        self._shown = shlex.join(command)
+        self._process = subprocess.Popen(  # noqa: S603  # our own script, by the environment's own interpreter
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def __call__(self, released: Released) -> ReleasedContender:
+        """The work, set up."""
+        self.ask({"do": "make", "work": released.work, **released.sizes})
+        return ReleasedContender(self)
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """One message and its answer; raises `InconclusiveError` where the release does not do it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        answer: dict[str, Any] = json.loads(line) if line else {"error": f"its process has ended: {self._shown}"}
+        if "error" in answer:
+            raise InconclusiveError(f"{self.release.name} cannot be measured: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.terminate()
+        self._process.wait()
+
+
+class ReleasedContender:
+    """One work of a release; another one is set up when this one is over."""
+
+    def __init__(self, process: ReleasedProcess) -> None:
+        self._process = process
+
+    def warm_up(self) -> None:
+        """A turn that is not counted."""
+        self.turn(WARM_UP)
+
+    def turn(self, number: int) -> Work:
+        """The turn, timed by the child."""
+        answer = self._process.ask({"do": "turn", "number": number})
+        return Work(answer["units"], answer["answers"], answer["seconds"])

@@ -1,0 +1,46 @@
+"""The script that a release's Python runs: `python -I run.py DRIVER SOURCE`, work of its classes, turn by turn.
+
+`DRIVER` is the folder of the driver, whose stand-ins are used; `SOURCE` the one that has the release's package.
+One JSON object a line: `{"do": "make", "work": NAME, ...sizes}`, then `{"do": "turn", "number": n}`, answered by the
+seconds of processor time, the units that were done, and what came of it. It stands alone, as the driver does.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = str(Path(__file__).parent)
+
+
+def main(driver: str, source: str) -> int:
+    """Answer line after line until the input ends."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    sys.path[:0] = [FOLDER, driver]
+    importlib.import_module("driver.stand_ins").install(Path(source))
+    works = importlib.import_module("works")
+    work: Any = None
+    for line in sys.stdin:
+        message = json.loads(line)
+        try:
+            if message.pop("do") == "make":
+                work = works.WORKS[message.pop("work")](**message)
+                gc.collect()
+                gc.freeze()
+                answer: dict[str, Any] = {"made": True}
+            else:
+                gc.collect()
+                answer = work.turn(message["number"])._asdict()
+        except Exception as error:  # noqa: BLE001  # whatever a release does, it is told
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,233 @@
+"""What is measured of a release: the calls of its scheduler, on its own classes, with requests that are made before.
+
+Every turn gives the seconds that the calls took, the units, and a few numbers by which the work of another
+implementation is compared with it. What the release does beside these calls (a scheduler, its log) plays no part.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+kv_managers: Any = importlib.import_module("driver.kv_managers")
+encoder_cache: Any = importlib.import_module("driver.encoder_cache")
+
+HASHING = "vllm.utils.hashing"
+DEFAULT_HASH = "sha256"
+"""The release's default for the keys of blocks."""
+
+
+class Turn(NamedTuple):
+    """One turn."""
+
+    seconds: float
+    units: int
+    answers: list[int]
+
+
+class Status(IntEnum):
+    """Stands for the release's constants of a request's state, in a module that is not there, at the same cost."""
+
+    RUNNING = 0
+    WAITING = 1
+    PREEMPTED = 2
+
+
+class Request(SimpleNamespace):
+    """A request with the driver's attributes, as plain ones, so that reading them costs what it costs in an engine."""
+
+
+class Pool:
+    """The release's manager of blocks, and its hashing of prompts."""
+
+    def __init__(self, blocks: int, block_size: int, limit: int) -> None:
+        utilities = importlib.import_module(kv_managers.UTILITIES)
+        hashed = importlib.import_module(HASHING).get_hash_fn_by_name(DEFAULT_HASH)
+        utilities.init_none_hash(hashed)
+        self.hash = utilities.get_request_block_hasher(block_size, hashed)
+        module = importlib.import_module(kv_managers.MANAGER)
+        vars(module)["RequestStatus"] = Status
+        self.manager = module.KVCacheManager(
+            kv_managers.kv_cache_config(block_size, blocks + 1, 1),
+            max_model_len=limit,
+            **kv_managers.block_sizes(module.KVCacheManager, block_size),
+        )
+
+    def request(self, name: str, tokens: list[int]) -> Request:
+        """Not hashed."""
+        driven = kv_managers.Request(name, tokens)
+        attributes = {field.name: getattr(driven, field.name) for field in fields(driven)}
+        known = {"num_tokens": len(tokens), "num_prompt_tokens": len(tokens), "status": Status.RUNNING}
+        return Request(**{**attributes, **known})
+
+    def hashed(self, name: str, tokens: list[int]) -> Request:
+        """Its full blocks have keys."""
+        request = self.request(name, tokens)
+        request.block_hashes.extend(self.hash(request))
+        return request
+
+
+class Decode:
+    """Steps of one token for each running request: `allocate_slots(request, 1)`, one after the other."""
+
+    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
+        self.steps = steps
+        limit = prompt + block_size + steps * (turns + 1) + 1
+        self.pool = Pool(running * (-(-limit // block_size)), block_size, limit)
+        self.requests = []
+        for number in range(running):
+            request = self.pool.hashed(str(number), [number * limit + place for place in range(limit)])
+            computed = prompt + number % block_size
+            assert self.pool.manager.allocate_slots(request, computed) is not None
+            request.num_computed_tokens = computed
+            self.requests.append(request)
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """So many steps."""
+        allocate, taken, seconds = self.pool.manager.allocate_slots, [], 0.0
+        for _ in range(self.steps):
+            started = time.process_time()
+            given = [allocate(request, 1) for request in self.requests]
+            seconds += time.process_time() - started
+            taken.append(sum(len(blocks.blocks[0]) for blocks in given))
+            for request in self.requests:
+                request.num_computed_tokens += 1
+        return Turn(seconds, self.steps, taken)
+
+
+def prompt_of(number: int, tokens: int) -> list[int]:
+    """The tokens of a prompt, by its number."""
+    return random.Random(number).choices(range(100_000), k=tokens)  # noqa: S311  # a workload, nothing secret
+
+
+class Burst:
+    """New prompts at once: hashed, matched, allocated. Afterwards they are freed, which is not timed."""
+
+    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, repeated: int) -> None:
+        self.count, self.tokens, self.repeated = requests, tokens, repeated
+        self.pool = Pool(blocks, block_size, tokens)
+
+    def turn(self, number: int) -> Turn:
+        """Another burst, or with `repeated` always the same one."""
+        first = 0 if self.repeated else (number + 1) * self.count
+        manager, hashed, hits, taken = self.pool.manager, self.pool.hash, 0, 0
+        requests = [self.pool.request(str(place), prompt_of(first + place, self.tokens)) for place in range(self.count)]
+        started = time.process_time()
+        for request in requests:
+            request.block_hashes.extend(hashed(request))
+            found, computed, *_ = manager.get_computed_blocks(request)
+            given = manager.allocate_slots(request, request.num_tokens - computed, computed, found)
+            hits, taken = hits + computed, taken + len(given.blocks[0])
+        seconds = time.process_time() - started
+        for request in requests:
+            request.num_computed_tokens = request.num_tokens
+            manager.free(request)
+        return Turn(seconds, self.count, [hits, taken])
+
+
+class Cycle:
+    """One prompt after the other, hashed before: looked up, allocated and freed; timed are those three calls."""
+
+    def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
+        self.pool, self.hit = Pool(blocks, block_size, tokens), hit
+        self.requests = [self.pool.hashed(str(number), prompt_of(number, tokens)) for number in range(times)]
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """Each prompt once, or with `hit` the first one as often."""
+        manager, seconds, computed_in_all = self.pool.manager, 0.0, 0
+        for place in range(len(self.requests)):
+            request = self.requests[0 if self.hit else place]
+            request.num_computed_tokens = 0
+            started = time.process_time()
+            found, computed, *_ = manager.get_computed_blocks(request)
+            given = manager.allocate_slots(request, request.num_tokens - computed, computed, found)
+            manager.free(request)
+            seconds += time.process_time() - started
+            assert given is not None
+            computed_in_all += computed
+        return Turn(seconds, len(self.requests), [computed_in_all])
+
+
+class Hashes:
+    """The keys of a prompt's blocks."""
+
+    def __init__(self, tokens: int, block_size: int, times: int) -> None:
+        self.pool, self.tokens, self.times = Pool(1, block_size, tokens), tokens, times
+
+    def turn(self, number: int) -> Turn:
+        """So many prompts."""
+        requests = [
+            self.pool.request("", prompt_of(number * self.times + place, self.tokens)) for place in range(self.times)
+        ]
+        started = time.process_time()
+        keys = [self.pool.hash(request) for request in requests]
+        seconds = time.process_time() - started
+        return Turn(seconds, self.times, [len(of_one) for of_one in keys])
+
+
+class Encoder:
+    """Inputs of one item: checked, room asked for, allocated, freed; or, with `hit`, checked and freed."""
+
+    def __init__(self, contents: int, capacity: int, hit: int, times: int) -> None:
+        self.manager = importlib.import_module(encoder_cache.MODULE).EncoderCacheManager(cache_size=capacity)
+        self.hit, self.times = hit, times
+        self.requests = [
+            encoder_cache.Request(str(number), (encoder_cache.Position(str(number)),), (1,))
+            for number in range(1 if hit else contents)
+        ]
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """So many inputs."""
+        manager, requests, hits, count = self.manager, self.requests, 0, len(self.requests)
+        started = time.process_time()
+        for place in range(self.times):
+            request = requests[place % count]
+            if manager.check_and_update_cache(request, 0):
+                hits += 1
+            elif manager.can_allocate(request, 0, 1, 0):
+                manager.allocate(request, 0)
+            manager.free_encoder_input(request, 0)
+        return Turn(time.process_time() - started, self.times, [hits])
+
+
+class Lru:
+    """A cache of entries of one byte: `get` and `touch` of what is there, `put` that evicts."""
+
+    def __init__(self, capacity: int, call: str, times: int) -> None:
+        cache = importlib.import_module("vllm.utils.cache").LRUCache(capacity, getsizeof=lambda value: 1)
+        for key in range(capacity):
+            cache[key] = key
+        self.cache, self.capacity, self.call, self.times, self.next = cache, capacity, call, times, capacity
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """So many calls."""
+        keys = [place % self.capacity for place in range(self.times)]
+        if self.call == "put":
+            keys = list(range(self.next, self.next + self.times))
+            self.next += self.times
+        call = getattr(self.cache, self.call)
+        started = time.process_time()
+        if self.call == "put":
+            for key in keys:
+                call(key, key)
+        else:
+            for key in keys:
+                call(key)
+        return Turn(time.process_time() - started, self.times, [len(self.cache)])
+
+
+WORKS: Mapping[str, Callable[..., Any]] = {
+    "decode": Decode,
+    "burst": Burst,
+    "cycle": Cycle,
+    "hashes": Hashes,
+    "encoder": Encoder,
+    "lru": Lru,
+}
+"""What can be measured, by name."""

@@ -1,0 +1,1 @@
+"""Our own implementation as contenders. Torch is used with one thread."""

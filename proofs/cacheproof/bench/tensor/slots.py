@@ -1,0 +1,93 @@
+"""Slots of decode steps, by tensors and by plain lists."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import torch
+
+from cacheimpl import kv_blocks
+from cacheimpl.writing import IN_PLACE
+from cacheproof.bench.measure import Work
+
+
+class TensorDecode:
+    """Each step: slots for one token of every running request, and the blocks that are full registered."""
+
+    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
+        torch.set_num_threads(1)
+        limit = prompt + block_size + steps * (turns + 1) + 1
+        cells = -(-limit // block_size)
+        contents = torch.arange(running * cells).reshape(running, cells)
+        self.config = kv_blocks.configuration(
+            contents, torch.full((running,), limit), block_size=block_size, limit=limit, count=running * cells
+        )
+        self.steps, self.rows = steps, torch.arange(running)
+        self.computed = torch.zeros(running, dtype=torch.int64)
+        self.one = torch.ones_like(self.computed)
+        self.pool = kv_blocks.empty(self.config, running * cells)
+        self._advance(prompt + self.rows % block_size, width=prompt // block_size + 2)
+
+    def _advance(self, tokens: torch.Tensor, width: int) -> int:
+        """Slots for so many tokens more of each, computed; how many blocks that took."""
+        pool, given = kv_blocks.allocate_slots(
+            self.config, self.pool, self.rows, self.computed, tokens, width=width, write=IN_PLACE
+        )
+        self.computed = self.computed + tokens
+        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.computed, width=width, write=IN_PLACE)
+        return int(given.lengths.sum())
+
+    def warm_up(self) -> None:
+        """A turn that is not counted."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many steps."""
+        started = time.process_time()
+        taken = [self._advance(self.one, 1) for _ in range(self.steps)]
+        return Work(self.steps, taken, time.process_time() - started)
+
+
+class PlainDecode:
+    """The same with a list for each table, a deque of free blocks and a dictionary of contents; nothing is checked."""
+
+    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
+        limit = prompt + block_size + steps * (turns + 1) + 1
+        cells = -(-limit // block_size)
+        self.block_size, self.steps, self.cells = block_size, steps, cells
+        self.free = deque(range(running * cells))
+        self.computed = [prompt + number % block_size for number in range(running)]
+        self.tables = [[self.free.popleft() for _ in range(-(-count // block_size))] for count in self.computed]
+        self.references = [0] * (running * cells)
+        self.carried: dict[int, int] = {}
+        self.copies: dict[int, list[int]] = {}
+
+    def warm_up(self) -> None:
+        """A turn that is not counted."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many steps."""
+        started = time.process_time()
+        taken = [self._step() for _ in range(self.steps)]
+        return Work(self.steps, taken, time.process_time() - started)
+
+    def _step(self) -> int:
+        size, computed, free, taken = self.block_size, self.computed, self.free, 0
+        for request, table in enumerate(self.tables):
+            tokens = computed[request] + 1
+            if tokens > len(table) * size:
+                block = free.popleft()
+                content = self.carried.pop(block, None)
+                if content is not None:
+                    self.copies[content].remove(block)
+                self.references[block] = 1
+                table.append(block)
+                taken += 1
+            if not tokens % size:
+                block, content = table[tokens // size - 1], request * self.cells + tokens // size - 1
+                self.carried[block] = content
+                self.copies.setdefault(content, []).append(block)
+            computed[request] = tokens
+        return taken
