@@ -1,0 +1,128 @@
+"""Prompts: a burst of them at once, and one at a time at growing length.
+
+`burst`: 256 new prompts of 8k tokens are hashed, looked up, get their slots and are registered; every block that is
+taken is an eviction once the pool has been filled. `again` is the same with prompts that were there before. What our
+own implementation does from time to time, to get rows of contents back, is in its turns. `cold` and `hit` are one
+prompt at a time, hashed before: look up, slots, free. `hashes` makes the keys of a prompt, or names its contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cacheproof.bench import plain_prompts
+from cacheproof.bench.measure import Benchmark, Contender, Goal, Make, Released
+
+BLOCK_SIZE = 16
+LENGTHS = (1024, 8192, 32768)
+ON_TENSORS = "tensors"
+PLAIN = "plain dictionaries"
+
+Sizes = Callable[[bool], Mapping[str, int]]
+
+
+def burst(*, repeated: int) -> Sizes:
+    """A pool with room for one burst and a little more."""
+
+    def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
+        requests, tokens = (4, 128) if small else (256, 8192)
+        blocks = requests * tokens // BLOCK_SIZE * 17 // 16
+        return {
+            "requests": requests,
+            "tokens": tokens,
+            "block_size": BLOCK_SIZE,
+            "blocks": blocks,
+            "repeated": repeated,
+        }
+
+    return sizes
+
+
+def cycle(tokens: int, *, hit: int) -> Sizes:
+    """A pool with room for two prompts, so that of four none is left when its turn comes again."""
+
+    def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
+        length = tokens // 32 if small else tokens
+        blocks = 2 * length // BLOCK_SIZE
+        return {"tokens": length, "block_size": BLOCK_SIZE, "blocks": blocks, "hit": hit, "times": 4}
+
+    return sizes
+
+
+def hashes(tokens: int) -> Sizes:
+    """Four prompts a turn."""
+    return lambda small: {"tokens": tokens // 32 if small else tokens, "block_size": BLOCK_SIZE, "times": 4}
+
+
+def benchmark(
+    name: str, about: str, size: str, work: str, sizes: Sizes, plain: type[Any], goal: Goal | None = None
+) -> Benchmark:
+    """Our contenders are named alike: `Plain` and `Tensor` with the name of the work."""
+    return Benchmark(
+        name=name,
+        about=about,
+        unit="prompts",
+        size=size,
+        contenders=make(plain, sizes),
+        goal=goal,
+        released=lambda small: Released(work, sizes(small)),
+        timed=True,
+    )
+
+
+def make(plain: type[Any], sizes: Sizes) -> Make:
+    """The plain one, and that on tensors."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor import prompts  # noqa: PLC0415  # torch is an extra
+
+        asked = sizes(small)
+        on_tensors = getattr(prompts, plain.__name__.replace("Plain", "Tensor"))
+        return {PLAIN: plain(**asked), ON_TENSORS: on_tensors(**asked)}
+
+    return contenders
+
+
+BENCHMARKS = (
+    benchmark(
+        "burst",
+        "new prompts at once: hash, look up, slots, register",
+        "256 prompts of 8,192 tokens",
+        "burst",
+        burst(repeated=0),
+        plain_prompts.PlainBurst,
+        Goal((ON_TENSORS,), times_the_release=20),
+    ),
+    benchmark(
+        "again",
+        "prompts that were there before, at once: hash, look up, slots",
+        "256 prompts of 8,192 tokens",
+        "burst",
+        burst(repeated=1),
+        plain_prompts.PlainBurst,
+    ),
+    *(
+        benchmark(
+            f"{name}-{tokens}",
+            f"one prompt at a time, {said}: look up, slots, free",
+            f"{tokens:,} tokens",
+            "cycle",
+            cycle(tokens, hit=hit),
+            plain_prompts.PlainCycle,
+        )
+        for name, hit, said in (("cold", 0, "nothing cached"), ("hit", 1, "all of it cached"))
+        for tokens in LENGTHS
+    ),
+    *(
+        benchmark(
+            f"hashes-{tokens}",
+            "the keys of a prompt's blocks, or their contents",
+            f"{tokens:,} tokens",
+            "hashes",
+            hashes(tokens),
+            plain_prompts.PlainHashes,
+        )
+        for tokens in LENGTHS
+    ),
+)

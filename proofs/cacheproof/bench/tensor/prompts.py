@@ -1,0 +1,134 @@
+"""Prompts on tensors: their contents, the longest cached prefix, slots, and what is given back."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks
+from cacheimpl.block_content import BlockContents
+from cacheimpl.writing import IN_PLACE
+from cacheproof.bench.measure import Work
+from cacheproof.bench.workload import prompt_of
+
+
+class Engine:
+    """A pool, and the contents of its blocks, for so many requests of so many tokens."""
+
+    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int) -> None:
+        torch.set_num_threads(1)
+        self.width = tokens // block_size
+        needed = requests * self.width
+        self.contents = BlockContents(block_size, 2 * (blocks + needed))
+        self.block_size, self.rows = block_size, torch.arange(requests)
+        self.tokens = torch.full((requests,), tokens)
+        self.zeros = torch.zeros_like(self.tokens)
+        self.config = kv_blocks.configuration(
+            torch.full((requests, self.width), -1),
+            self.tokens,
+            block_size=block_size,
+            limit=tokens,
+            count=self.contents.contents.rows,
+        )
+        self.pool = kv_blocks.empty(self.config, blocks)
+        self.room = needed
+
+    def name(self, prompts: Tensor) -> None:
+        """What the blocks of the prompts ([requests, tokens] int32) hold; rows come back when they become scarce."""
+        if self.contents.contents.rows - self.contents.used < self.room:
+            self.contents.keep(self.pool.carried[:-1])
+        rows = self.contents.of_prompts(prompts, self.tokens[: prompts.shape[0]])
+        nothing = self.contents.contents.rows
+        self.config.contents[: prompts.shape[0], : self.width] = torch.where(rows < 0, nothing, rows)
+
+    def admit(self) -> tuple[Tensor, Tensor]:
+        """Look up, take slots, register: the tokens found of each request, and the blocks taken for it."""
+        hits = kv_blocks.get_computed_blocks(self.config, self.pool, self.rows, self.tokens)
+        found = hits.lengths * self.block_size
+        pool, slots = kv_blocks.admit(
+            self.config, self.pool, self.rows, self.zeros, self.tokens - found, hits, width=self.width, write=IN_PLACE
+        )
+        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.tokens, width=self.width, write=IN_PLACE)
+        return found, slots.lengths
+
+    def free(self) -> None:
+        """All requests are finished."""
+        self.pool, _ = kv_blocks.free_request(self.config, self.pool, self.rows, write=IN_PLACE)
+
+
+class TensorBurst:
+    """The whole burst at once."""
+
+    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, repeated: int) -> None:
+        self.engine = Engine(requests, tokens, block_size, blocks)
+        self.count, self.tokens, self.repeated = requests, tokens, repeated
+
+    def warm_up(self) -> None:
+        """A burst that is not counted."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:
+        """Another burst, or with `repeated` always the same one."""
+        first = 0 if self.repeated else (number + 1) * self.count
+        prompts = torch.tensor(
+            [prompt_of(first + place, self.tokens) for place in range(self.count)], dtype=torch.int32
+        )
+        started = time.process_time()
+        self.engine.name(prompts)
+        found, taken = self.engine.admit()
+        answers = [int(found.sum()), int(taken.sum())]
+        seconds = time.process_time() - started
+        self.engine.free()
+        return Work(self.count, answers, seconds)
+
+
+class TensorCycle:
+    """One prompt after the other, a burst of one each time."""
+
+    def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
+        self.engine, self.times, self.hit = Engine(1, tokens, block_size, blocks), times, hit
+        self.prompts = [torch.tensor([prompt_of(number, tokens)], dtype=torch.int32) for number in range(times)]
+
+    def warm_up(self) -> None:
+        """All prompts once."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """Each prompt once, or with `hit` the first one as often; its contents are known before."""
+        seconds, computed = 0.0, 0
+        for place in range(self.times):
+            self.engine.name(self.prompts[0 if self.hit else place])
+            started = time.process_time()
+            found, _ = self.engine.admit()
+            self.engine.free()
+            seconds += time.process_time() - started
+            computed += int(found.sum())
+        return Work(self.times, [computed], seconds)
+
+
+class TensorHashes:
+    """The contents of a prompt's blocks, one prompt after the other."""
+
+    def __init__(self, tokens: int, block_size: int, times: int) -> None:
+        torch.set_num_threads(1)
+        self.contents = BlockContents(block_size, 4 * times * (tokens // block_size))
+        self.tokens, self.times = tokens, times
+
+    def warm_up(self) -> None:
+        """So many prompts, not counted."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:
+        """So many prompts."""
+        prompts = [
+            torch.tensor([prompt_of(number * self.times + place, self.tokens)], dtype=torch.int32)
+            for place in range(self.times)
+        ]
+        self.contents.keep()
+        length = torch.tensor([self.tokens])
+        started = time.process_time()
+        rows = [self.contents.of_prompts(prompt, length) for prompt in prompts]
+        seconds = time.process_time() - started
+        return Work(self.times, [int((row >= 0).sum()) for row in rows], seconds)
