@@ -1,0 +1,68 @@
+"""Entries of caches, one call at a time: encoder outputs, and a cache by recency.
+
+A single call is where tensors lose: an operation on a tensor costs microseconds however little there is to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cacheproof.bench import plain_entries
+from cacheproof.bench.measure import Benchmark, Contender, Released
+
+ON_TENSORS = "tensors"
+PLAIN = "ordered dictionaries"
+Sizes = Callable[[bool], Mapping[str, int | str]]
+
+
+def encoder(*, hit: int) -> Sizes:
+    """A tenth of the contents fits; with `hit` there is one, and it does."""
+
+    def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
+        return {"contents": 1000, "capacity": 100, "hit": hit, "times": 20 if small else 400}
+
+    return sizes
+
+
+def recency(call: str) -> Sizes:
+    """A cache that is full."""
+
+    def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
+        return {"capacity": 50 if small else 1000, "call": call, "times": 20 if small else 1000}
+
+    return sizes
+
+
+def benchmark(name: str, about: str, unit: str, work: str, sizes: Sizes, plain: type[Any]) -> Benchmark:
+    """Our contenders are named alike: `Plain` and `Tensor` with one name."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor import entries  # noqa: PLC0415  # torch is an extra
+
+        asked = sizes(small)
+        return {
+            PLAIN: plain(**asked),
+            ON_TENSORS: getattr(entries, plain.__name__.replace("Plain", "Tensor"))(**asked),
+        }
+
+    return Benchmark(
+        name=name,
+        about=about,
+        unit=unit,
+        size="1,000 entries",
+        contenders=contenders,
+        released=lambda small: Released(work, sizes(small)),
+        timed=True,
+    )
+
+
+ENCODER = plain_entries.PlainEncoder
+RECENCY = plain_entries.PlainRecency
+BENCHMARKS = (
+    benchmark("encoder-miss", "check, ask for room, allocate, free", "inputs", "encoder", encoder(hit=0), ENCODER),
+    benchmark("encoder-hit", "check, free", "inputs", "encoder", encoder(hit=1), ENCODER),
+    benchmark("recency-get", "get of what is there", "calls", "lru", recency("get"), RECENCY),
+    benchmark("recency-touch", "touch of what is there", "calls", "lru", recency("touch"), RECENCY),
+    benchmark("recency-put", "put that evicts", "calls", "lru", recency("put"), RECENCY),
+)
