@@ -80,13 +80,13 @@ def reached(code: TensorModel, most: int) -> Any:
 def elsewhere(states: Any, shift: int) -> Any:
     """States that behave alike: the queue begins elsewhere, stamps have gaps, and what is unused holds anything."""
     blocks = states.references.shape[1] - 1
-    order = states.order.clone()
-    unused = torch.arange(blocks) >= states.free[:, None]
-    order[:, :blocks] = torch.where(unused, shift % blocks, states.order[:, :blocks]).roll(shift, 1)
+    order, cells = states.order.clone(), states.order.shape[1] - 1
+    unused = torch.arange(cells) >= states.free[:, None]
+    order[:, :cells] = torch.where(unused, shift % blocks, states.order[:, :cells]).roll(shift, 1)
     found = states.carried >= 0
     spoilt = states._replace(
         order=order,
-        head=states.head + shift % blocks,
+        head=states.head + shift % cells,
         stamp=torch.where(found, 3 * states.stamp + 7, 1),
         clock=states.clock * 3 + 7 + shift,
         references=states.references.clone(),

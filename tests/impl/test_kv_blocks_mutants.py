@@ -52,8 +52,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "one block too many is asked for": (
         "any call",
         f"{SLOTS}.asked",
-        "columns * config.block_size < end",
-        "columns * config.block_size <= end",
+        "uncovered[:, None] > row",
+        "uncovered[:, None] >= row",
     ),
     "the last free block is never given": (
         "any call",
@@ -64,15 +64,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "tokens of another moment": (
         "crowd",
         f"{SLOTS}.allocate_slots",
-        "(computed < written) | (computed > planned)",
-        "computed < written",
+        "computed.clamp(written, planned)",
+        "computed.clamp(min=written)",
     ),
     "nothing is something": ("any call", f"{SLOTS}.allocate_slots", "(tokens <= 0) | ", ""),
     "taken from the back": (
         "any call",
         f"{SLOTS}.with_slots",
-        "row + pool.head",
-        "row + pool.head + pool.free - total",
+        "(row + pool.head)",
+        "(row + pool.head + pool.free - total)",
     ),
     "what is taken can still be found": (
         "any call",
@@ -96,21 +96,21 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "scheduled as far as the blocks go": (
         "any call",
         f"{SLOTS}.with_slots",
-        "(ask.end - ask.planned) * done",
-        "given",
+        "torch.where(done, ask.end, ask.planned)",
+        "ask.planned + given",
     ),
     "everybody begins at the first free block": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "(ask.up_to - ask.needs)[:, None] + row",
-        "0 * (ask.up_to - ask.needs)[:, None] + row",
+        "(ask.up_to - ask.needs)[:, None] + (row",
+        "0 * (ask.up_to - ask.needs)[:, None] + (row",
     ),
     "those behind a refusal go on": ("crowd", f"{SLOTS}.allocate_slots", ".cumsum(0)", ".long()"),
     "the head runs off the end": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "(places % null).flatten()",
-        "places.clamp(max=null - 1).flatten()",
+        "wrapped(pool, places).flatten()",
+        "places.clamp(max=pool.order.shape[0] - 2).flatten()",
     ),
     "the count of blocks in eight bits": (
         "wide crowd",
@@ -169,20 +169,20 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a block is full too early": (
         "any call",
         f"{EXECUTION}.filled",
-        "(columns + 1) * config.block_size <= ends",
-        "columns * config.block_size < ends",
+        "(row + 1) * config.block_size",
+        "row * config.block_size + 1",
     ),
     "a block is full too late": (
         "any call",
         f"{EXECUTION}.filled",
-        "(columns + 1) * config.block_size <= ends",
-        "(columns + 1) * config.block_size < ends",
+        "(row + 1) * config.block_size",
+        "(row + 1) * config.block_size + 1",
     ),
     "what was never scheduled was executed": (
         "any call",
         f"{EXECUTION}.commit",
-        "(computed >= written) & (computed <= planned)",
-        "computed >= written",
+        "computed.clamp(written, planned)",
+        "computed.clamp(min=written)",
     ),
     "a gap is closed": (
         "any call",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cacheimpl.kv_blocks.prefix import Hits
 from cacheimpl.kv_blocks.slots import Ask, Slots, asked, with_slots
-from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -86,9 +86,9 @@ def revived_by(pool: Pool, adopted: Tensor, adopters: Tensor) -> Tensor:
 
 
 def queue_of(pool: Pool) -> tuple[Tensor, Tensor]:
-    """Each [blocks]: the cells of the buffer from the head on, and which of them are in the queue."""
-    place = torch.arange(null_block(pool), device=pool.order.device)
-    return pool.order.index_select(0, (pool.head + place) % null_block(pool)), place < pool.free
+    """Each [cells]: the blocks of the buffer from the head on, and which of them are in the queue."""
+    place = torch.arange(nowhere(pool), device=pool.order.device)
+    return pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
 
 
 def may_lose_hits(pool: Pool, ask: Ask, adopters: Tensor) -> Tensor:
@@ -133,5 +133,5 @@ def without_held(pool: Pool, held: Tensor, write: Writing) -> tuple[Tensor, Tens
     """The free queue without these blocks ([blocks + 1] bool), the others moved up; and how many there are."""
     blocks, live = queue_of(pool)
     kept = live & ~held.index_select(0, blocks)
-    place = (pool.head + kept.cumsum(0) - 1) % null_block(pool)
-    return write.put(pool.order, torch.where(kept, place, null_block(pool)), blocks), kept.sum()
+    place = wrapped(pool, pool.head + kept.cumsum(0) - 1)
+    return write.put(pool.order, torch.where(kept, place, nowhere(pool)), blocks), kept.sum()

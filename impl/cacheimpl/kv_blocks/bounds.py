@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, cells_for, nowhere, null_block, wrapped
 from cacheimpl.layout import Field, Layout
 
 
@@ -18,11 +18,12 @@ def normal(config: Config, pool: Pool) -> Pool:
     null = null_block(pool)
     rows = torch.arange(null + 1, device=pool.order.device)
     real = rows < null
-    queued = pool.order.index_select(0, (pool.head + rows) % null)
+    cells = torch.arange(nowhere(pool) + 1, device=rows.device)
+    queued = pool.order.index_select(0, wrapped(pool, pool.head + cells))
     carried = torch.where(real, pool.carried, -1)
     return pool._replace(
         references=torch.where(real, pool.references, 0),
-        order=torch.where(rows < pool.free, queued, null),
+        order=torch.where(cells < pool.free, queued, null),
         head=torch.zeros_like(pool.head),
         carried=carried,
         stamp=copies_before(config, carried, pool.stamp),
@@ -77,7 +78,7 @@ def layout(config: Config, blocks: int) -> Layout[Pool]:
             column("computed", limit),
             column("scheduled", limit),
             of_block("references", 0, rows - 1, derived=True),
-            Field("order", (blocks + 1,), torch.int64, 0, blocks, holds="block"),
+            Field("order", (cells_for(blocks) + 1,), torch.int64, 0, blocks, holds="block"),
             Field("head", (), torch.int64, 0, 0),
             Field("free", (), torch.int64, 0, blocks, derived=True),
             of_block("carried", -1, contents - 1),

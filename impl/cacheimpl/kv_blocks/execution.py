@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
-from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -23,18 +23,18 @@ class Filled(NamedTuple):
     """int64: what it then holds"""
 
 
-def filled(config: Config, pool: Pool, requests: Tensor, ends: Tensor, width: int) -> Filled:
+def filled(config: Config, pool: Pool, requests: Tensor, first: Tensor, ends: Tensor, width: int) -> Filled:
     """Blocks that become full where the tokens before `ends` ([turns] int64) are written; at most so many each.
 
-    Blocks that were hits or are registered are the first of each table, and are left out.
+    `first` ([turns] int64) is how many blocks of each table were hits or are registered: those are left out.
     """
-    first = pool.registered.index_select(0, requests)
-    columns = first[:, None] + torch.arange(width, device=requests.device)
-    full = (columns + 1) * config.block_size <= ends[:, None]
+    row = torch.arange(width, device=requests.device)
+    full = ends[:, None] >= (first * config.block_size)[:, None] + (row + 1) * config.block_size
     cells = pool.tables.shape[1]
-    where = ((requests * cells)[:, None] + columns.clamp(max=cells - 1)).flatten()
+    places = (requests * cells + first)[:, None] + row
+    where = torch.where(full, places, nothing_of_nobody(pool)).flatten()
     blocks, contents = (
-        table.flatten().index_select(0, where).reshape(columns.shape) for table in (pool.tables, config.contents)
+        table.flatten().index_select(0, where).reshape(full.shape) for table in (pool.tables, config.contents)
     )
     return Filled(full, torch.where(full, blocks.long(), null_block(pool)), contents)
 
@@ -48,20 +48,20 @@ def commit(
     distinct rows, or nobody's. Returns the code of each turn: DONE, ABSENT or STALE, or UNANSWERED where more than
     `width` blocks become full.
     """
-    written, planned = (column.index_select(0, requests) for column in (pool.computed, pool.scheduled))
-    known = pool.blocks.index_select(0, requests) > 0
-    current = (computed >= written) & (computed <= planned)
-    first = pool.registered.index_select(0, requests)
+    held, written, planned, first = (
+        column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled, pool.registered)
+    )
+    known, current = held > 0, computed.clamp(written, planned) == computed
     too_wide = (first + (width + 1)) * config.block_size <= computed
     done = known & current & ~too_wide
-    now = filled(config, pool, requests, torch.where(done, computed, 0), width)
+    now = filled(config, pool, requests, first, torch.where(done, computed, 0), width)
     counts = now.full.sum(1)
-    found = torch.where(follows(pool, requests, first)[:, None], now.blocks, null_block(pool)).flatten()
+    found = torch.where(follows(pool, requests, first, counts > 0)[:, None], now.blocks, null_block(pool)).flatten()
     registering = (found < null_block(pool)).long()
     contents = now.contents.flatten()
     after = pool._replace(
         registered=write.add(pool.registered, requests, counts),
-        computed=write.add(pool.computed, requests, (computed - written) * done),
+        computed=write.put(pool.computed, requests, torch.where(done, computed, written)),
         carried=write.put(pool.carried, found, contents),
         stamp=write.put(pool.stamp, found, pool.clock + registering.cumsum(0)),
         clock=pool.clock + registering.sum(),
@@ -71,11 +71,13 @@ def commit(
     return after, torch.where(known & current & too_wide, UNANSWERED, code)
 
 
-def follows(pool: Pool, requests: Tensor, first: Tensor) -> Tensor:
+def follows(pool: Pool, requests: Tensor, first: Tensor, asked: Tensor) -> Tensor:
     """[turns] bool: whether the block before this position of the table ([turns] int64) can be found, or there is none.
 
-    If it can, so can all that are registered behind it in one go; if not, none of them.
+    If it can, so can all that are registered behind it in one go; if not, none of them. Arbitrary where it is not
+    asked ([turns] bool).
     """
     cells = pool.tables.shape[1]
-    before = pool.tables.flatten().index_select(0, requests * cells + (first - 1).clamp(min=0)).long()
+    place = torch.where(asked & (first > 0), requests * cells + first - 1, nothing_of_nobody(pool))
+    before = pool.tables.flatten().index_select(0, place).long()
     return (first == 0) | (pool.carried.index_select(0, before) >= 0)

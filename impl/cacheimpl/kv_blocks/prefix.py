@@ -65,5 +65,6 @@ def slot_mapping(config: Config, pool: Pool, requests: Tensor, positions: Tensor
     null block.
     """
     cells = pool.tables.shape[1]
-    where = requests * cells + torch.div(positions, config.block_size, rounding_mode="floor")
-    return pool.tables.flatten().index_select(0, where) * config.block_size + positions % config.block_size
+    place = torch.div(positions, config.block_size, rounding_mode="floor")
+    block = pool.tables.flatten().index_select(0, requests * cells + place)
+    return (block - place) * config.block_size + positions

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from cacheimpl.answer import Code
 from cacheimpl.kv_blocks.execution import filled
-from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -16,8 +16,11 @@ def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing
 
     What is in flight for them is still written. Returns the code of each turn: DONE or ABSENT.
     """
-    planned, lengths = (column.index_select(0, requests) for column in (pool.scheduled, config.lengths))
-    flying = filled(config, pool, requests, torch.minimum(planned, lengths), pool.tables.shape[1] - 1)
+    planned, lengths, first = (
+        column.index_select(0, requests) for column in (pool.scheduled, config.lengths, pool.registered)
+    )
+    width = pool.tables.shape[1] - 1
+    flying = filled(config, pool, requests, first, torch.minimum(planned, lengths), width)
     written = write.put(pool.bytes, flying.blocks.flatten(), flying.contents.flatten())
     return release(pool._replace(bytes=written), requests, write)
 
@@ -45,10 +48,10 @@ def release(pool: Pool, requests: Tensor, write: Writing) -> tuple[Pool, Tensor]
     cached = (pool.carried.index_select(0, flat) >= 0).reshape(its.shape)
     # One table row is read forwards for the front, and backwards for the back: so places behind come as they are freed.
     front, back = (freed & ~cached).flatten(), (freed & cached).flip(1).flatten()
-    to_front = torch.where(front, pool.head - front.cumsum(0), null)
-    to_back = torch.where(back, pool.head + pool.free + back.cumsum(0) - 1, null)
-    order = write.put(pool.order, wrapped(to_front, front, null), flat)
-    order = write.put(order, wrapped(to_back, back, null), blocks.flip(1).flatten())
+    before_first = wrapped(pool, pool.head - front.cumsum(0))
+    behind_last = wrapped(pool, pool.head + pool.free + back.cumsum(0) - 1)
+    order = write.put(pool.order, torch.where(front, before_first, nowhere(pool)), flat)
+    order = write.put(order, torch.where(back, behind_last, nowhere(pool)), blocks.flip(1).flatten())
     first = front.sum()
     after = pool._replace(
         tables=write.put(
@@ -56,7 +59,7 @@ def release(pool: Pool, requests: Tensor, write: Writing) -> tuple[Pool, Tensor]
         ),
         references=references,
         order=order,
-        head=(pool.head - first) % null,
+        head=wrapped(pool, pool.head - first),
         free=pool.free + first + back.sum(),
         **{name: cleared(getattr(pool, name), requests, write) for name in COLUMNS},
     )
@@ -69,11 +72,6 @@ COLUMNS = ("blocks", "registered", "origin", "computed", "scheduled")
 def cleared(column: Tensor, requests: Tensor, write: Writing) -> Tensor:
     """All zeros for these requests."""
     return write.put(column, requests, torch.zeros_like(requests))
-
-
-def wrapped(places: Tensor, wanted: Tensor, cells: int) -> Tensor:
-    """Places of the queue as cells of the circular buffer; nowhere where none is wanted."""
-    return torch.where(wanted, places % cells, cells)
 
 
 def is_last(pool: Pool, blocks: Tensor, turns: Tensor) -> Tensor:

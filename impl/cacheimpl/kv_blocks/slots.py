@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
-from cacheimpl.kv_blocks.state import Config, Pool, nobody, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, nobody, nothing_of_nobody, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -91,7 +91,7 @@ def allocate_slots(
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled)
     )
     end = computed + tokens
-    large, stale = end > config.limit, (computed < written) | (computed > planned)
+    large, stale = end > config.limit, computed.clamp(written, planned) != computed
     ask = asked(config, pool, requests, end, planned, held, ~(large | stale), width)
     refused = (tokens <= 0) | (ask.up_to > pool.free)
     stops = (ask.possible & (refused | ask.too_wide)).cumsum(0)
@@ -111,11 +111,13 @@ def asked(
     width: int,
 ) -> Ask:
     """The new blocks of a burst, each [turns]: `owned` is how many blocks a table has, hits included."""
-    columns = owned[:, None] + torch.arange(width, device=requests.device)
-    lacking = columns * config.block_size < end[:, None]
+    row = torch.arange(width, device=requests.device)
+    uncovered = end - owned * config.block_size
+    lacking = uncovered[:, None] > row * config.block_size
     possible = (requests < nobody(pool)) & allowed
     needs = (lacking & possible[:, None]).sum(1)
-    too_wide = (owned + width) * config.block_size < end
+    too_wide = uncovered > width * config.block_size
+    columns = owned[:, None] + row
     return Ask(requests, end, planned, columns, lacking, possible, needs, needs.cumsum(0), too_wide)
 
 
@@ -128,19 +130,20 @@ def with_slots(pool: Pool, ask: Ask, done: Tensor, write: Writing) -> tuple[Pool
     given = ask.needs * done
     total = given.sum()
     row = torch.arange(ask.columns.shape[1], device=done.device)
-    places = (ask.up_to - ask.needs)[:, None] + row + pool.head
-    blocks = pool.order.index_select(0, (places % null).flatten())
-    taken = torch.where((ask.lacking & done[:, None]).flatten(), blocks, null)
+    places = (ask.up_to - ask.needs)[:, None] + (row + pool.head)
+    blocks = pool.order.index_select(0, wrapped(pool, places).flatten())
+    wanted = (ask.lacking & done[:, None]).flatten()
+    taken = torch.where(wanted, blocks, null)
     nothing = torch.full_like(taken, -1)
-    behind = (ask.requests * cells)[:, None] + ask.columns.clamp(max=cells - 1)
+    behind = torch.where(wanted, ((ask.requests * cells)[:, None] + ask.columns).flatten(), nothing_of_nobody(pool))
     after = pool._replace(
-        tables=write.put(pool.tables, behind.flatten(), taken.to(pool.tables.dtype)),
+        tables=write.put(pool.tables, behind, taken.to(pool.tables.dtype)),
         blocks=write.add(pool.blocks, ask.requests, given),
-        scheduled=write.add(pool.scheduled, ask.requests, (ask.end - ask.planned) * done),
+        scheduled=write.put(pool.scheduled, ask.requests, torch.where(done, ask.end, ask.planned)),
         references=write.put(pool.references, taken, torch.ones_like(taken)),
         carried=write.put(pool.carried, taken, nothing),
         bytes=write.put(pool.bytes, taken, nothing),
-        head=(pool.head + total) % null,
+        head=wrapped(pool, pool.head + total),
         free=pool.free - total,
     )
     return after, taken.reshape(ask.columns.shape), given

@@ -47,7 +47,8 @@ class Pool(NamedTuple):
     references: Tensor
     """[blocks + 1] int64: how many places in tables a block has"""
     order: Tensor
-    """[blocks + 1] int64: the free queue, a circular buffer of the first `blocks` cells; the last cell is nowhere"""
+    """[cells + 1] int64: the free queue, a circular buffer of a power of two cells (see `wrapped`); the last cell is
+    nowhere"""
     head: Tensor
     """[] int64: where the queue begins, the block that is taken next"""
     free: Tensor
@@ -85,21 +86,21 @@ def configuration(
 
 def empty(config: Config, blocks: int) -> Pool:
     """So many blocks, all free, the first one first."""
-    rows, cells = config.contents.shape
+    rows, positions = config.contents.shape
     device = config.contents.device
 
     def filled(count: int, value: int) -> Tensor:
         return torch.full((count,), value, dtype=torch.int64, device=device)
 
     return Pool(
-        tables=torch.full((rows, cells), blocks, dtype=torch.int32, device=device),
+        tables=torch.full((rows, positions), blocks, dtype=torch.int32, device=device),
         blocks=filled(rows, 0),
         registered=filled(rows, 0),
         origin=filled(rows, 0),
         computed=filled(rows, 0),
         scheduled=filled(rows, 0),
         references=filled(blocks + 1, 0),
-        order=torch.arange(blocks + 1, device=device),
+        order=torch.arange(cells_for(blocks) + 1, device=device).clamp(max=blocks),
         head=torch.tensor(0, device=device),
         free=torch.tensor(blocks, device=device),
         carried=filled(blocks + 1, -1),
@@ -117,3 +118,27 @@ def nobody(pool: Pool) -> int:
 def null_block(pool: Pool) -> int:
     """The row that stands for no block; also how many blocks there are."""
     return pool.references.shape[0] - 1
+
+
+def nothing_of_nobody(pool: Pool) -> int:
+    """The last cell of the tables, counted row by row: where a masked element of a burst reads and writes.
+
+    It is one cell for all of them, so what is masked is not fetched from memory either.
+    """
+    rows, cells = pool.tables.shape
+    return rows * cells - 1
+
+
+def cells_for(blocks: int) -> int:
+    """The least power of two with room for so many blocks: then a place is wrapped by masking, not by dividing."""
+    return 1 << (blocks - 1).bit_length()
+
+
+def wrapped(pool: Pool, places: Tensor) -> Tensor:
+    """The cells of the free queue's buffer for places that count on beyond its end, or back before its beginning."""
+    return places & (pool.order.shape[0] - 2)
+
+
+def nowhere(pool: Pool) -> int:
+    """The cell of the free queue's buffer that is not in it."""
+    return pool.order.shape[0] - 1

@@ -102,7 +102,8 @@ def decode(config: Config, row: Row) -> Pool:
     requests = [request for request, count in enumerate(row["blocks"][:-1]) if count > 0]
     columns = [row[name] for name in Holding._fields]
     holdings = {request: Holding(*(column[request] for column in columns)) for request in requests}
-    queue = [row["order"][(row["head"] + place) % config.blocks] for place in range(row["free"])]
+    cells = len(row["order"]) - 1
+    queue = [row["order"][(row["head"] + place) % cells] for place in range(row["free"])]
     carried = carried_of(row["carried"])
     return Pool(
         tables=FrozenMap(
