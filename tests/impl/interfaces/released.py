@@ -155,7 +155,45 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
     )
 
 
+def processor_cache(version: tuple[int, ...]) -> Any:
+    """The caches from 0.11 on, and items of so many bytes for them."""
+    sides: Any = importlib.import_module("driver.sides")
+    release = sides.Release()
+    owners = [importlib.import_module("vllm.multimodal.cache")]
+    if version >= (0, 33):
+        owners = [importlib.import_module(f"vllm.multimodal.cache.{name}") for name in ("base", "lru")]
+    names = {name: value for owner in owners for name, value in vars(owner).items()}
+    sender = "LruKeyReplicatedSenderCache" if version >= (0, 33) else "MultiModalProcessorSenderCache"
+    receiver = "LruKeyReplicatedReceiverCache" if version >= (0, 33) else "MultiModalReceiverCache"
+    frontend = sides.WeighingFrontend(release, None)
+
+    def feature(data: Any, mm_hash: str, identifier: str = "") -> Any:
+        return SimpleNamespace(data=data, mm_hash=mm_hash, identifier=identifier or mm_hash, modality="image")
+
+    return SimpleNamespace(
+        absent=absent,
+        torch=release.torch,
+        numpy=importlib.import_module("numpy"),
+        model_config=lambda size: SimpleNamespace(
+            get_multimodal_config=lambda: SimpleNamespace(mm_processor_cache_gb=size / 2**30)
+        ),
+        item=lambda size: frontend._processed(sides.Item(content=0, identity=0, modality=0, size=size)),
+        feature=feature,
+        SenderCache=names[sender],
+        ReceiverCache=names[receiver],
+        **{name: names[name] for name in PROCESSOR_CACHES if name in names},
+    )
+
+
+PROCESSOR_CACHES = (
+    "MultiModalCache",
+    "MultiModalProcessorCacheItem",
+    "MultiModalProcessorCacheItemMetadata",
+    "MultiModalProcessorOnlyCache",
+)
+
 APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
+    "processor_cache": processor_cache,
     "encoder_budget": encoder_budget,
     "kv_cache_early": kv_cache_early,
     "kv_cache_later": kv_cache_later,

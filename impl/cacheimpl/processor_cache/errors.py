@@ -1,0 +1,44 @@
+"""What a caller of the processor caches did wrong, or what went wrong between the two sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ProcessorCacheError(Exception):
+    """Any of these."""
+
+
+class ItemNotCachedError(ProcessorCacheError, AssertionError):
+    """Nothing was given for an item that is not cached. As released, an assertion; here, nothing has changed.
+
+    On P0 this happens to a request that is larger than the cache and evicts what it is about to use (C-MIR-9): process
+    these items, and ask again.
+    """
+
+    def __init__(self, mm_hashes: Sequence[str]) -> None:
+        super().__init__(f"not cached, and not given: {', '.join(mm_hashes)}")
+        self.mm_hashes = list(mm_hashes)
+
+
+class MultiModalCacheMissError(ProcessorCacheError, RuntimeError):
+    """P1 lacks items that P0 sent nothing for: the two have come apart.
+
+    P0 has to `invalidate` all of them, and the client to send the request again with its items.
+    """
+
+    def __init__(self, mm_hashes: Sequence[str]) -> None:
+        super().__init__(f"not at the receiver, and sent without data: {', '.join(mm_hashes)}; retry with the data")
+        self.mm_hashes = list(mm_hashes)
+
+
+class TooLargeError(ProcessorCacheError, ValueError):
+    """A value is larger than the whole cache. Nothing has changed."""
+
+
+class AllPinnedError(ProcessorCacheError, RuntimeError):
+    """What is pinned leaves too little room, or there is nothing but pinned entries to take. Nothing has changed."""
+
+
+class NotAlikeError(ProcessorCacheError, ValueError):
+    """As many items must be given as hashes."""

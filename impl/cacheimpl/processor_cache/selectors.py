@@ -1,0 +1,93 @@
+"""Which caches there are, in which process, for which settings: the functions of the field, with one rule for all.
+
+Frontends and engines are pairs, or the sending is not saved (X-5, C-MIR-13). Until 0.11 the registry is an argument and
+says whether the model takes other inputs than text; later the model's configuration does. Each returns None where it
+does not apply.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from cacheimpl.object_store.caches import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache
+from cacheimpl.processor_cache.caches import (
+    BaseMultiModalProcessorCache,
+    BaseMultiModalReceiverCache,
+    MultiModalProcessorOnlyCache,
+    MultiModalProcessorSenderCache,
+    MultiModalReceiverCache,
+)
+
+
+class CacheType(Enum):
+    """What the settings come to."""
+
+    NONE = "none"
+    PROCESSOR_ONLY = "processor_only"
+    LRU = "lru"
+    SHM = "shm"
+
+
+def processor_cache_from_config(
+    vllm_config: Any, mm_registry: Any = None
+) -> BaseMultiModalProcessorCache | ShmObjectStoreSenderCache | None:
+    """The frontend's."""
+    kind = cache_type(vllm_config, mm_registry)
+    if kind is CacheType.PROCESSOR_ONLY:
+        return MultiModalProcessorOnlyCache(vllm_config.model_config)
+    if kind is CacheType.LRU:
+        return MultiModalProcessorSenderCache(vllm_config.model_config)
+    return ShmObjectStoreSenderCache(vllm_config) if kind is CacheType.SHM else None
+
+
+def processor_only_cache_from_config(config: Any, mm_registry: Any = None) -> MultiModalProcessorOnlyCache | None:
+    """Profiling's own (X-5/profile). `config`: the model's, or, as from 0.33 on, the whole one."""
+    model_config = getattr(config, "model_config", config)
+    return MultiModalProcessorOnlyCache(model_config) if is_enabled(model_config, mm_registry) else None
+
+
+def engine_receiver_cache_from_config(vllm_config: Any, mm_registry: Any = None) -> BaseMultiModalReceiverCache | None:
+    """The engine core's."""
+    kind = cache_type(vllm_config, mm_registry)
+    return MultiModalReceiverCache(vllm_config.model_config) if kind is CacheType.LRU else None
+
+
+def worker_receiver_cache_from_config(vllm_config: Any, *arguments: Any) -> ShmObjectStoreReceiverCache | None:
+    """A worker's: `(vllm_config, mm_registry, shared_worker_lock)`, or, later, without the registry.
+
+    Raises ValueError where the workers share a memory and there is no lock.
+    """
+    mm_registry, lock = arguments if len(arguments) > 1 else (None, *arguments)
+    if cache_type(vllm_config, mm_registry) is not CacheType.SHM:
+        return None
+    if lock is None:
+        raise ValueError("mm_processor_cache_type 'shm' needs shared_worker_lock")
+    return ShmObjectStoreReceiverCache(vllm_config, lock)
+
+
+def cache_type(vllm_config: Any, mm_registry: Any = None) -> CacheType:
+    """The rule. Raises ValueError for a type that is not known."""
+    if not is_enabled(vllm_config.model_config, mm_registry):
+        return CacheType.NONE
+    if not one_to_one(vllm_config.parallel_config):
+        return CacheType.PROCESSOR_ONLY
+    named = vllm_config.model_config.get_multimodal_config().mm_processor_cache_type
+    if named not in (CacheType.LRU.value, CacheType.SHM.value):
+        raise ValueError(f"mm_processor_cache_type must be 'lru' or 'shm', not {named!r}")
+    return CacheType(named)
+
+
+def is_enabled(model_config: Any, mm_registry: Any = None) -> bool:
+    """Whether the model takes other inputs than text, and there is memory for a cache."""
+    if mm_registry is not None:
+        multimodal = mm_registry.supports_multimodal_inputs(model_config)
+    else:
+        multimodal = model_config.supports_multimodal_inputs
+    return bool(multimodal) and model_config.get_multimodal_config().mm_processor_cache_gb > 0
+
+
+def one_to_one(parallel_config: Any) -> bool:
+    """One frontend for the engine, whoever balances the load, and one engine for the frontend (C-MIR-13)."""
+    one_engine = parallel_config.data_parallel_external_lb or parallel_config.data_parallel_size == 1
+    return bool(parallel_config._api_process_count == 1 and one_engine)  # noqa: SLF001  # the field's name for it
