@@ -121,14 +121,14 @@ def test_a_count_that_does_not_fit_in_a_word_is_refused() -> None:
 
 
 def test_the_runs_of_a_campaign_are_those_it_can_do() -> None:
-    lru, mirror = component_named("lru"), component_named("mirror")
-    tasks = campaign.tasks_for([lru, mirror], engine="tensor")
+    lru, publication = component_named("lru"), component_named("publication")
+    tasks = campaign.tasks_for([lru, publication], engine="tensor")
     assert {(task.component, task.variant, task.engine) for task in tasks} == {("lru", "normative", "tensor")}
     run = campaign.perform(tasks[0])
     assert run.judgement.status is ExitStatus.AS_EXPECTED
     assert run.scope.expectation("normative").digest == run.exploration.digest
-    with pytest.raises(InputError, match="mirror has no tensor code"):
-        campaign.tasks_for([mirror], engine="tensor")
+    with pytest.raises(InputError, match="publication has no tensor code"):
+        campaign.tasks_for([publication], engine="tensor")
     with pytest.raises(InputError, match="normative variant, not of M3"):
         campaign.tasks_for([lru], variant="M3", engine="tensor")
 

@@ -176,7 +176,7 @@ def test_a_name_that_the_tables_lack_is_no_verdict(key: int) -> None:
 def test_what_is_not_there_is_said() -> None:
     with pytest.raises(InputError, match="torch cannot use the device 'nowhere'"):
         TensorTarget(component_named("lru"), "nowhere")
-    with pytest.raises(InputError, match="mirror has no tensor code: there is some of encoder_cache, lru"):
-        TensorTarget(component_named("mirror"))
+    with pytest.raises(InputError, match="publication has no tensor code: there is some of encoder_cache, "):
+        TensorTarget(component_named("publication"))
     with pytest.raises(InputError, match="lru: capacity must be positive"):
         TensorTarget(component_named("lru")).reset(LruConfig(capacity=0, sizes=(1,)))

@@ -1,8 +1,9 @@
 """The walk of a request over an order by recency, in closed form: no loop over items, keys or evictions.
 
 Every use has a time: what is in the order has the times of its ranks, then come the touches, then the turns of the
-items. The oldest make room, so there is always a time before which nothing is held and after which everything is whose
-last use it was. At each turn that time is where the bytes of all later last uses reach the capacity, and it only grows.
+items. The oldest make room, so there is always a time from which on everything is held whose last use it was, and
+before which nothing is. At each turn it is the first time from which on the bytes of all last uses fit; it never goes
+back, because what was used from some time on only becomes more.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _held_from(config: Config, used: Tensor, times: int) -> Tensor:
     sizes = torch.where(used >= 0, config.sizes, 0)
     by_time = torch.zeros(used.shape[0], times + 1, dtype=torch.int64, device=used.device).scatter(1, place, sizes)
     from_here_on = by_time.flip(1).cumsum(1).flip(1)
-    return (from_here_on > config.capacity).sum(1).cummax(0).values
+    return (from_here_on > config.capacity).sum(1)
 
 
 def _ranked(used: Tensor, times: int) -> Tensor:
