@@ -193,3 +193,23 @@ def test_the_round_trip_is_that_of_the_normal_state() -> None:
     assert Layout(Circle, fields, beginning, from_the_beginning).pack(rotated).shape == (1, 1)
     with pytest.raises(RoundTripError, match="first is 2, not 0"):
         Layout(Circle, fields, beginning).pack(rotated)
+
+
+# Settled states -------------------------------------------------------------------------------------------------------
+
+SETTLING = Layout(
+    Circle,
+    (Field("first", (), torch.int64, 0, 3), Field("cells", (4,), torch.int16, 0, 9)),
+    lambda circle: circle,
+    settled=from_the_beginning,
+)
+
+
+def test_states_are_told_apart_until_they_are_settled() -> None:
+    keys = SETTLING.pack(circles((0, [1, 2, 9, 9]), (3, [2, 7, 3, 1]), (0, [2, 1, 0, 0])))
+    assert len(set(keys[:, 0].tolist())) == 3
+    settled = SETTLING.settle(keys)
+    assert len(set(settled[:, 0].tolist())) == 2
+    assert SETTLING.unpack(settled[:1]).cells.tolist() == [[1, 2, 0, 0]]
+    assert torch.equal(SETTLING.settle(settled), settled)
+    assert torch.equal(CIRCLE.settle(keys), keys)
