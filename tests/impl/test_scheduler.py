@@ -1,0 +1,172 @@
+"""The scheduler's tensor code equals the specification: triple by triple in small scopes, and on random loads."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, crowded
+
+from cacheimpl import scheduler
+from cacheimpl.writing import COPYING, IN_PLACE
+from cacheproof.explore.tensor import compare
+from cacheproof.registry import component_named
+from cacheproof.scope import scopes_of
+from cacheproof.targets.tensor import model_of
+from cacheproof.targets.tensor import scheduler as target
+from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, TOO_LARGE, Code
+from cachespec.scheduler import Abort, Add, Config, Schedule, Update
+
+torch.set_num_threads(1)
+
+SCOPES = {scope.name: scope for scope in scopes_of(component_named("scheduler"))}
+SMALL = (
+    "repeated-item",
+    "blocked-item",
+    "full-hit",
+    "overcommit",
+    "read-in-flight",
+    "two-chunks-in-flight",
+    "aligned",
+    "whole-items",
+    "threshold",
+    "external",
+    "deferred",
+    "drafts",
+    "limits-of-chunks",
+    "limits-of-steps",
+    "limits-of-parts",
+    "limits-of-length",
+    "uncut-and-preempted",
+    "infeasible-blocks",
+    "infeasible-item",
+)
+LARGE = sorted(set(SCOPES) - {*SMALL, "worked-example"})
+
+
+@pytest.mark.parametrize("scope", SMALL)
+def test_every_triple_is_the_specifications(scope: str) -> None:
+    refinement = compare(model_of(component_named("scheduler"), SCOPES[scope].config))
+    assert refinement.difference is None
+    assert refinement.triples >= 7
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("scope", LARGE)
+def test_every_triple_of_larger_scopes_is_the_specifications(scope: str) -> None:
+    refinement = compare(model_of(component_named("scheduler"), SCOPES[scope].config))
+    assert refinement.difference is None
+    assert refinement.triples > 12
+
+
+# Random loads -------------------------------------------------------------------------------------------------------
+
+
+def extents(config: Config, seed: int) -> Extent:
+    """Narrow or wide: it decides what a call costs, and not what comes of it."""
+    requests, positions = len(config.prompts), -(-config.max_model_len // config.block_size)
+    return Extent(
+        width=1 + seed % 2,
+        admissions=(1, 2, requests)[seed % 3],
+        rounds=1 + seed % 2,
+        fills=positions,
+        releases=(1, requests)[seed % 2],
+    )
+
+
+def played(requests: int, seeds: range, steps: int, every: int, room: float) -> dict[str, int]:
+    """What has happened on these runs."""
+    seen: dict[str, int] = {}
+    for seed in seeds:
+        config = crowded(requests, seed, room=room)
+        run = Lockstep(config, extents(config, seed), seed, (COPYING, IN_PLACE)[seed % 2])
+        run.play(steps, every)
+        for what, count in run.seen.items():
+            seen[what] = seen.get(what, 0) + count
+    return seen
+
+
+def test_random_runs_are_the_specifications() -> None:
+    seen = played(6, range(12), 300, 1, 0.4)
+    assert set(seen) >= {"preempted", "hits", "encoded", "shared items", "rounds at once"}
+    assert seen["rounds"] > seen["rounds at once"] > 50
+
+
+def test_random_runs_of_many_requests_are_the_specifications() -> None:
+    seen = played(64, range(10, 12), 120, 40, 0.15)
+    assert seen["admitted"] > 64
+    assert seen["rounds"] > seen["rounds at once"] > 10
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("requests", "seeds", "steps", "room"), [(6, 300, 400, 0.4), (64, 20, 600, 0.15)])
+def test_long_random_runs_are_the_specifications(requests: int, seeds: int, steps: int, room: float) -> None:
+    seen = played(requests, range(100, 100 + seeds), steps, 10, room)
+    assert set(seen) >= {"preempted", "several victims", "hits", "encoded", "shared items", "dropped"}
+
+
+@pytest.mark.nightly
+def test_random_runs_of_thousands_are_the_specifications() -> None:
+    seen = played(1024, range(3), 200, 50, 0.1)
+    assert seen["admitted"] > 1024
+
+
+# Size ---------------------------------------------------------------------------------------------------------------
+
+
+def decoding(requests: int, outputs: int = 3) -> Config:
+    """Text only, room for all, and a budget for one token of each or for all prompts at once."""
+    return Config(
+        block_size=4,
+        kv_blocks=3 * requests,
+        token_budget=8 * requests,
+        encoder_compute=1,
+        encoder_capacity=1,
+        max_running=requests,
+        max_model_len=12,
+        prompts=(7,) * requests,
+        outputs=(outputs,) * requests,
+    )
+
+
+@pytest.mark.parametrize("requests", [2, 3, 64, 4096])
+def test_the_same_functions_serve_any_number(requests: int) -> None:
+    run = Tensors(decoding(requests), Extent(width=1, admissions=requests, rounds=1, fills=3, releases=requests))
+    run.state = run.state._replace(waiting=run.tables.rows)
+    everybody = tuple(range(requests))
+    found = run.apply(Schedule())
+    assert found.code is Code.DONE
+    assert found.values == tuple(part for one in everybody for part in (one, 0, 7))
+    assert run.apply(Update(0)) == DONE
+    found = run.apply(Schedule())
+    assert found.values == tuple(part for one in everybody for part in (one, 7, 1))
+    assert run.calls == 0
+    assert int(run.state.kv.free) == requests
+    assert run.apply(Update(0)) == DONE
+    run.apply(Schedule())
+    assert run.apply(Update(0)).values == everybody
+    assert int(run.state.kv.free) == 3 * requests
+    assert not bool((run.state.running >= 0).any())
+
+
+def test_what_is_explored_is_what_serves() -> None:
+    assert vars(target)["tensors"] is scheduler
+
+
+# Misuse -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_refused_changes_nothing() -> None:
+    config = decoding(3)._replace(prompts=(7, 12, 7), outputs=(3, 3, 3))
+    run = Tensors(config, Extent(1, 3, 1, 3, 3), COPYING)
+    assert run.apply(Update(0)) == ABSENT
+    assert run.apply(Abort(0)) == ABSENT
+    assert run.apply(Add(1)) == TOO_LARGE
+    assert run.apply(Add(0)) == DONE
+    for op, answer in ((Add(0), PRESENT), (Abort(2), ABSENT)):
+        before = run.decoded()
+        assert run.apply(op) == answer
+        assert run.decoded() == before
+    run.apply(Schedule())
+    before = run.decoded()
+    assert run.apply(Schedule()) == REFUSED
+    assert run.decoded() == before

@@ -1,0 +1,252 @@
+"""Planted bugs in the scheduler's tensor code: each is caught in the triples of a small scope, or on a short run.
+
+Those that leave the layout are caught earlier, by its bounds or by a derived field that disagrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.impl.scheduler_runs import Extent, Lockstep, crowded
+
+from cacheimpl.layout import OutOfBoundsError, RoundTripError
+from cacheproof.explore.tensor import compare
+from cacheproof.registry import component_named
+from cacheproof.scope import scopes_of
+from cacheproof.targets.tensor import model_of
+from cachespec.scheduler import Config
+
+torch.set_num_threads(1)
+
+Plant = Callable[[str, str, str], None]
+
+CODE = "cacheimpl.scheduler"
+
+MUTANTS: dict[str, tuple[str, str, str, str]] = {
+    # many requests at once
+    "each request has the whole budget": (
+        "drafts-in-turn",
+        f"{CODE}.burst.serve_first",
+        "state.tokens_left + counts - counts.cumsum(0)",
+        "state.tokens_left + 0 * counts",
+    ),
+    "who is not settled is passed over": ("outrun", f"{CODE}.burst.leading", "(~good).cumsum(0) == 0", "good"),
+    "blocks that are lacking are not noticed": (
+        "line",
+        f"{CODE}.burst.serve_first",
+        "torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve)",
+        "torch.minimum(settled.sum(), state.to_serve)",
+    ),
+    "an item that is not held is read": (
+        "circular-wait",
+        f"{CODE}.burst._settled",
+        "reads & ~state.encoder.held.index_select(0, row)",
+        "reads & ~reads",
+    ),
+    "one runs too many": (
+        "limits",
+        f"{CODE}.burst.admit_first",
+        "length(state.running) + places < config.max_running",
+        "length(state.running) + places <= config.max_running",
+    ),
+    "who waits for an item is admitted without it": (
+        "three-requests",
+        f"{CODE}.burst.admit_first",
+        "settled & ~touched(items_of(config, row), start, tokens).any(1)",
+        "settled",
+    ),
+    "a budget that chunks do not use up is used up": (
+        "twelve on a run",
+        f"{CODE}.burst._settled",
+        "within if config.alignment > 0 else torch.ones_like(within)",
+        "torch.ones_like(within)",
+    ),
+    # one at a time
+    "one victim too many": (
+        "outrun",
+        f"{CODE}.single.with_room",
+        "given_back_from(state) < lacking",
+        "given_back_from(state) <= lacking",
+    ),
+    "nobody preempts itself": (
+        "line",
+        f"{CODE}.single.with_room",
+        "places > state.served)",
+        "places > state.served + 1)",
+    ),
+    "a shared block is given back by the first that goes": (
+        "four on a run",
+        f"{CODE}.single.given_back_from",
+        '"amin"',
+        '"amax", include_self=False',
+    ),
+    "victims wait in the wrong order": (
+        "six on a run",
+        f"{CODE}.single.preempted",
+        "before_equals(config.priorities, state.waiting, victims, turns)",
+        "before_equals(config.priorities, state.waiting, victims, -turns)",
+    ),
+    "what is in flight for a victim counts": (
+        "overtaken",
+        f"{CODE}.single.preempted",
+        "voided(state, victims)",
+        "state",
+    ),
+    "a victim keeps its items": (
+        "circular-wait",
+        f"{CODE}.single.preempted",
+        "released_in_turn(config, state.encoder, everything, turns.clamp(min=0))",
+        "state.encoder",
+    ),
+    "who is passed over keeps its pins": (
+        "circular-wait",
+        f"{CODE}.single.one",
+        "choose(passed_over | turned_down, abandoned, state.encoder)",
+        "choose(passed_over, abandoned, state.encoder)",
+    ),
+    "who is behind overtakes": (
+        "outrun",
+        f"{CODE}.single.one",
+        "closed=state.closed | (fit.refused & (got | passed_over))",
+        "closed=state.closed",
+    ),
+    "grants are not counted": (
+        "overcommit",
+        f"{CODE}.items._with_item",
+        "granted + torch.where(room, length, 0)",
+        "granted",
+    ),
+    "what an item costs is not charged": (
+        "compute-budget",
+        f"{CODE}.items._with_item",
+        "fit.embeds - torch.where(room, length, 0)",
+        "fit.embeds",
+    ),
+    "idle in the order of the first input": (
+        "interleaved",
+        f"{CODE}.items.released_in_turn",
+        '"amax"',
+        '"amin", include_self=False',
+    ),
+    # counts and plans
+    "the last token is computed": (
+        "read-in-flight",
+        f"{CODE}.counts.wanted",
+        "config.finals - 1) - state",
+        "config.finals) - state",
+    ),
+    "a step samples a token late": ("line", f"{CODE}.plans.with_parts", "end >= sight", "end > sight"),
+    "a chunk is not aligned": (
+        "aligned-again",
+        f"{CODE}.counts.aligned",
+        "torch.where(cut, boundary - start, tokens)",
+        "tokens",
+    ),
+    "the workers are told twice": ("line", f"{CODE}.plans.concluded", "state.leaving & ~says", "state.leaving"),
+    "a round with nothing to say is a plan": (
+        "line",
+        f"{CODE}.plans.concluded",
+        "says = over & (events |",
+        "says = over | (events |",
+    ),
+    # outputs
+    "what is void counts": ("aborted", f"{CODE}.requests.executed", "masked_fill(state.void[0], OUTSIDE)", "clone()"),
+    "drafts that were wrong count": ("drafts-in-turn", f"{CODE}.requests.executed", "end - rejected", "end"),
+    "an item is released too late": (
+        "shared-item",
+        f"{CODE}.requests.update",
+        "<= plan.end[:, None]",
+        "< plan.end[:, None]",
+    ),
+    "who is finished last goes first": (
+        "shared-item",
+        f"{CODE}.requests.release",
+        "queued(turns) & (turns < extent.releases)",
+        "queued(turns) & (turns > extent.releases)",
+    ),
+    "a request that just fits is turned away": (
+        "limits",
+        f"{CODE}.requests.feasible",
+        "(whole <= config.block_size * config.blocks)",
+        "(whole < config.block_size * config.blocks)",
+    ),
+}
+
+INTERLEAVED = Config(
+    block_size=2,
+    kv_blocks=4,
+    token_budget=4,
+    encoder_compute=4,
+    encoder_capacity=4,
+    max_running=1,
+    max_model_len=8,
+    prompts=(4,),
+    outputs=(2,),
+    items=(((0, 0, 1), (1, 1, 1), (0, 2, 1)),),
+)
+"""The first item again behind the second one: it is released last."""
+
+SHARED = Config(
+    block_size=2,
+    kv_blocks=13,
+    token_budget=5,
+    encoder_compute=1,
+    encoder_capacity=1,
+    max_running=4,
+    max_model_len=20,
+    prompts=(18, 2, 16, 9),
+    outputs=(5, 6, 2, 6),
+    groups=(0, 0, 0, 1),
+    shared=(12, 1, 11, 7),
+    long_prefill_threshold=3,
+    aborts=1,
+    resets=1,
+)
+"""Requests that begin alike, and blocks for two of them."""
+
+RUNS: dict[str, tuple[Config, int]] = {
+    "four on a run": (SHARED, 5),
+    "six on a run": (crowded(6, 36, room=0.3), 36),
+    "twelve on a run": (crowded(12, 1, room=0.3), 1),
+}
+"""Loads, and the seed of a run of operations on each."""
+
+CONFIGS = {scope.name: scope.config for scope in scopes_of(component_named("scheduler"))} | {"interleaved": INTERLEAVED}
+
+HERE_ONLY = [*RUNS, "interleaved"]
+"""That there is no difference without a bug in a scope, is a test of its own."""
+
+
+def caught(scope: str) -> str:
+    """How a comparison of the whole scope, or of the run, ends: nothing, or what differs."""
+    if scope in RUNS:
+        return caught_on_run(*RUNS[scope])
+    try:
+        difference = compare(model_of(component_named("scheduler"), CONFIGS[scope])).difference
+    except (OutOfBoundsError, RoundTripError) as error:
+        return type(error).__name__
+    return "nothing" if difference is None else difference.operation.wire_name()
+
+
+def caught_on_run(config: Config, seed: int) -> str:
+    requests = len(config.prompts)
+    extent = Extent(width=2, admissions=requests, rounds=1, fills=12, releases=requests)
+    try:
+        Lockstep(config, extent, seed).play(80)
+    except AssertionError:
+        return "a difference"
+    return "nothing"
+
+
+@pytest.mark.parametrize("scope", HERE_ONLY)
+def test_without_a_bug_nothing_is_caught(scope: str) -> None:
+    assert caught(scope) == "nothing"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_each_bug_is_caught(plant: Plant, mutant: str) -> None:
+    scope, function, right, wrong = MUTANTS[mutant]
+    plant(function, right, wrong)
+    assert caught(scope) != "nothing"
