@@ -34,6 +34,7 @@ from cachespec.mirror.operations import (
     Deliver,
     Expire,
     Join,
+    Reorder,
     ResetReceiver,
     ResetSender,
     Send,
@@ -212,6 +213,12 @@ def reset_and_deny(config: Config, state: State, op: ResetReceiver) -> tuple[Sta
     return after, REFUSED
 
 
+def repeat_the_first(config: Config, state: State, op: Reorder) -> tuple[State, Outcome]:
+    """The channel delivers a message twice."""
+    link = state.links[op.sender]
+    return with_link(state, op.sender, link._replace(messages=(link.messages[0], *link.messages))), DONE
+
+
 RESET = Config(1, (1, 1), reset=1, outstanding=1)
 LOSS = Config(1, (1, 1), drop=1)
 LARGE = Config(1, (1, 1), items=2)
@@ -257,6 +264,7 @@ PLANTED = [
     Planted("MIR-7", M3.era("planted", "a planted bug", {Deliver: die_of_it}, {Deliver: "planted"}), Config(1, (1, 1))),
     Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET, frozenset({"MIR-6/kept"})),
     Planted("MIR-7/served", NORMATIVE_MIRROR.lacking({Expire: "planted"}), LOSS),
+    Planted("MIR-7/channel", bug({Reorder: repeat_the_first}), Config(1, (1, 1), reorder=1)),
     Planted("MIR-8", bug({Deliver: acknowledge_the_old}), RESET),
     Planted("MIR-8/cleared", bug({ResetReceiver: reset_the_first_only}), RESET._replace(senders=2)),
     Planted("MIR-8/cleared", bug({ResetSender: lambda config, state, op: (state, DONE)}), RESET),
@@ -292,7 +300,7 @@ def test_every_property_has_a_planted_bug() -> None:
     assert {rule.name for rule in COMPONENT.properties()} == {planted.breaks for planted in PLANTED}
 
 
-WITNESSES = ("calm", "reset", "larger-request", "rendering", "fewer-partitions")
+WITNESSES = ("calm", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:

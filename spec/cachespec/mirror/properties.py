@@ -6,10 +6,14 @@ from cachespec.kernel import Code, FrozenQueue, Kind, Operation, Outcome, Progre
 from cachespec.mirror.configuration import Config, identity
 from cachespec.mirror.operations import (
     Deliver,
+    Drop,
+    DropAnswer,
     Join,
     Receive,
     Reject,
     Render,
+    Reorder,
+    ReorderAnswers,
     ResetReceiver,
     ResetSender,
     RestartReceiver,
@@ -162,6 +166,14 @@ def refusals_change_nothing(config: Config, before: View, op: Operation, outcome
     return outcome.code not in (Code.REFUSED, Code.ABSENT) or before == after
 
 
+def channel_adds_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if outcome.code is not Code.DONE or not isinstance(op, Reorder | ReorderAnswers | Drop | DropAnswer):
+        return True
+    was, now = before.links[op.sender], after.links[op.sender]
+    lost = (int(isinstance(op, Drop)), int(isinstance(op, DropAnswer)))
+    return (len(was.messages) - len(now.messages), was.answers - now.answers) == lost
+
+
 def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return type(op) not in FRONTEND or outcome.code not in (Code.FAILED, Code.DIVERGED)
 
@@ -276,6 +288,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a request that was sent is unanswered until P0 receives an answer, whatever is begun anew in between",
         requests_are_kept,
         lambda c, b, op, o, a: isinstance(op, Join) and b.links[op.sender].unanswered > 0,
+    ),
+    Step(
+        "MIR-7/channel",
+        "a fault of the channel changes the order of what is on its way, or loses one; it adds nothing",
+        channel_adds_nothing,
+        lambda c, b, op, o, a: isinstance(op, Reorder),
     ),
     Step(
         "MIR-8",
