@@ -66,6 +66,7 @@ def extents(config: Config, seed: int) -> Extent:
     requests, positions = len(config.prompts), -(-config.max_model_len // config.block_size)
     return Extent(
         width=1 + seed % 2,
+        wide=(0, 1, 3)[seed % 3] if requests > 2 else 0,
         admissions=(1, 2, requests)[seed % 3],
         rounds=1 + seed % 2,
         fills=positions,
@@ -130,7 +131,9 @@ def decoding(requests: int, outputs: int = 3) -> Config:
 
 @pytest.mark.parametrize("requests", [2, 3, 64, 4096])
 def test_the_same_functions_serve_any_number(requests: int) -> None:
-    run = Tensors(decoding(requests), Extent(width=1, admissions=requests, rounds=1, fills=3, releases=requests))
+    run = Tensors(
+        decoding(requests), Extent(width=1, wide=0, admissions=requests, rounds=1, fills=3, releases=requests)
+    )
     run.state = run.state._replace(waiting=run.tables.rows)
     everybody = tuple(range(requests))
     found = run.apply(Schedule())
@@ -157,7 +160,7 @@ def test_what_is_explored_is_what_serves() -> None:
 
 def test_what_is_refused_changes_nothing() -> None:
     config = decoding(3)._replace(prompts=(7, 12, 7), outputs=(3, 3, 3))
-    run = Tensors(config, Extent(1, 3, 1, 3, 3), COPYING)
+    run = Tensors(config, Extent(1, 1, 3, 1, 3, 3), COPYING)
     assert run.apply(Update(0)) == ABSENT
     assert run.apply(Abort(0)) == ABSENT
     assert run.apply(Add(1)) == TOO_LARGE

@@ -36,8 +36,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "blocks that are lacking are not noticed": (
         "line",
         f"{CODE}.burst.serve_first",
-        "torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve)",
-        "torch.minimum(settled.sum(), state.to_serve)",
+        "torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)",
+        "torch.minimum(settled.sum(), state.to_serve - state.served)",
     ),
     "an item that is not held is read": (
         "circular-wait",
@@ -232,7 +232,7 @@ def caught(scope: str) -> str:
 
 def caught_on_run(config: Config, seed: int) -> str:
     requests = len(config.prompts)
-    extent = Extent(width=2, admissions=requests, rounds=1, fills=12, releases=requests)
+    extent = Extent(width=2, wide=0, admissions=requests, rounds=1, fills=12, releases=requests)
     try:
         Lockstep(config, extent, seed).play(80)
     except AssertionError:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl import kv_blocks
-from cacheimpl.recency import length, queued, without
+from cacheimpl.recency import OUTSIDE, length, queued, without
 from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, limited, wanted
 from cacheimpl.scheduler.items import cut_short, items_of, touched
 from cacheimpl.scheduler.lines import behind_equals, by_request, rows_in_order
@@ -25,8 +25,10 @@ def leading(good: Tensor) -> Tensor:
     return (~good).cumsum(0) == 0
 
 
-def serve_first(config: Config, state: State, *, width: int, write: Writing) -> State:
+def serve_first(config: Config, state: State, *, turns: int, width: int, write: Writing) -> State:
     """Running requests get their tokens, from the next one to be served on, as long as each of them is settled.
+
+    At most `turns` of them.
 
     A request is settled, given that all before it are, where
 
@@ -40,10 +42,11 @@ def serve_first(config: Config, state: State, *, width: int, write: Writing) -> 
 
     A request that gets no tokens changes nothing, as in the chain: the attempt that is given up has pinned nothing.
     """
-    line, count = state.running, config.rows.shape[0]
-    rows = rows_in_order(line, config.rows)
+    count = config.rows.shape[0]
+    line = (state.running - state.served).clamp(min=OUTSIDE)
+    rows, places = rows_in_order(line, config.rows)[:turns], config.rows[:turns]
     row = rows.clamp(max=count - 1)
-    asked = (config.rows >= state.served) & (config.rows < state.to_serve)
+    asked = places < state.to_serve - state.served
     sight = length_in_sight(config, state)
     start = state.computed.index_select(0, row)
     most = limited(config, wanted(config, state, sight)).index_select(0, row) * asked
@@ -58,28 +61,28 @@ def serve_first(config: Config, state: State, *, width: int, write: Writing) -> 
     kv, slots = kv_blocks.allocate_slots(
         config.kv, state.kv, rows.masked_fill(~asks, count), start, tokens, width=width, write=write
     )
-    stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve)
-    chosen = asks & (config.rows < stop)
+    stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)
+    chosen = asks & (places < stop)
     mine, order = by_request(line, torch.stack((tokens * chosen, chosen.cumsum(0) - 1), dim=1)).unbind(1)
     parts = Parts(
-        chosen=queued(line) & (mine > 0),
+        chosen=queued(line) & (line < stop) & (mine > 0),
         order=order,
         start=state.computed,
         tokens=mine,
-        encode=torch.zeros_like(reads),
+        encode=torch.zeros_like(state.encode[0]),
         relies=by_request(line, reads),
     )
-    return with_parts(config, state, parts, sight)._replace(kv=kv, served=torch.maximum(stop, state.served))
+    return with_parts(config, state, parts, sight)._replace(kv=kv, served=state.served + stop)
 
 
 def _settled(
     config: Config, state: State, row: Tensor, start: Tensor, tokens: Tensor, within: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """[requests] bool: whether the requests in this order, up to each, are settled; and what they read.
+    """[turns] bool: whether the requests of these rows ([turns] int64), up to each, are settled; and what they read.
 
-    That is [requests, items] bool. `within` ([requests] bool): whether the budget has enough for each.
+    That is [turns, items] bool. `within` ([turns] bool): whether the budget has enough for each.
     """
-    reads = state.relies[0]
+    reads = state.relies[0, : row.shape[0]]
     settled = within if config.alignment > 0 else torch.ones_like(within)
     if reads.shape[1] > 0:
         items = items_of(config, row)

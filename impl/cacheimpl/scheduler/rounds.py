@@ -26,6 +26,9 @@ class Extent(NamedTuple):
 
     width: int
     """Blocks that one running request may need in a burst: 1 where each computes one token, and a draft or two"""
+    wide: int
+    """Running requests that may need any number of blocks, behind those of that burst: they compute their prompts in
+    chunks, and came last"""
     admissions: int
     """Waiting requests in a burst; 0 only where nobody waits, for to look costs a pass over all blocks"""
     rounds: int
@@ -59,7 +62,10 @@ def remaining(config: Config, state: State) -> Tensor:
 
 def burst(config: Config, state: State, extent: Extent, write: Writing) -> State:
     """As many as can be taken at once."""
-    state = serve_first(config, state, width=extent.width, write=write)
+    state = serve_first(config, state, turns=config.rows.shape[0], width=extent.width, write=write)
+    if extent.wide > 0:
+        longest = state.kv.tables.shape[1] - 1
+        state = serve_first(config, state, turns=extent.wide, width=longest, write=write)
     return admit_first(config, state, turns=extent.admissions, write=write) if extent.admissions > 0 else state
 
 

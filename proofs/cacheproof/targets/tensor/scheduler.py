@@ -200,7 +200,7 @@ def every_call(config: Config) -> Iterator[Operation]:
 def extent_of(config: Config) -> tensors.Extent:
     """Wide enough for everything but a round, which goes on one request at a time."""
     requests, positions = len(config.prompts), -(-config.max_model_len // config.block_size)
-    return tensors.Extent(width=1, admissions=requests, rounds=1, fills=positions, releases=requests)
+    return tensors.Extent(width=1, wide=1, admissions=requests, rounds=1, fills=positions, releases=requests)
 
 
 def model(config: Config, device: str, extent: tensors.Extent | None = None) -> TensorModel:
