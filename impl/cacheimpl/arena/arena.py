@@ -1,0 +1,193 @@
+"""`EncoderArena`: encoder outputs in one preallocated buffer, and a scheduled chunk across outputs as one gather."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cacheimpl.answer import Code
+from cacheimpl.arena import runs as operations
+from cacheimpl.arena.errors import (
+    AlreadyStoredError,
+    ChunkError,
+    NoSlotsError,
+    NotStoredError,
+    OutputMismatchError,
+)
+from cacheimpl.arena.runs import Config, Runs
+from cacheimpl.encoder_cache.growth import enlarged
+from cacheimpl.encoder_cache.rows import Rows
+
+FIRST_OUTPUTS = 16
+"""Rows of the tables at first; they grow as needed."""
+ROWS_AT_ONCE = 1 << 12
+"""How many rows of the buffer are copied at the same time when runs are moved together: bounds the extra memory."""
+
+
+class Chunk(NamedTuple):
+    """Some rows of one output: what a step needs of it."""
+
+    identifier: str
+    first: int
+    """The first row, within the output."""
+    rows: int
+
+
+class EncoderArena:
+    """Encoder outputs of a worker, by identifier.
+
+    `slots` is the capacity of the encoder cache, in embeddings: whatever the accounting grants has room, if what it
+    reports as freed is drained before the new outputs are stored. One call of `store` reads one flag back from the
+    device, `gather` and `drain` nothing. Errors are in `cacheimpl.arena.errors`; after any of them the arena is as it
+    was.
+    """
+
+    def __init__(
+        self, slots: int, hidden_size: int, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> None:
+        if slots < 0 or hidden_size <= 0:
+            raise OutputMismatchError(f"a buffer of {slots} slots of {hidden_size} elements")
+        self._buffer = torch.zeros((slots + 1, hidden_size), dtype=dtype, device=device)
+        self._config = Config(torch.tensor(slots, device=device))
+        self._runs: Runs = operations.empty(FIRST_OUTPUTS, device)
+        self._rows: Rows[str] = Rows(FIRST_OUTPUTS)
+        self._lengths: dict[str, int] = {}
+        self.slots = slots
+        self.free_slots = slots
+        self.times_moved = 0
+        """How often the runs were moved together."""
+
+    @property
+    def buffer(self) -> Tensor:
+        """[slots, hidden]: what is stored is in it, wherever the runs are."""
+        return self._buffer[: self.slots]
+
+    def __contains__(self, identifier: str) -> bool:
+        return identifier in self._lengths
+
+    def length(self, identifier: str) -> int:
+        """How many rows an output has."""
+        self._assert_stored([identifier])
+        return self._lengths[identifier]
+
+    def store(self, outputs: Tensor, identifiers: Sequence[str], lengths: Sequence[int]) -> None:
+        """Store the outputs of a step, [sum of the lengths, hidden], one after the other.
+
+        One that is stored already is written over, in its own slots: its entry was evicted and created again before
+        anything was reported (ENC-7), so it was computed again.
+        """
+        self._assert_storable(outputs, identifiers, lengths)
+        fresh = {name: length for name, length in zip(identifiers, lengths, strict=True) if name not in self}
+        if fresh:
+            self._place(fresh)
+        if identifiers:
+            starts = self._runs.starts.index_select(0, self._tensor([self._rows[name] for name in identifiers]))
+            counts = self._tensor(list(lengths))
+            slots = operations.rows_of_chunks(starts, counts, outputs.shape[0], self.slots)
+            self._buffer.index_copy_(0, slots, outputs)
+
+    def gather(self, chunks: Sequence[Chunk], size: int | None = None) -> Tensor:
+        """[size, hidden]: the rows of the chunks one after the other, zeros behind the last; one gather.
+
+        The size is that of all chunks together if none is given.
+        """
+        chunks = [Chunk(*chunk) for chunk in chunks]
+        total = sum(chunk.rows for chunk in chunks)
+        self._assert_inside(chunks, total, size)
+        if not chunks:
+            return self._buffer.new_zeros((size or 0, self._buffer.shape[1]))
+        outputs = self._tensor([self._rows[chunk.identifier] for chunk in chunks])
+        starts = self._runs.starts.index_select(0, outputs) + self._tensor([chunk.first for chunk in chunks])
+        counts = self._tensor([chunk.rows for chunk in chunks])
+        index = operations.rows_of_chunks(starts, counts, total if size is None else size, self.slots)
+        return self._buffer.index_select(0, index)
+
+    def drain(self, identifiers: Sequence[str]) -> int:
+        """Give back the slots of outputs that the accounting reports as freed; how many slots these are.
+
+        Each is drained once: an identifier that is not stored, or is given twice, is refused with the others. What was
+        freed before its output was computed is not here; the caller leaves it out.
+        """
+        self._assert_stored(identifiers)
+        leaving = torch.zeros_like(self._runs.starts, dtype=torch.bool)
+        leaving[[self._rows.remove(identifier) for identifier in identifiers]] = True
+        self._runs, _ = operations.release(self._config, self._runs, leaving)
+        freed = sum(self._lengths.pop(identifier) for identifier in identifiers)
+        self.free_slots += freed
+        return freed
+
+    # What is refused ------------------------------------------------------------------------------------------------
+
+    def _assert_storable(self, outputs: Tensor, identifiers: Sequence[str], lengths: Sequence[int]) -> None:
+        buffer = self._buffer
+        if (outputs.ndim, *outputs.shape[1:]) != (2, buffer.shape[1]):
+            raise OutputMismatchError(f"outputs are {tuple(outputs.shape)}, not of {buffer.shape[1]} elements a row")
+        if (outputs.dtype, outputs.device) != (buffer.dtype, buffer.device):
+            raise OutputMismatchError(f"outputs are {outputs.dtype} on {outputs.device}, not as the buffer")
+        if len(lengths) != len(identifiers) or any(length < 1 for length in lengths):
+            raise OutputMismatchError(f"{len(identifiers)} outputs have the lengths {list(lengths)}")
+        if sum(lengths) != outputs.shape[0]:
+            raise OutputMismatchError(f"lengths add up to {sum(lengths)}, and there are {outputs.shape[0]} rows")
+        if len(set(identifiers)) < len(identifiers):
+            raise AlreadyStoredError(f"given twice: {list(identifiers)}")
+        pairs = dict(zip(identifiers, lengths, strict=True))
+        if other := [name for name, length in pairs.items() if self._lengths.get(name, length) != length]:
+            raise AlreadyStoredError(f"stored with other lengths: {other}")
+        need = sum(length for name, length in pairs.items() if name not in self)
+        if need > self.free_slots:
+            raise NoSlotsError(f"{need} rows, and {self.free_slots} of {self.slots} slots are free")
+
+    def _assert_stored(self, identifiers: Sequence[str]) -> None:
+        missing = [identifier for identifier in identifiers if identifier not in self]
+        if missing or len(set(identifiers)) < len(identifiers):
+            raise NotStoredError(f"not stored, or given twice: {missing or list(identifiers)}")
+
+    def _assert_inside(self, chunks: Sequence[Chunk], total: int, size: int | None) -> None:
+        for identifier, first, rows in chunks:
+            length = self.length(identifier)
+            if first < 0 or rows < 0 or first + rows > length:
+                raise ChunkError(f"{rows} rows from {first} on, of {identifier!r}, which has {length}")
+        if size is not None and size < total:
+            raise ChunkError(f"the chunks have {total} rows, more than {size}")
+
+    # Slots ----------------------------------------------------------------------------------------------------------
+
+    def _place(self, fresh: Mapping[str, int]) -> None:
+        """New outputs get their runs."""
+        self._make_rows(len(fresh))
+        rows = [self._rows.add(identifier) for identifier in fresh]
+        before = self._runs
+        burst = (self._tensor(rows), self._tensor(list(fresh.values())))
+        self._runs, placement = operations.place(self._config, before, *burst)
+        code, moved = torch.stack((placement.code, placement.moved.long())).tolist()
+        assert code == Code.DONE, "what was counted has room"
+        if moved:
+            self._follow(before)
+        self._lengths.update(fresh)
+        self.free_slots -= sum(fresh.values())
+
+    # Rows -----------------------------------------------------------------------------------------------------------
+
+    def _make_rows(self, more: int) -> None:
+        """The tables have rows for so many new outputs."""
+        known, wanted = self._rows.count, len(self._lengths) + more
+        if wanted > known:
+            outputs = max(2 * known, wanted)
+            self._rows.grow(outputs)
+            starts, lengths = self._runs
+            self._runs = Runs(enlarged(starts, (outputs,), operations.ABSENT), enlarged(lengths, (outputs,), 0))
+
+    def _follow(self, before: Runs) -> None:
+        """The rows of the buffer move together as the runs did, in ascending order."""
+        self.times_moved += 1
+        taken = self.slots - self.free_slots
+        for begin in range(0, taken, ROWS_AT_ONCE):
+            slots = torch.arange(begin, min(begin + ROWS_AT_ONCE, taken), device=self._buffer.device)
+            source = operations.sources(self._config, before, slots)
+            self._buffer[begin : begin + slots.shape[0]] = self._buffer.index_select(0, source)
+
+    def _tensor(self, values: list[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._buffer.device)
