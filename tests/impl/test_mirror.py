@@ -246,6 +246,22 @@ def test_a_join_of_before_a_reset_is_not_granted_after_it() -> None:
     assert receiver.senders == ()
 
 
+def test_without_incarnations_a_late_join_stops_a_sender_for_ever() -> None:
+    receiver = MirrorReceiver(4)
+    sender = joined(receiver)
+    late = JoinRequest("front", receiver.incarnation, sender.generation, 0)
+    assert sender.receive(receiver.receive(sent(sender, ("a", 2), tag="one")).answer) == ("one",)
+    receiver.reset()
+    with planted(Change(MirrorReceiver.admit, "request.incarnation != self.incarnation", "False")):
+        assert isinstance(receiver.admit(late), Grant)
+    sender.receive(receiver.receive(sent(sender, ("a", 2), tag="two")).answer)
+    for _ in range(20):
+        probe = sender.expire()
+        assert probe is not None
+        assert sender.receive(receiver.receive(probe).answer) == ()
+        assert (sender.joined, sender.backlog) == (True, 0)  # it neither sends again nor joins again
+
+
 def test_the_same_question_gets_the_same_grant_and_empties_nothing() -> None:
     receiver = MirrorReceiver(4)
     sender = joined(receiver)

@@ -14,7 +14,7 @@ class Settings(NamedTuple):
     """One run. The same seed makes the same requests, and the same choices of faults for each message in turn."""
 
     folder: str
-    """Where the processes record what they do; short enough for the name of a socket."""
+    """Where the processes record what they do."""
     seed: int = 0
     frontends: int = 1
     requests: int = 200
@@ -41,16 +41,13 @@ class Settings(NamedTuple):
     """Share of requests before which a frontend forgets what it knows."""
     seconds: float = 60.0
     """After which the run is given up."""
+    endpoint: str = ""
+    """Where the core is; a run chooses it."""
 
     @property
     def names(self) -> int:
         """How many frontends there are over the whole run, those that start again included."""
         return self.frontends + self.frontend_kills
-
-    @property
-    def endpoint(self) -> str:
-        """Where the core is."""
-        return f"ipc://{self.folder}/core.socket"
 
     def recording(self, process: str) -> Path:
         """The file that a process writes."""
@@ -81,6 +78,6 @@ def write_run(settings: Settings) -> None:
         "capacity": settings.capacity,
         "partitions": settings.names,
         "sizes": settings.sizes(),
-        "settings": settings._asdict(),
+        "seed": settings.seed,
     }
     (Path(settings.folder) / "run.json").write_text(json.dumps(described, indent=1) + "\n")

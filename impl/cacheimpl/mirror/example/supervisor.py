@@ -7,6 +7,7 @@ import time
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from cacheimpl.mirror.example.core import run_core
@@ -100,4 +101,5 @@ class Supervisor:
 def run(settings: Settings) -> Summary:
     """One run of the example, recorded in its folder."""
     write_run(settings)
-    return Supervisor(settings).run()
+    with TemporaryDirectory(prefix="mirror-") as place:  # the name of a socket has to be short
+        return Supervisor(settings._replace(endpoint=f"ipc://{place}/core")).run()
