@@ -15,7 +15,10 @@ from cacheproof.targets.tensor.model import TensorModel, TensorOperation, outcom
 from cachespec.kernel import Operation, Outcome
 
 STATES_AT_ONCE = 1 << 12
-"""How many states are unpacked at the same time: bounds the memory of one expansion."""
+"""How many states are unpacked at the same time: bounds the memory of one expansion, as the next one does."""
+
+INSTANCES_AT_ONCE = 1 << 8
+"""Of how many operations of one kind the guards are asked at the same time."""
 
 Row = tuple[int, Operation, Outcome, Hashable]
 """One transition as plain data: the position of its source, operation, outcome, target."""
@@ -55,9 +58,9 @@ class Expansion:
     def __init__(self, model: TensorModel, states_at_once: int = STATES_AT_ONCE) -> None:
         self.model, self.states_at_once = model, states_at_once
         self.kinds = tuple(
-            _Lifted(model, model.operations[kind], instances)
+            _Lifted(model, model.operations[kind], instances[begin : begin + INSTANCES_AT_ONCE])
             for kind, instances in model.by_kind().items()
-            if instances
+            for begin in range(0, len(instances), INSTANCES_AT_ONCE)
         )
 
     def start(self) -> Tensor:
@@ -93,26 +96,27 @@ class Expansion:
 
 
 class _Lifted:
-    """One operation kind over a batch of states."""
+    """Operations of one kind over a batch of states: the guard on every pair, the function where it allows it."""
 
     def __init__(self, model: TensorModel, operation: TensorOperation, instances: tuple[Operation, ...]) -> None:
         self.model, self.operation, self.instances = model, operation, instances
         self.operands = model.operands(instances)
-        self.function = _over_states_and_operands(operation.function)
+        self.function = _over_pairs(operation.function)
         self.enabled = _over_states_and_operands(operation.enabled)
 
     def edges(self, states: Any, begin: int) -> Edges:
         parameters, several = self.model.parameters, len(self.instances)
-        enabled = self.enabled(parameters, states, self.operands).flatten()
-        after, answer = self.function(parameters, states, self.operands)
-        chosen = enabled.nonzero().squeeze(1)
-        target = type(states)(*(_chosen(values, chosen) for values in after))
+        chosen = self.enabled(parameters, states, self.operands).flatten().nonzero().squeeze(1)
+        pairs = chosen if chosen.shape[0] > 0 else chosen.new_zeros(1)  # vmap refuses an empty axis
+        before = type(states)(*(values.index_select(0, pairs // several) for values in states))
+        after, answer = self.function(parameters, before, self.operands.index_select(0, pairs % several))
+        count = chosen.shape[0]
         return Edges(
             self.instances,
             begin + chosen // several,
             chosen % several,
-            self.packed(target),
-            (_chosen(answer.code, chosen), _chosen(answer.values, chosen), _chosen(answer.length, chosen)),
+            self.packed(type(states)(*(values[:count] for values in after))),
+            (answer.code[:count], answer.values[:count], answer.length[:count]),
         )
 
     def packed(self, states: Any) -> Tensor:
@@ -123,16 +127,17 @@ class _Lifted:
             raise type(error)(f"{self.instances[0].wire_name()}: {error}") from None
 
 
-def _chosen(values: Tensor, chosen: Tensor) -> Tensor:
-    """From [states, operations, ...] to [edges, ...]."""
-    return values.flatten(0, 1).index_select(0, chosen)
-
-
 def _over_states_and_operands(function: Callable[..., Any]) -> Callable[..., Any]:
     """From one engine and one operation to [states, operations, ...]."""
-
-    def one(parameters: Any, state: Any, operands: Tensor) -> Any:
-        return function(parameters, state, *operands.unbind(0))
-
-    over_operands = torch.func.vmap(one, in_dims=(None, None, 0))
+    over_operands = torch.func.vmap(_of_row(function), in_dims=(None, None, 0))
     return torch.func.vmap(over_operands, in_dims=(None, 0, None))
+
+
+def _over_pairs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """From one engine and one operation to [pairs, ...]."""
+    return torch.func.vmap(_of_row(function), in_dims=(None, 0, 0))
+
+
+def _of_row(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of operands that come in one tensor."""
+    return lambda parameters, state, operands: function(parameters, state, *operands.unbind(0))
