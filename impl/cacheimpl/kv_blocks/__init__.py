@@ -34,10 +34,7 @@ from cacheimpl.kv_blocks.slots import Slots, allocate_slots
 from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
 from cacheimpl.writing import COPYING, IN_PLACE, Writing
 
-COPIED = COPYING
-
 __all__ = [
-    "COPIED",
     "COPYING",
     "IN_PLACE",
     "Config",
