@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.planting import Change, planted
 
 from cacheimpl.answer import Code
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
+from cacheimpl.ring import SingleWriterShmRingBuffer
 from cacheimpl.ring import operations as tensors
 from cacheimpl.ring.placement import Placement
 from cacheimpl.ring.state import Config as Numbers
@@ -19,7 +21,9 @@ from cacheimpl.ring.state import Ring, empty
 from cacheproof.explore.tensor import compare
 from cacheproof.fuzz.lockstep import lockstep
 from cacheproof.registry import component_named
+from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.tensor import model_of, open_target
+from cacheproof.targets.tensor.shared_ring import open_ring
 from cachespec.ring import Config
 
 torch.set_num_threads(1)
@@ -129,6 +133,51 @@ def test_lockstep_beyond_what_is_explored() -> None:
     campaign = lockstep(COMPONENT, COMPONENT.normative, config, target, steps=1500, seed=1, seconds_to_shrink=0.0)
     assert campaign.finding is None
     assert campaign.tally.steps == 1500
+
+
+BYTES = Config(
+    capacity=100, modulus=16, header=8, sizes=(1, 7, 20, 40), wants=(1, 30, 100), readers=2, clears=1, revocations=1,
+    restarts=3,
+)  # fmt: skip
+FIT_TIGHTLY = Config(capacity=45, modulus=3, header=8, sizes=(1, 7, 2), wants=(1, 9, 45), outstanding=4)
+
+
+@pytest.mark.parametrize("config", [BYTES, FIT_TIGHTLY])
+def test_the_ring_in_shared_memory_agrees(config: Config) -> None:
+    target = open_ring(COMPONENT.name)
+    campaign = lockstep(COMPONENT, COMPONENT.normative, config, target, steps=1500, seed=2, seconds_to_shrink=0.0)
+    target.close()
+    assert campaign.finding is None
+    assert campaign.tally.steps == 1500
+
+
+Shared = SingleWriterShmRingBuffer
+PLANTED: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "the size without the header": (Shared.allocate_buf, "identity, size + self.MD_SIZE)", "identity, size)"),
+    "the size in the place of the id": (Shared._write_header, "self.int2byte(identity)", "self.int2byte(total)"),
+    "what goes is struck out at once": (
+        Shared.drop_oldest,
+        "insort(self._gone",
+        "self.strike_out(0); insort(self._gone",
+    ),
+    "the id in the place of the size": (Shared._write_header, "self.int2byte(total)", "self.int2byte(identity)"),
+    "freeing stops a chunk early": (Shared.free_buf, "freed < want", "freed < want - 8"),
+    "freeing stops a chunk late": (Shared.free_buf, "freed < want", "freed <= want"),
+    "what may not go goes": (Shared.free_buf, "if not is_free_fn(oldest, data):", "if False:"),
+    "clearing asks nobody": (Shared.clear, "is_free_fn or (lambda", "(lambda"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_of_the_ring_in_shared_memory_is_found(name: str) -> None:
+    target = InProcessTarget(open_ring, COMPONENT.name)
+    with planted(Change(*PLANTED[name])):
+        found = [
+            lockstep(COMPONENT, COMPONENT.normative, config, target, steps=800, seed=2, seconds_to_shrink=0.0).finding
+            for config in (BYTES, FIT_TIGHTLY)
+        ]
+    target.close()
+    assert any(one is not None for one in found)
 
 
 # Planted bugs ---------------------------------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ import heapq
 import torch
 from torch import Tensor
 
+NO_HANDLE = -1
+"""The number in a cell that is free; no reader ever writes it."""
+
 
 class Tickets:
     """The writer's list."""
@@ -19,7 +22,7 @@ class Tickets:
     def __init__(self, acknowledged: Tensor) -> None:
         """`acknowledged`: [readers, cells] int64, the memory that the readers write."""
         self._acknowledged = acknowledged
-        self._numbers = torch.zeros(acknowledged.shape[1], dtype=torch.int64)
+        self._numbers = torch.full((acknowledged.shape[1],), NO_HANDLE)
         self._free: list[int] = []
         self._used = 0
         self._next = 1
@@ -53,15 +56,16 @@ class Tickets:
         if number not in self._chunks:
             return None
         cell, identity = self._chunks.pop(number)
-        self._numbers[cell] = 0
+        self._numbers[cell] = NO_HANDLE
         heapq.heappush(self._free, cell)
         return identity
 
     def acknowledged(self) -> list[int]:
         """The numbers of handles that every reader has acknowledged, each in its own row."""
+        if not self._chunks:
+            return []
         numbers = self._numbers[: self._used]
-        complete = (self._acknowledged[:, : self._used] == numbers).all(0) & (numbers > 0)
-        found: list[int] = numbers[complete].tolist()
+        found: list[int] = numbers[(self._acknowledged[:, : self._used] == numbers).all(0)].tolist()
         return found
 
     def acknowledgements(self, identity: int) -> int:
