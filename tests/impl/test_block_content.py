@@ -198,7 +198,7 @@ def check_that_few_rounds_are_enough() -> None:
         tokens = torch.arange(1024, dtype=torch.int32).reshape(256, 4)
         ones = torch.ones(256, 4, dtype=torch.int64)
         burst = burst_of(packed(tokens, 1), ones, torch.full((256,), NONE), torch.full((256,), 4))
-        _, found = intern(fixed(1, seed), empty(1, 2600), burst)
+        _, found = intern(fixed(1, seed), empty(1, 1300), burst)
         assert (int(found.remaining), int(found.created)) == (0, 1024)
 
 
@@ -347,13 +347,14 @@ def live_rows(dictionary: Dictionary, held: set[int]) -> set[int]:
 
 @pytest.mark.parametrize("config_of", [lambda config: config, colliding], ids=["drawn", "colliding"])
 def test_what_is_held_keeps_its_rows_and_the_others_come_back(config_of: ConfigOf) -> None:
-    for seed in range(2):
+    """In a small table, which is built anew each time, and in a large one, in which slots are passed."""
+    for seed, rows in ((0, 30), (1, 200), (2, 200)):
         rng, dictionary = random.Random(seed), Dictionary(2)
-        table = BlockContents(2, 30, config=config_of(fixed(2)))
+        table = BlockContents(2, rows, config=config_of(fixed(2)))
         for _ in range(4):
             prompts = drawn_prompts(rng, 3, 5, 2)
-            rows = interned(table, prompts)
-            dictionary.check(prompts, rows.tolist())
+            dictionary.check(prompts, interned(table, prompts).tolist())
+            assert table.used == len(dictionary.rows)
             known = list(dictionary.rows.values())
             held = set(rng.sample(known, len(known) // 3))
             table.keep(torch.tensor([*held, NONE], dtype=torch.int32), torch.full((2, 2), NONE))
@@ -383,14 +384,37 @@ def test_a_row_that_came_back_is_another_content_and_what_came_after_it_is_gone(
     assert table.of_prompts(tokens, torch.tensor([4])).min() >= 0
 
 
-def test_a_table_grows_and_everything_keeps_its_row() -> None:
-    table, dictionary, rng = BlockContents(2, 1), Dictionary(2), random.Random(3)
+@pytest.mark.parametrize("config_of", [lambda config: config, colliding], ids=["drawn", "colliding"])
+def test_a_table_grows_and_everything_keeps_its_row(config_of: ConfigOf) -> None:
+    """From one row on; then some come back, from the slots that they have since."""
+    table, dictionary, rng = BlockContents(2, 1, config=config_of(fixed(2))), Dictionary(2), random.Random(3)
     for _ in range(6):
         prompts = drawn_prompts(rng, 6, 5, 2)
         dictionary.check(prompts, interned(table, prompts).tolist())
     assert table.used == len(dictionary.rows) > 32
+    held = set(list(dictionary.rows.values())[::3])
+    table.keep(torch.tensor(sorted(held)))
+    live = live_rows(dictionary, held)
+    dictionary.rows = {content: row for content, row in dictionary.rows.items() if row in live}
+    for _ in range(3):
+        prompts = drawn_prompts(rng, 6, 5, 2)
+        dictionary.check(prompts, interned(table, prompts).tolist())
+        assert table.used == len(dictionary.rows)
     with pytest.raises(ValueError, match="rows already"):
         table.grow(table.contents.rows)
+
+
+def test_rows_leave_the_slots_that_they_have_since_the_table_was_built() -> None:
+    """Four contents on one way; two leave, the others move up, then one of these leaves."""
+    table, lengths = BlockContents(1, 8, config=colliding(fixed(1))), torch.ones(4, dtype=torch.int64)
+    tokens = torch.arange(4, dtype=torch.int32).reshape(4, 1)
+    assert table.of_prompts(tokens, lengths).flatten().tolist() == [0, 1, 2, 3]
+    table.keep(torch.tensor([1, 3]))
+    table.grow(16)
+    table.keep(torch.tensor([3]))
+    again = table.of_prompts(tokens, lengths).flatten().tolist()
+    assert again[3] == 3
+    assert len(set(again)) == table.used == 4
 
 
 # Wrong input ----------------------------------------------------------------------------------------------------------
@@ -459,7 +483,22 @@ def test_where_an_item_begins_is_part_of_it() -> None:
 PLACE = "cacheimpl.block_content"
 MUTANTS = {
     "tokens are not compared": (f"{PLACE}.operations._equal", "tokens & others", "others"),
-    "all tokens but one are enough": (f"{PLACE}.operations._equal", ".all(-1)", "[..., :1].all(-1)"),
+    "the first tokens are enough": (f"{PLACE}.operations.all_of", "equal.all(-1)", "equal[..., :1].all(-1)"),
+    "one equal word is enough": (f"{PLACE}.operations.all_of", "== EIGHT_TIMES_TRUE", "!= 0"),
+    "a row does not know its slot": (
+        f"{PLACE}.operations._committed",
+        "contents.homes, entry, place)",
+        "contents.homes, entry, place * 0)",
+    ),
+    "a row that was placed does not know its slot": (
+        f"{PLACE}.release.place",
+        "claims - (rows + 1), rows), here)",
+        "claims - (rows + 1), rows), here * 0)",
+    ),
+    "who leaves keeps its slot": (f"{PLACE}.release.forgotten", "contents.homes[:-1], nowhere", "nowhere, nowhere"),
+    "who stays loses its slot": (f"{PLACE}.release.forgotten", "& ~live", "& live"),
+    "a slot that was left is empty": (f"{PLACE}.release.forgotten", "place, contents.rows)", "place, 1 << 30)"),
+    "a held child does not need its parent": (f"{PLACE}.release.is_closed", "(~held |", "(held | ~held |"),
     "parents are not compared": (
         f"{PLACE}.operations._equal",
         "contents.parents.index_select(0, row) == parents.flatten()",
@@ -535,11 +574,11 @@ MUTANTS = {
         'marked.scatter_reduce(0, up, marked, "amax")',
         "marked",
     ),
-    "live rows are free": (f"{PLACE}.release.cleared", "dead = ~live", "dead = live"),
-    "the table is built without its last row": (
+    "live rows are free": (f"{PLACE}.release.with_free_rows", "dead = ~live", "dead = live"),
+    "the table is built without its first row": (
         f"{PLACE}.release.place",
         "mine = live & ",
-        "mine = live & (claims <= 2 * rows - 1) & ",
+        "mine = live & (claims > rows + 1) & ",
     ),
     "two rows in one slot": (
         f"{PLACE}.release.place",
@@ -558,11 +597,14 @@ def everything(plant: Plant) -> None:
     for config_of in (lambda config: config, colliding):
         for block_size in (2, 3):
             lockstep(1, config_of(fixed(block_size)), block_size, requests=4, bursts=2)
+    lockstep(1, colliding(fixed(16)), 16, requests=3, bursts=2)
+    for config_of in (lambda config: config, colliding):
         test_blocks_that_are_filled_later_are_those_of_a_longer_prompt(config_of)
         test_what_is_held_keeps_its_rows_and_the_others_come_back(config_of)
+        test_a_table_grows_and_everything_keeps_its_row(config_of)
     test_a_table_without_a_row_to_spare()
+    test_rows_leave_the_slots_that_they_have_since_the_table_was_built()
     test_what_has_no_row_is_said_and_takes_nothing()
-    test_a_table_grows_and_everything_keeps_its_row()
     plant(*ONE_WAY)
     for config_of in (fixed, lambda block_size: one_way_each_twice(fixed(block_size))):
         lockstep(2, config_of(2), 2, requests=5, bursts=3)

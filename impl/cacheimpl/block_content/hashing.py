@@ -32,8 +32,12 @@ def packed(tokens: Tensor, block_size: int) -> Tensor:
 
 
 def of_blocks(config: Config, words: Tensor, extras: Tensor, depths: Tensor) -> Tensor:
-    """[...] int64: the hash of each block by itself: its words ([..., words]), its extras and its depth ([...])."""
-    return mixed(config, (words * config.words).sum(-1) + extras * config.extra + (2 * depths + 1) * config.depth)
+    """[...] int64: the hash of each block by itself: its words ([..., words]), its extras and its depth ([...]).
+
+    There is no product of integer matrices on other devices; the sum is the same, with a pass over all words more.
+    """
+    tokens = words @ config.words if words.device.type == "cpu" else (words * config.words).sum(-1)
+    return mixed(config, tokens + extras * config.extra + (2 * depths + 1) * config.depth)
 
 
 def of_prefixes(

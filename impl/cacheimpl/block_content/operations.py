@@ -17,6 +17,9 @@ from cacheimpl.block_content.probing import index_in, place_of, search_of, searc
 from cacheimpl.block_content.state import EMPTY, NONE, Config, Contents
 from cacheimpl.writing import COPYING, Writing
 
+EIGHT, EIGHT_TIMES_TRUE = 8, 0x0101010101010101
+"""Bytes of a word, and a word of which each byte is `True`."""
+
 
 class Burst(NamedTuple):
     """Blocks of requests, each request's in order."""
@@ -142,11 +145,18 @@ def _equal(contents: Contents, burst: Burst, parents: Tensor, rows: Tensor) -> T
     """[requests, blocks] bool: whether the row has the block's parent, tokens and extras; this alone decides."""
     row = rows.clamp(min=0).flatten()
     words = contents.words.index_select(0, row).reshape(burst.words.shape)
-    tokens = (words == burst.words).all(-1)
+    tokens = all_of(words == burst.words)
     others = (contents.extras.index_select(0, row) == burst.extras.flatten()) & (
         contents.parents.index_select(0, row) == parents.flatten()
     )
     return tokens & others.reshape(rows.shape) & (rows >= 0)
+
+
+def all_of(equal: Tensor) -> Tensor:
+    """[...] bool: whether all of the last axis ([..., words] bool) are true; eight at a time where there are eight."""
+    if equal.shape[-1] % EIGHT:
+        return equal.all(-1)
+    return (equal.view(torch.int64) == EIGHT_TIMES_TRUE).all(-1)
 
 
 def _committed(
@@ -161,6 +171,7 @@ def _committed(
     position = torch.where(back, height + back.cumsum(0) - 1, nobody)
     return contents._replace(
         slots=write.put(contents.slots, place, entry.int()),
+        homes=write.put(contents.homes, entry, place),
         free=write.put(contents.free, position, made),
         free_rows=height + back.sum(),
         used_slots=contents.used_slots + found.claimed.sum(),

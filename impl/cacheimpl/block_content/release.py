@@ -1,5 +1,6 @@
-"""Giving rows back: what nobody holds, and no content that is held comes after, is marked, and the table built anew.
+"""Giving rows back: all but what is held, and what comes before that, are free again.
 
+The slots that they had are passed from then on; where too many are, the table is built anew.
 Rows keep their numbers. A row may be given back only with everything that comes after it, because the identity of a
 content names the row of its parent; so whoever holds a content holds all that come before it.
 """
@@ -49,19 +50,42 @@ def with_ancestors(contents: Contents, held: Tensor) -> Tensor:
     return marked[:nobody] > 0
 
 
-def cleared(contents: Contents, live: Tensor) -> Contents:
-    """All rows but the live ones ([rows] bool) are free, and no slot is taken: every live row has to be placed."""
+def is_closed(contents: Contents, held: Tensor) -> Tensor:
+    """[] bool: whether with every held content ([rows] bool) the one before it is held too."""
+    parents = contents.parents[:-1]
+    return (~held | (parents < 0) | held.index_select(0, parents.clamp(min=0))).all()
+
+
+def occupied(contents: Contents) -> Tensor:
+    """[rows] bool: which rows have a content."""
+    stack = torch.arange(contents.rows + 1, device=contents.free.device) < contents.free_rows
+    index = torch.where(stack, contents.free, contents.rows)
+    return torch.ones_like(contents.free).scatter(0, index, 0)[:-1] > 0
+
+
+def with_free_rows(contents: Contents, live: Tensor) -> Contents:
+    """All rows but the live ones ([rows] bool) are free."""
     rows = contents.rows
     dead = ~live
     position = torch.where(dead, dead.cumsum(0) - 1, rows)
-    numbers = torch.arange(rows - 1, -1, -1, device=live.device)
-    free = torch.full_like(contents.free, rows).scatter(0, position.flip(0), numbers)
-    return contents._replace(
-        slots=torch.full_like(contents.slots, EMPTY),
-        free=free,
-        free_rows=dead.sum(),
-        used_slots=live.sum(),
-    )
+    numbers = torch.arange(rows, device=live.device)
+    free = torch.full_like(contents.free, rows).scatter(0, position, numbers)
+    return contents._replace(free=free, free_rows=dead.sum())
+
+
+def forgotten(contents: Contents, live: Tensor, write: Writing = COPYING) -> Contents:
+    """All rows but the live ones ([rows] bool) are free, and the slots that they had are passed: they stay used."""
+    leaving = occupied(contents) & ~live
+    nowhere = contents.slots.shape[0] - 1
+    place = torch.where(leaving, contents.homes[:-1], nowhere)
+    slots = write.put(contents.slots, place, contents.rows)
+    return with_free_rows(contents._replace(slots=slots), live)
+
+
+def cleared(contents: Contents, live: Tensor) -> Contents:
+    """All rows but the live ones ([rows] bool) are free, and no slot is taken: every live row has to be placed."""
+    nothing = torch.full_like(contents.slots, EMPTY)
+    return with_free_rows(contents, live)._replace(slots=nothing, used_slots=live.sum())
 
 
 def place(
@@ -78,7 +102,8 @@ def place(
     mine = live & (index_in(known, slots.index_select(0, here)) == search.claims)
     index = torch.where(mine, here, slots.shape[0] - 1)
     slots = write.put(slots, index, torch.arange(rows, device=live.device, dtype=torch.int32))
-    return contents._replace(slots=slots), Placed(search.walked, search.going_on.sum())
+    homes = write.put(contents.homes, torch.where(mine, claims - (rows + 1), rows), here)
+    return contents._replace(slots=slots, homes=homes), Placed(search.walked, search.going_on.sum())
 
 
 def grown(contents: Contents, rows: int) -> Contents:
@@ -94,6 +119,7 @@ def grown(contents: Contents, rows: int) -> Contents:
         extras=longer(contents.extras),
         sums=longer(contents.sums),
         depths=longer(contents.depths),
+        homes=longer(contents.homes),
         slots=contents.slots.new_full((slots_for(rows) + 1,), EMPTY),
         free=contents.free.new_full((rows + 1,), rows),
         free_rows=torch.zeros_like(contents.free_rows),

@@ -14,8 +14,9 @@ NONE = -1
 EMPTY = 1 << 30
 """A slot that nobody ever took: more than any row or claim."""
 
-SLOTS_A_ROW = 4
-"""Slots are so many times the rows, to the next power of two: few rows share the beginning of their way."""
+SLOTS_A_ROW = 8
+"""Slots are so many times the rows, to the next power of two: few rows share the beginning of their way, though slots
+that were left are passed for a while."""
 
 
 class Config(NamedTuple):
@@ -50,6 +51,8 @@ class Contents(NamedTuple):
     """[rows + 1] int64: the hash of the whole prefix, before it is mixed"""
     depths: Tensor
     """[rows + 1] int64: how many blocks come before"""
+    homes: Tensor
+    """[rows + 1] int64: the slot of each row that has a content"""
     slots: Tensor
     """[slots + 1] int32: EMPTY, a row, or `rows`: a slot that is passed, because the claim to it came to nothing"""
     free: Tensor
@@ -95,6 +98,7 @@ def empty(block_size: int, rows: int, device: torch.device | str = "cpu") -> Con
         extras=table(rows + 1),
         sums=table(rows + 1),
         depths=table(rows + 1),
+        homes=table(rows + 1),
         slots=table(slots_for(rows) + 1, value=EMPTY, dtype=torch.int32),
         free=free,
         free_rows=table(value=rows),

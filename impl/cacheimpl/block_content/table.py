@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import torch
 from torch import Tensor
 
 from cacheimpl.block_content.hashing import packed
 from cacheimpl.block_content.operations import again, burst_of, intern
-from cacheimpl.block_content.release import cleared, grown, held_in, place, with_ancestors
+from cacheimpl.block_content.release import (
+    cleared,
+    forgotten,
+    grown,
+    held_in,
+    is_closed,
+    occupied,
+    place,
+    with_ancestors,
+)
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.writing import IN_PLACE
+
+CROWDED = 4
+"""Where more than one in so many slots has been used, the table is built anew."""
 
 
 class BlockContents:
@@ -49,15 +63,18 @@ class BlockContents:
             torch.full_like(lengths, NONE) if parents is None else parents,
             lengths // self.block_size,
         )
-        for calls in range(1, words.shape[0] * words.shape[1] + self.contents.slots.shape[0]):
+        for calls in count(1):
             self.contents, found = intern(self.config, self.contents, burst, IN_PLACE)
-            remaining, lacking, used = torch.stack((found.remaining, found.lacking, self.contents.used_slots)).tolist()
+            remaining, lacking = torch.stack((found.remaining, found.lacking)).tolist()
             if remaining == 0:
                 return found.rows
-            burst = again(burst, found, calls)
-            if lacking or 2 * used > self.contents.slots.shape[0]:
+            following = again(burst, found, calls)
+            if lacking or self._is_crowded():
                 self.grow(self.contents.rows + max(lacking, self.contents.rows))
-                burst = first
+                following = first
+            elif torch.equal(following.walked, burst.walked) and torch.equal(following.claiming, burst.claiming):
+                break
+            burst = following
         raise AssertionError("the search for contents does not end")
 
     def keep(self, *holders: Tensor) -> None:
@@ -65,26 +82,37 @@ class BlockContents:
 
         So do all contents before them. Every other row is free again, and may become another content.
         """
-        self._build(with_ancestors(self.contents, held_in(self.contents, *holders)))
+        live = held_in(self.contents, *holders)
+        if not bool(is_closed(self.contents, live)):
+            live = with_ancestors(self.contents, live)
+        if self._is_crowded():
+            self._build(live)
+        else:
+            self.contents = forgotten(self.contents, live, IN_PLACE)
+
+    def _is_crowded(self) -> bool:
+        """So many slots have been used that searches become long."""
+        return CROWDED * int(self.contents.used_slots) > self.contents.slots.shape[0]
 
     def grow(self, rows: int) -> None:
         """So many rows; contents keep theirs."""
         if rows <= self.contents.rows:
             raise ValueError(f"there are {self.contents.rows} rows already")
         before = self.contents
-        live = _occupied(before)
+        live = occupied(before)
         self.contents = grown(before, rows)
         self._build(torch.nn.functional.pad(live, (0, rows - before.rows)))
 
     def _build(self, live: Tensor) -> None:
         self.contents = cleared(self.contents, live)
         walked = torch.zeros_like(live, dtype=torch.int64)
-        for _ in range(2 + self.contents.slots.shape[0]):  # a call in which nobody ends takes everybody a slot further
+        while True:
             self.contents, placed = place(self.config, self.contents, live, walked, IN_PLACE)
             if int(placed.remaining) == 0:
                 return
+            if torch.equal(placed.walked, walked):
+                raise AssertionError("the table of contents cannot be built")
             walked = placed.walked
-        raise AssertionError("the table of contents cannot be built")
 
     def _check(self, tokens: Tensor, lengths: Tensor, extras: Tensor | None, parents: Tensor | None) -> None:
         if tokens.dtype != torch.int32 or tokens.dim() != 2:
@@ -107,12 +135,4 @@ class BlockContents:
 
     def _is_content(self, rows: Tensor) -> Tensor:
         inside = (rows >= 0) & (rows < self.contents.rows)
-        return inside & _occupied(self.contents).index_select(0, rows.clamp(0, self.contents.rows - 1))
-
-
-def _occupied(contents: Contents) -> Tensor:
-    """[rows] bool: which rows have a content."""
-    rows = contents.rows
-    stack = torch.arange(rows + 1, device=contents.free.device) < contents.free_rows
-    index = torch.where(stack, contents.free, rows)
-    return torch.ones(rows + 1, dtype=torch.int64, device=index.device).scatter(0, index, 0)[:rows] > 0
+        return inside & occupied(self.contents).index_select(0, rows.clamp(0, self.contents.rows - 1))
