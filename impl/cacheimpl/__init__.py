@@ -1,5 +1,7 @@
 """The fast one: cache control on torch tensors, one code path for CPU and CUDA."""
 
+from cacheimpl.encoder_budget import compute_encoder_budget, compute_mm_encoder_budget
 from cacheimpl.encoder_cache.manager import EncoderCacheManager
+from cacheimpl.kv_cache_manager import KVCacheManager
 
-__all__ = ["EncoderCacheManager"]
+__all__ = ["EncoderCacheManager", "KVCacheManager", "compute_encoder_budget", "compute_mm_encoder_budget"]

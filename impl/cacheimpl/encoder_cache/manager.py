@@ -29,6 +29,11 @@ class EncoderCacheManager:
         self.cache_size = counted("cache_size", cache_size)
         self._tables = Tables(cache_size, device)
 
+    @classmethod
+    def create_manager(cls, *, cache_size: int, vllm_config: Any = None) -> EncoderCacheManager:  # noqa: ARG003  # the released signature
+        """A manager of this capacity, as later releases make theirs."""
+        return cls(cache_size=cache_size)
+
     # Admission ------------------------------------------------------------------------------------------------------
 
     def check_and_update_cache(self, request: Any, input_id: int) -> bool:
@@ -108,6 +113,14 @@ class EncoderCacheManager:
         _, answer = self._perform(operations.cached_inputs, self._tables.requests[request.request_id])
         return set(answer.values[: int(answer.length)].tolist())
 
+    def get_cached_num_encoder_embeds(self, request: Any, input_id: int) -> int | None:
+        """The size of the entry of this input's content, in embeddings; None where it is not resident."""
+        return self.num_embeds_by_hash.get(identifier_of(request, input_id))
+
+    def get_manager_metadata(self) -> None:
+        """Nothing is to be told to workers."""
+        return
+
     def get_freed_mm_hashes(self) -> list[str]:
         """What was evicted since the last call and is not resident again, in the order of eviction. Ends the pass."""
         self._tables.cache, answer = self._perform(operations.report)
@@ -139,6 +152,31 @@ class EncoderCacheManager:
         cache = self._tables.cache
         rows = self._in_order(cache.idle)
         return OrderedDict((self._tables.contents.name(row), int(cache.sizes[row])) for row in rows)
+
+    @property
+    def num_embeds_by_hash(self) -> dict[str, int]:
+        """For each resident content its size, in embeddings."""
+        cache = self._tables.cache
+        rows = cache.resident.nonzero().flatten().tolist()
+        return {self._tables.contents.name(row): int(cache.sizes[row]) for row in rows}
+
+    @property
+    def request_cached_ids(self) -> dict[str, set[int]]:
+        """For each request that holds an input, the inputs that it holds."""
+        found: dict[str, set[int]] = {}
+        for request, position in self._tables.cache.held.nonzero().tolist():
+            found.setdefault(self._tables.requests.name(request), set()).add(position)
+        return found
+
+    @property
+    def request_hash_refs(self) -> dict[str, dict[str, int]]:
+        """For each request that holds an input, how many of its inputs have each content."""
+        tables, found = self._tables, dict[str, dict[str, int]]()
+        for request, position in tables.cache.held.nonzero().tolist():
+            content = tables.contents.name(int(tables.config.contents[request, position]))
+            counts = found.setdefault(tables.requests.name(request), {})
+            counts[content] = counts.get(content, 0) + 1
+        return found
 
     @property
     def freed(self) -> list[str]:

@@ -185,6 +185,12 @@ def processor_cache(version: tuple[int, ...]) -> Any:
     )
 
 
+def encoder_cache(version: tuple[int, ...]) -> Any:
+    """The manager, which shares by content from 0.11 on."""
+    manager = importlib.import_module("vllm.v1.core.encoder_cache_manager").EncoderCacheManager
+    return SimpleNamespace(manager=manager, absent=absent)
+
+
 PROCESSOR_CACHES = (
     "MultiModalCache",
     "MultiModalProcessorCacheItem",
@@ -193,6 +199,8 @@ PROCESSOR_CACHES = (
 )
 
 APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
+    "encoder_cache": encoder_cache,
+    "encoder_cache_early": encoder_cache,
     "processor_cache": processor_cache,
     "encoder_budget": encoder_budget,
     "kv_cache_early": kv_cache_early,

@@ -1,0 +1,115 @@
+"""`EncoderCacheManager` as engines had it until 0.10: entries belong to an input of a request, and nothing is evicted.
+
+The names and attributes are those of that era. An entry is charged once and gives back what it took, once; what was
+granted and not allocated yet is counted, so that several grants of a pass have room together (C-ENC-1 to C-ENC-3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, UnknownInputError
+from cacheimpl.encoder_cache.tables import LARGEST_COUNT, counted, integer, size_of
+
+Input = tuple[str, int]
+"""A request's id, and the position of one of its inputs."""
+
+
+class EarlyEncoderCacheManager:
+    """Which inputs of which requests have their encoder outputs cached, and what room is left.
+
+    `cache_size` is the capacity in encoder tokens. Read of a request: `request_id`, and `get_num_encoder_tokens(i)` or
+    `get_num_encoder_embeds(i)`. Where a call is refused the state is as it was.
+    """
+
+    def __init__(self, cache_size: int) -> None:
+        self.cache_size = counted("cache_size", cache_size)
+        self.reset()
+
+    def reset(self) -> None:
+        """Everything is as at the start, and nothing is reported. Not a call of that era."""
+        self.num_free_slots = self.cache_size
+        self.cached: dict[str, set[int]] = {}
+        """For each request that has any, the inputs that are cached."""
+        self.freed: list[Input] = []
+        """What was freed since the last report, in this order."""
+        self._sizes: dict[Input, int] = {}
+        self._granted: dict[Input, int] = {}
+
+    def has_cache(self, request: Any, input_id: int) -> bool:
+        """Whether the input is cached. Changes nothing."""
+        return named(request, input_id) in self._sizes
+
+    def can_allocate(
+        self,
+        request: Any,
+        input_id: int,
+        encoder_compute_budget: int = LARGEST_COUNT,
+        num_tokens_to_schedule: int | None = None,
+    ) -> bool:
+        """Whether there is room for the input beside what was granted in this pass, and compute for it.
+
+        With `num_tokens_to_schedule` the caller counts by itself what was granted; without it, that is counted here
+        until it is allocated, or until the pass ends with `get_freed_ids` (C-ENC-3).
+        """
+        name, size = named(request, input_id), size_of(request, input_id)
+        if num_tokens_to_schedule is None:
+            pending = sum(granted for other, granted in self._granted.items() if other != name)
+        else:
+            pending = counted("num_tokens_to_schedule", num_tokens_to_schedule)
+        budget = integer("encoder_compute_budget", encoder_compute_budget)
+        if size > budget or size + pending > self.num_free_slots:
+            return False
+        self._granted[name] = size
+        return True
+
+    def allocate(self, request: Any, input_id: int) -> None:
+        """The input is cached from now on.
+
+        Raises `AlreadyCachedError` where it is (C-ENC-2), `NoRoomError` without free slots.
+        """
+        name, size = named(request, input_id), size_of(request, input_id)
+        if name in self._sizes:
+            raise AlreadyCachedError(f"input {input_id} of {request.request_id!r} is cached")
+        if size > self.num_free_slots:
+            raise NoRoomError(f"{self.num_free_slots} slots are free, and {size} are needed")
+        self._granted.pop(name, None)
+        self._sizes[name] = size
+        self.num_free_slots -= size
+        self.cached.setdefault(request.request_id, set()).add(input_id)
+
+    def get_cached_input_ids(self, request: Any) -> set[int]:
+        """The inputs of the request that are cached; a copy."""
+        return set(self.cached.get(request.request_id, ()))
+
+    def free_encoder_input(self, request: Any, input_id: int) -> None:
+        """The input is cached no more. Nothing happens where it was not (C-ENC-1)."""
+        name = named(request, input_id)
+        self._granted.pop(name, None)
+        if name not in self._sizes:
+            return
+        self.num_free_slots += self._sizes.pop(name)
+        self.cached[request.request_id].remove(input_id)
+        if not self.cached[request.request_id]:
+            del self.cached[request.request_id]
+        self.freed.append(name)
+
+    def free(self, request: Any) -> None:
+        """The request is finished, aborted or preempted: from its first input to its last (ENC-12)."""
+        for input_id in sorted(self.get_cached_input_ids(request)):
+            self.free_encoder_input(request, input_id)
+        for name in [name for name in self._granted if name[0] == request.request_id]:
+            del self._granted[name]
+
+    def get_freed_ids(self) -> list[Input]:
+        """What was freed since the last call, and is not cached again. Ends the pass."""
+        freed, self.freed = self.freed, []
+        self._granted.clear()
+        return [name for name in dict.fromkeys(freed) if name not in self._sizes]
+
+
+def named(request: Any, input_id: int) -> Input:
+    """What an entry belongs to. Raises `UnknownInputError` for what is no position."""
+    if integer("an input", input_id) < 0:
+        raise UnknownInputError(f"{request.request_id!r} has no input {input_id}")
+    return request.request_id, input_id
