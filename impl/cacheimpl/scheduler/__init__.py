@@ -2,7 +2,8 @@
 
 `schedule` and, while `remaining` is not 0, `proceed` make a round; `update` takes the output of the oldest plan, and
 while requests are `ending`, `release` lets them go. `add`, `abort`, `reset_prefix_cache` and `reset_encoder_cache` come
-between rounds. `shown` and `finished` list a plan, and who is finished by an update.
+between rounds. `shown` and `finished` list a plan, and who is finished by an update. `engine.Scheduler` calls all of
+them for an engine.
 """
 
 from cacheimpl.scheduler.plans import shown

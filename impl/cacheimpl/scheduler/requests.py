@@ -27,12 +27,27 @@ Result = tuple[State, Answer]
 
 def add(config: Config, state: State, request: Tensor) -> Result:
     """`add_request`: DONE, TOO_LARGE where it can never be served, PRESENT where it was added before."""
-    joining = is_row(state.gone, request)
     present = row(queued(state.waiting) | queued(state.running) | state.gone, request)
     fits = row(feasible(config), request)
-    line = behind_equals(config.priorities, state.waiting, joining, torch.zeros_like(state.computed))
-    after = state._replace(waiting=torch.where(~present & fits, line, state.waiting))
+    joining = is_row(state.gone, request) & ~present & fits
+    after = arrived(config, state, joining, torch.zeros_like(state.computed))
     return after, answer(torch.where(present, int(Code.PRESENT), either(fits, Code.DONE, Code.TOO_LARGE)))
+
+
+def arrived(config: Config, state: State, joining: Tensor, turns: Tensor) -> State:
+    """Requests that can be served and are new ([requests] bool) wait, in the order of their turns (int64)."""
+    return state._replace(waiting=behind_equals(config.priorities, state.waiting, joining, turns))
+
+
+def forgotten(state: State, rows: Tensor) -> State:
+    """Rows of requests that are gone ([requests] bool) stand for new ones; no plan names the old ones any more."""
+    return state._replace(gone=state.gone & ~rows, produced=state.produced.masked_fill(rows, 0))
+
+
+def nameless(state: State) -> Tensor:
+    """[requests] bool: requests that are gone, of which the workers were told, and that no plan in flight names."""
+    named = (queued(state.turns) | state.finished).any(0)
+    return state.gone & ~state.leaving & ~named
 
 
 def feasible(config: Config) -> Tensor:

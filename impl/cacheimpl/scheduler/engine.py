@@ -1,0 +1,212 @@
+"""`Scheduler`: the calls of the field on top of the tensor functions, a whole step in a few dozen tensor operations.
+
+What is done for every running request is done on the device. The host reads a handful of numbers once a step, to learn
+whether something remains and who is finished, and writes the rows of requests that arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks
+from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.recency import length, queued
+from cacheimpl.scheduler import requests, rounds
+from cacheimpl.scheduler.arrivals import Arrivals
+from cacheimpl.scheduler.errors import NoPlanError, TooManyPlansError
+from cacheimpl.scheduler.lines import rows_in_order
+from cacheimpl.scheduler.rounds import Extent
+from cacheimpl.scheduler.settings import Settings, tables_of
+from cacheimpl.scheduler.state import Config, Plan, State, empty
+from cacheimpl.writing import IN_PLACE
+
+ADMISSIONS, WIDE, RELEASES = 64, 8, 64
+"""How much one call does at most; more is done in the next one, in the same step."""
+
+
+@dataclass(frozen=True)
+class SchedulerOutput:
+    """What the workers are told. `plan` is on the device, a row for each request; the rest is read when it is asked."""
+
+    plan: Plan
+    names: Mapping[int, str]
+    contents: Mapping[int, str]
+
+    @cached_property
+    def num_scheduled_tokens(self) -> dict[str, int]:
+        """By request id, in the order of service."""
+        rows = rows_in_order(self.plan.turns[0], torch.arange(self.plan.turns.shape[1], device=self.plan.turns.device))
+        count = int(length(self.plan.turns[0]))
+        tokens = self.plan.tokens[0].index_select(0, rows[:count])
+        return dict(zip((self.names[row] for row in rows[:count].tolist()), tokens.tolist(), strict=True))
+
+    @cached_property
+    def total_num_scheduled_tokens(self) -> int:
+        """Of all requests."""
+        return int(self.plan.tokens.sum())
+
+    @cached_property
+    def scheduled_encoder_inputs(self) -> dict[str, list[int]]:
+        """Which items of which requests are encoded in this step."""
+        found: dict[str, list[int]] = {}
+        for row, item in self.plan.encode[0].nonzero().tolist():
+            found.setdefault(self.names[row], []).append(item)
+        return found
+
+    @cached_property
+    def free_encoder_mm_hashes(self) -> list[str]:
+        """Encoder outputs that the workers drop, in the order of eviction."""
+        dropped = self.plan.dropped[0].tolist()
+        return [self.contents[one] for _, one in sorted((rank, one) for one, rank in enumerate(dropped) if rank >= 0)]
+
+    @cached_property
+    def finished_req_ids(self) -> set[str]:
+        """Finished or aborted since the last step."""
+        return {self.names[row] for row in self.plan.finished[0].nonzero().flatten().tolist()}
+
+    @cached_property
+    def preempted_req_ids(self) -> set[str]:
+        """Who lost its blocks in this round."""
+        return {self.names[row] for row in queued(self.plan.preempted[0]).nonzero().flatten().tolist()}
+
+
+class Scheduler:
+    """Requests, both caches and the plans in flight of one engine.
+
+    Of a request are read: `request_id`, `prompt_token_ids`, `max_tokens` (or `sampling_params.max_tokens`); `priority`
+    where they count; of multimodal ones `mm_features`, each with `identifier`, `mm_position.offset` and `.length`.
+    `cacheimpl.scheduler.errors` lists what is raised; then the state is as it was.
+    """
+
+    def __init__(self, settings: Settings, device: torch.device | str = "cpu") -> None:
+        self.settings = settings
+        self.config: Config = tables_of(settings, device)
+        pool = kv_blocks.empty(self.config.kv, settings.num_gpu_blocks)
+        self.state: State = empty(self.config, pool, settings.plans_in_flight)
+        self.rounds_at_once = 0
+        """Rounds in which no request was taken alone"""
+        self.rounds_in_all = 0
+        self._arrivals = Arrivals(settings, self.config)
+        self._plans = 0
+        self._waiting = 0
+        self._largest = 0
+
+    # Requests -------------------------------------------------------------------------------------------------------
+
+    def add_request(self, request: Any) -> None:
+        """It waits. Raises where it can never be served, or is known already."""
+        self._arrivals.add(request, self.state)
+
+    def finish_requests(self, request_ids: str | Sequence[str]) -> None:
+        """They are aborted; an id that is not known any more changes nothing."""
+        self._flush()
+        for name in (request_ids,) if isinstance(request_ids, str) else request_ids:
+            if self._arrivals.is_live(name):
+                row = torch.tensor(self._arrivals.row_of(name), device=self.config.rows.device)
+                self.state, _ = requests.abort(self.config, self.state, row, write=IN_PLACE)
+                self._arrivals.end((self._arrivals.row_of(name),))
+        self._waiting = int(length(self.state.waiting))
+
+    def get_num_unfinished_requests(self) -> int:
+        """Who waits or runs."""
+        return self._arrivals.live
+
+    def has_unfinished_requests(self) -> bool:
+        """Whether anybody does."""
+        return self._arrivals.live > 0
+
+    # Steps ----------------------------------------------------------------------------------------------------------
+
+    def schedule(self) -> SchedulerOutput | None:
+        """One step; None where there is nothing to say to the workers. Raises where too many plans are in flight."""
+        if self._plans >= self.settings.plans_in_flight:
+            raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
+        self._flush()
+        extent = self._extent()
+        state, code = rounds.schedule(self.config, self.state, extent=extent, write=IN_PLACE)
+        told = self._read(state, code)
+        self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (told != UNANSWERED)
+        while told == UNANSWERED:
+            state, code = rounds.proceed(self.config, state, extent=extent, write=IN_PLACE)
+            told = self._read(state, code)
+        self.state = state
+        if told == Code.MISS:
+            return None
+        self._plans += 1
+        place = self._plans - 1
+        plan = Plan(*(getattr(state, name)[place : place + 1] for name in Plan._fields))
+        return SchedulerOutput(plan, self._arrivals.names, self._arrivals.items.names)
+
+    def update_from_output(self, accepted: Tensor | int = 0) -> list[str]:
+        """The oldest plan was executed. The ids of the requests that are finished by it, in the order of the plan.
+
+        `accepted`: how many drafts were right, of all requests or of each row ([max_requests] int64).
+        """
+        if self._plans == 0:
+            raise NoPlanError("no plan is in flight")
+        drafts = torch.as_tensor(accepted, dtype=torch.int64, device=self.config.rows.device)
+        extent = self._extent()
+        state, _ = requests.update(self.config, self.state, drafts, extent=extent, write=IN_PLACE)
+        self._plans -= 1
+        ended: list[str] = []
+        if bool(queued(state.ending).any()):
+            rows, count = requests.finished(self.config, state)
+            ended_rows = rows[: int(count)].tolist()
+            ended = [self._arrivals.names[row] for row in ended_rows]
+            for _ in range(-(-len(ended_rows) // extent.releases)):
+                state = requests.release(self.config, state, extent=extent, write=IN_PLACE)
+            self._arrivals.end(ended_rows)
+        self.state = state
+        return ended
+
+    # Caches ---------------------------------------------------------------------------------------------------------
+
+    def reset_prefix_cache(self) -> bool:
+        """Whether it was done: not while blocks are in use."""
+        self.state, answer = requests.reset_prefix_cache(self.config, self.state)
+        return int(answer.code) == Code.DONE
+
+    def reset_encoder_cache(self) -> None:
+        """Nobody holds an item any more; plans in flight are executed before."""
+        self.state, _ = requests.reset_encoder_cache(self.config, self.state)
+
+    @property
+    def block_tables(self) -> Tensor:
+        """[max_requests + 1, positions + 1] int32, on the device: for an attention kernel."""
+        return self.state.kv.tables
+
+    def row_of(self, request_id: str) -> int:
+        """The row of a request in all tables."""
+        return self._arrivals.row_of(request_id)
+
+    # Inside ---------------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Those that were added since the last step wait from now on."""
+        self.state, arrived = self._arrivals.flushed(self.state)
+        self._waiting += arrived
+
+    def _extent(self) -> Extent:
+        """Narrow where every running request computes a token and its drafts; wider for prompts."""
+        settings = self.settings
+        narrow = 1 + settings.num_spec_tokens // settings.block_size
+        prefills = self._largest > 1 + settings.num_spec_tokens
+        return Extent(
+            width=narrow,
+            wide=min(WIDE, settings.max_requests) if prefills or self._waiting > 0 else 0,
+            admissions=min(ADMISSIONS, settings.max_requests) if self._waiting > 0 else 0,
+            rounds=1,
+            fills=max(narrow, min(settings.positions, 1 + self._largest // settings.block_size)),
+            releases=min(RELEASES, settings.max_requests),
+        )
+
+    def _read(self, state: State, code: Tensor) -> int:
+        """The code; and how many wait, and how many tokens the largest part of a plan in flight has."""
+        told, self._waiting, self._largest = torch.stack((code, length(state.waiting), state.tokens.amax())).tolist()
+        return int(told)

@@ -1,0 +1,39 @@
+"""What a caller of the scheduler did wrong. Whatever is raised, the state is as it was."""
+
+from __future__ import annotations
+
+
+class SchedulerError(Exception):
+    """Any misuse."""
+
+
+class InvalidSettingError(SchedulerError, ValueError):
+    """A setting is not an integer, or not one that can be."""
+
+
+class UnsupportedError(SchedulerError, NotImplementedError):
+    """A setting that there is no rule for here."""
+
+
+class DuplicateRequestError(SchedulerError, ValueError):
+    """A request id that waits or runs is added again."""
+
+
+class NeverServedError(SchedulerError, ValueError):
+    """The request would wait for ever: for tokens, blocks or encoder slots that the engine does not have."""
+
+
+class InvalidRequestError(SchedulerError, ValueError):
+    """A request without tokens, with items that overlap, or with more than the tables have places for."""
+
+
+class TooManyRequestsError(SchedulerError, RuntimeError):
+    """There is no row for one more request."""
+
+
+class NoPlanError(SchedulerError, RuntimeError):
+    """An output for which no plan is in flight."""
+
+
+class TooManyPlansError(SchedulerError, RuntimeError):
+    """As many plans are in flight as may be."""

@@ -1,0 +1,115 @@
+"""The settings of an engine, and the tables that follow from them; requests are written into the rows later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from operator import index
+
+import torch
+
+from cacheimpl import encoder_cache, kv_blocks
+from cacheimpl.scheduler.errors import InvalidSettingError
+from cacheimpl.scheduler.state import NO_LIMIT, Config, blank_plans
+
+LARGEST = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an engine has. Counts are in tokens, an item has one embedding a token."""
+
+    block_size: int
+    num_gpu_blocks: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    max_model_len: int
+    max_requests: int
+    """Requests that wait or run, or whose end no plan has told the workers yet: so many rows there are"""
+    max_items: int = 0
+    """Multimodal items of one request; 0 where there are none at all"""
+    encoder_compute_budget: int = 1
+    encoder_cache_size: int = 1
+    long_prefill_token_threshold: int = 0
+    num_spec_tokens: int = 0
+    mamba_alignment: int = 0
+    plans_in_flight: int = 1
+    """2 with asynchronous scheduling"""
+    disable_chunked_mm_input: bool = False
+    enable_chunked_prefill: bool = True
+    by_priority: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "bool":
+                continue
+            try:
+                whole = index(value)
+            except TypeError:
+                raise InvalidSettingError(f"{field.name} must be an integer, not {value!r}") from None
+            least = 0 if field.name in MAY_BE_NONE else 1
+            if not least <= whole < LARGEST:
+                raise InvalidSettingError(f"{field.name} must be from {least} to {LARGEST - 1}, not {whole}")
+
+    @property
+    def positions(self) -> int:
+        """Blocks of the longest request."""
+        return -(-self.max_model_len // self.block_size)
+
+    @property
+    def contents(self) -> int:
+        """As many as blocks and requests can have at the same time."""
+        return self.num_gpu_blocks + self.max_requests * self.positions
+
+    @property
+    def encoder_contents(self) -> int:
+        """As many as entries, reports and requests can have at the same time."""
+        return 1 + self.max_items * (2 * self.encoder_cache_size + self.max_requests * self.max_items)
+
+
+MAY_BE_NONE = ("max_items", "long_prefill_token_threshold", "num_spec_tokens", "mamba_alignment")
+"""Settings of which 0 means that there is none."""
+
+
+def tables_of(settings: Settings, device: torch.device | str) -> Config:
+    """Rows that no request has yet."""
+    rows, items = settings.max_requests, settings.max_items
+
+    def number(value: int) -> torch.Tensor:
+        return torch.tensor(value, dtype=torch.int64, device=device)
+
+    nothing = torch.zeros(rows, dtype=torch.int64, device=device)
+    none_of_items = torch.zeros(rows, items, dtype=torch.int64, device=device)
+    return Config(
+        kv=kv_blocks.configuration(
+            torch.full((rows, settings.positions), -1, device=device),
+            nothing.clone(),
+            block_size=settings.block_size,
+            limit=settings.max_model_len,
+            count=settings.contents,
+        ),
+        encoder=encoder_cache.Config(
+            capacity=number(settings.encoder_cache_size),
+            contents=none_of_items - 1,
+            claims=none_of_items.clone(),
+            abandonable=torch.tensor(True, device=device),
+        ),
+        item_starts=none_of_items.clone(),
+        prompts=nothing.clone(),
+        finals=nothing.clone(),
+        priorities=nothing.clone(),
+        external=nothing.clone(),
+        block_size=number(settings.block_size),
+        blocks=number(settings.num_gpu_blocks),
+        token_budget=number(settings.max_num_batched_tokens),
+        encoder_compute=number(settings.encoder_compute_budget),
+        max_running=number(settings.max_num_seqs),
+        max_model_len=number(settings.max_model_len),
+        rows=torch.arange(rows, device=device),
+        blank=blank_plans(1, rows, items, settings.encoder_contents, device),
+        most_of_one=settings.long_prefill_token_threshold or NO_LIMIT,
+        drafts=settings.num_spec_tokens,
+        alignment=settings.mamba_alignment,
+        whole_items=settings.disable_chunked_mm_input,
+        chunked=settings.enable_chunked_prefill,
+    )
