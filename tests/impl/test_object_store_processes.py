@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.impl.store_processes import READERS, RING_BYTES, Child, Handle, children, read, write
+from tests.impl.store_processes import READERS, RING_BYTES, SECONDS, Child, Handle, children, read, write
 
 from cacheimpl.ring import SingleWriterShmRingBuffer, remove_stale, stale_segments
-from cacheimpl.ring.errors import WriterAliveError
+from cacheimpl.ring.errors import ForeignSegmentError, NoSpaceError, WriterAliveError
 
 SHARED = Path("/dev/shm")
 Start = Callable[..., Child]
@@ -155,9 +159,12 @@ def test_a_name_has_one_living_writer(start: Start, name: str) -> None:
 INDEPENDENT = """
 import sys
 from multiprocessing.shared_memory import SharedMemory
-from cacheimpl.ring import SingleWriterShmRingBuffer
 how, size, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-reader = SingleWriterShmRingBuffer(size, name) if how == "ring" else SharedMemory(name=name)
+if how == "ring":
+    from cacheimpl.ring import SingleWriterShmRingBuffer
+    reader = SingleWriterShmRingBuffer(size, name)
+else:
+    reader = SharedMemory(name=name)
 """
 """A process that nobody started who knows the writer: its resource tracker is its own."""
 
@@ -196,6 +203,80 @@ def test_a_forked_child_neither_removes_the_segment_nor_keeps_it_locked(name: st
         assert name in stale_segments()
         SingleWriterShmRingBuffer(RING_BYTES, name, create=True).close()
         assert not (SHARED / name).exists()
+
+
+ANONYMOUS = """
+import os, signal
+from cacheimpl.ring import SingleWriterShmRingBuffer
+ring = SingleWriterShmRingBuffer(4096, create=True)
+print(ring.segment.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+UNFINISHED = """
+import os, signal, sys
+from cacheimpl.ring import SingleWriterShmRingBuffer
+from cacheimpl.ring.locks import FileLocks
+FileLocks.give_name = lambda locks: os.kill(os.getpid(), signal.SIGKILL)
+SingleWriterShmRingBuffer(4096, sys.argv[1], create=True)
+"""
+
+
+def test_a_segment_without_a_name_of_its_own_goes_with_its_writer() -> None:
+    """By Python's resource tracker, which does it when it finds that everybody who had it is gone."""
+    killed = subprocess.run([sys.executable, "-c", ANONYMOUS], check=False, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL
+    path = SHARED / killed.stdout.strip()
+    assert path.name
+    until = time.monotonic() + SECONDS
+    while path.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not path.exists()
+
+
+def test_who_dies_while_it_makes_a_segment_leaves_nothing(name: str) -> None:
+    before = set(SHARED.iterdir())
+    killed = subprocess.run([sys.executable, "-c", UNFINISHED, name], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert not {path for path in set(SHARED.iterdir()) - before if path.name.startswith((name, "cacheimpl"))}
+    SingleWriterShmRingBuffer(RING_BYTES, name, create=True).close()
+
+
+def test_of_several_that_begin_at_once_one_writes(name: str) -> None:
+    def begin(_: int) -> SingleWriterShmRingBuffer | None:
+        try:
+            return SingleWriterShmRingBuffer(RING_BYTES, name, create=True)
+        except WriterAliveError:
+            return None
+
+    for _ in range(10):
+        with ThreadPoolExecutor(6) as pool:
+            made = [ring for ring in pool.map(begin, range(6)) if ring is not None]
+        assert len(made) == 1
+        reader = SingleWriterShmRingBuffer(*made[0].handle())
+        reader.close()
+        made[0].close()
+
+
+def test_what_is_not_ours_is_left_alone(name: str) -> None:
+    foreign = SharedMemory(name=name, create=True, size=100_000)
+    for call in (
+        lambda: SingleWriterShmRingBuffer(RING_BYTES, name, create=True),
+        lambda: SingleWriterShmRingBuffer(RING_BYTES, name),
+        lambda: remove_stale(name),
+    ):
+        with pytest.raises(ForeignSegmentError):
+            call()
+    assert (SHARED / name).exists()
+    assert name not in stale_segments()
+    foreign.close()
+    foreign.unlink()
+
+
+def test_a_segment_that_has_no_room_is_not_begun(name: str) -> None:
+    with pytest.raises(NoSpaceError):
+        SingleWriterShmRingBuffer(2**50, name, create=True)
+    assert not (SHARED / name).exists()
 
 
 def test_processes_are_killed_at_random_and_nobody_gets_anything_else(start: Start, name: str) -> None:

@@ -48,7 +48,7 @@ class SingleWriterShmRingBuffer:
         """`data_buffer_size` in bytes; a reader (`create` is false) needs the name, and no keyword.
 
         The cells for `max_readers` times `max_handles` handles are 8 bytes each, and take memory only where they are
-        used. Raises `WriterAliveError`, `ForeignSegmentError`, `NoWriterYetError`, `InvalidSizeError`.
+        used. Raises `WriterAliveError`, `ForeignSegmentError`, `NoSpaceError`, `NoWriterYetError`, `InvalidSizeError`.
         """
         if not is_count(data_buffer_size) or data_buffer_size <= header_bytes:
             raise InvalidSizeError(f"data_buffer_size must be more than the {header_bytes} bytes of a header")

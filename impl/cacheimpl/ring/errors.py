@@ -31,8 +31,12 @@ class ForeignSegmentError(RingError, FileExistsError):
     """What has this name was not made by this package, or by another version of it: it is left alone."""
 
 
+class NoSpaceError(RingError, OSError):
+    """There is not as much shared memory left; a process that used more than there is would be killed for it."""
+
+
 class NoWriterYetError(RingError, FileNotFoundError):
-    """There is no segment of this name, or its writer has not finished making it."""
+    """There is no segment of this name, or it is just being replaced."""
 
 
 class ReaderTakenError(RingError, ValueError):

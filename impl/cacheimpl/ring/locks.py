@@ -24,9 +24,10 @@ _OPEN: weakref.WeakSet[FileLocks] = weakref.WeakSet()
 class FileLocks:
     """One open file, and the bytes of it that are locked through it."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises FileNotFoundError where there is no such file."""
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    def __init__(self, path: Path, descriptor: int | None = None) -> None:
+        """The file of this path, or of a descriptor, that will be given it. Raises FileNotFoundError."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        self.descriptor = os.open(path, flags) if descriptor is None else descriptor
         self._path = path
         self.held: set[int] = set()
         _OPEN.add(self)
@@ -61,6 +62,17 @@ class FileLocks:
         Whoever comes later with this call sees what was stored before it: see `cacheimpl.ring.segment`.
         """
         fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _ANY)
+
+    def give_name(self) -> bool:
+        """The file, which has no name yet, gets its path; False where another has it."""
+        folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:  # with a folder Python uses the call that follows the link
+            os.link(f"/proc/self/fd/{self.descriptor}", self._path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileExistsError:
+            return False
+        finally:
+            os.close(folder)
+        return True
 
     def is_still_named(self) -> bool:
         """Whether the path leads to this file, and not to another one or none."""

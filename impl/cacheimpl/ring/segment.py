@@ -17,6 +17,7 @@ which one must not be seen without the other; both sides make it, and in it the 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import secrets
@@ -33,6 +34,7 @@ from typing import Any, NamedTuple
 from cacheimpl.ring.errors import (
     ClosedError,
     ForeignSegmentError,
+    NoSpaceError,
     NoWriterYetError,
     ReaderTakenError,
     WriterAliveError,
@@ -49,9 +51,8 @@ WRITER = 0
 CELL = 8
 """Bytes of an acknowledgement cell."""
 _HEAD = struct.Struct("<8sIIQQIIQ32s")
-_READY = struct.Struct("<I")
-_READY_AT = 128
-"""The last store of whoever makes a segment."""
+ANONYMOUS = "cacheimpl-"
+"""What the name of a segment begins with that was given none."""
 _AGREED = struct.Struct("<I")
 _AGREED_AT = 136
 _FIRST_CELL = 4096
@@ -102,27 +103,22 @@ class Segment:
     def create(cls, name: str | None, block: Superblock) -> Segment:
         """A new segment. One of this name whose writer is dead is replaced.
 
-        Raises `WriterAliveError`, `ForeignSegmentError`.
+        It has its name only when it is complete and locked: whoever dies in between leaves nothing. Raises
+        `WriterAliveError`, `ForeignSegmentError`, `NoSpaceError`.
         """
-        size = block.first_data + block.data_bytes
-        while True:
-            try:
-                with untracked(name is not None):
-                    made = SharedMemory(name=name, create=True, size=size)
-                break
-            except FileExistsError:
-                remove_stale(str(name))
-        head: Any = made.buf
-        head[: len(MAGIC)] = MAGIC
-        locks = FileLocks(FOLDER / made.name)
-        if not locks.take(WRITER) or not locks.is_still_named():
+        chosen = name or f"{ANONYMOUS}{secrets.token_hex(8)}"
+        locks = FileLocks(FOLDER / chosen, made_file(block))
+        try:
+            taken = locks.take(WRITER)
+            assert taken, "nobody else knows the file"
+            while not locks.give_name():
+                remove_stale(chosen)
+            with untracked(name is not None):
+                shared_memory = SharedMemory(name=chosen)
+            return cls(shared_memory, locks, block, tracked=name is None)
+        except BaseException:
             locks.close()
-            made.close()
-            raise WriterAliveError(f"another writer has just begun with the segment '{made.name}'")
-        _HEAD.pack_into(head, 0, MAGIC, block.header_bytes, block.readers, *_numbers(block), block.secret)
-        locks.enter_the_kernel()
-        _READY.pack_into(head, _READY_AT, 1)
-        return cls(made, locks, block, tracked=name is None)
+            raise
 
     @classmethod
     def attach(cls, name: str) -> Segment:
@@ -142,7 +138,7 @@ class Segment:
                 locks.close()
             found.close()
             if isinstance(error, FileNotFoundError):
-                raise NoWriterYetError(f"the segment '{name}' is gone, or being made or replaced") from error
+                raise NoWriterYetError(f"the segment '{name}' is gone, or being replaced") from error
             raise
         return segment
 
@@ -225,19 +221,28 @@ class Segment:
             (FOLDER / self.name).unlink(missing_ok=True)
 
 
+def made_file(block: Superblock) -> int:
+    """A descriptor of a new file without a name, with this superblock. Raises `NoSpaceError`."""
+    free = os.statvfs(FOLDER)
+    if block.data_bytes > free.f_bavail * free.f_frsize:
+        raise NoSpaceError(errno.ENOSPC, f"{FOLDER} has no room for {block.data_bytes} bytes")
+    descriptor = os.open(FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    os.ftruncate(descriptor, block.first_data + block.data_bytes)
+    os.pwrite(descriptor, _HEAD.pack(MAGIC, block.header_bytes, block.readers, *_numbers(block), block.secret), 0)
+    return descriptor
+
+
 def _numbers(block: Superblock) -> tuple[int, ...]:
     return (block.data_bytes, block.id_modulus, block.handles, 0, block.generation)
 
 
 def read_superblock(memory: Any) -> Superblock:
-    """Of a segment that is mapped. Raises `ForeignSegmentError`, `NoWriterYetError`."""
+    """Of a segment that is mapped. Raises `ForeignSegmentError`."""
     if len(memory) < _FIRST_CELL:
         raise ForeignSegmentError("a segment that is too small to be one of a ring")
     magic, header, readers, data, modulus, handles, _, generation, secret = _HEAD.unpack_from(memory, 0)
     if magic != MAGIC:
         raise ForeignSegmentError("a segment that is none of a ring, or of another version")
-    if _READY.unpack_from(memory, _READY_AT) != (1,):
-        raise NoWriterYetError("the segment is being made")
     return Superblock(generation, header, data, modulus, readers, handles, secret)
 
 
