@@ -46,11 +46,17 @@ class Engine:
     def admit(self) -> tuple[Tensor, Tensor]:
         """Look up, take slots, register: the tokens found of each request, and the blocks taken for it."""
         hits = kv_blocks.get_computed_blocks(self.config, self.pool, self.rows, self.tokens)
-        found = hits.lengths * self.block_size
-        pool, slots = kv_blocks.admit(
-            self.config, self.pool, self.rows, self.zeros, self.tokens - found, hits, width=self.width, write=IN_PLACE
-        )
-        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.tokens, width=self.width, write=IN_PLACE)
+        found, width = hits.lengths * self.block_size, self.width
+        left = self.tokens - found
+        if bool(hits.lengths.any()):
+            pool, slots = kv_blocks.admit(
+                self.config, self.pool, self.rows, self.zeros, left, hits, width=width, write=IN_PLACE
+            )
+        else:
+            pool, slots = kv_blocks.allocate_slots(
+                self.config, self.pool, self.rows, self.zeros, left, width=width, write=IN_PLACE
+            )
+        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.tokens, width=width, write=IN_PLACE)
         return found, slots.lengths
 
     def free(self) -> None:

@@ -1,0 +1,54 @@
+"""A whole scheduler step while every running request decodes: budgets, slots, the plan, and what its output changes.
+
+That is `schedule` and `update_from_output`. Nobody waits and nothing remains for a request alone: other steps cost
+more, and how many there are depends on the load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cacheproof.bench.measure import Benchmark, Contender, Goal, Make
+from cacheproof.bench.plain_steps import PlainSteps
+
+RUNNING = (256, 1024, 4096)
+SMALL_PART = 64
+TURNS = 16
+ON_TENSORS, WITH_ITEMS = "tensors", "tensors, with places for items"
+
+
+def sizes(running: int, *, small: bool) -> dict[str, int]:
+    """Of the work."""
+    count = running // SMALL_PART if small else running
+    return {"running": count, "block_size": 16, "prompt": 64, "steps": 16, "turns": TURNS}
+
+
+def make(running: int) -> Make:
+    """Our contenders at this number of running requests."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.steps import TensorSteps, TensorStepsWithItems  # noqa: PLC0415  # torch is an extra
+
+        asked = sizes(running, small=small)
+        return {
+            "plain lists": PlainSteps(**asked),
+            ON_TENSORS: TensorSteps(**asked),
+            WITH_ITEMS: TensorStepsWithItems(**asked),
+        }
+
+    return contenders
+
+
+BENCHMARKS = tuple(
+    Benchmark(
+        name=f"step-{running}",
+        about="a whole scheduler step, one token for every running request",
+        unit="steps",
+        size=f"{running:,} running requests",
+        contenders=make(running),
+        goal=Goal((ON_TENSORS,), times_the_release=50) if running == max(RUNNING) else None,
+        timed=True,
+        most_repeats=TURNS,
+    )
+    for running in RUNNING
+)

@@ -1,0 +1,86 @@
+"""Whole scheduler steps, by our scheduler as an engine calls it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from cacheimpl.scheduler.engine import Scheduler
+from cacheimpl.scheduler.settings import Settings
+from cacheproof.bench.measure import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A text request."""
+
+    request_id: str
+    prompt_token_ids: list[int]
+    max_tokens: int
+
+
+class TensorSteps:
+    """`schedule` and `update_from_output` for every running request. Of a plan nothing is read back to the host."""
+
+    items = 0
+
+    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
+        torch.set_num_threads(1)
+        limit = prompt + block_size + steps * (turns + 2) + 2
+        cells = -(-limit // block_size)
+        self.steps, self.running = steps, running
+        self.scheduler = Scheduler(
+            Settings(
+                block_size=block_size,
+                num_gpu_blocks=running * cells,
+                max_num_batched_tokens=max(running, limit),
+                max_num_seqs=running,
+                max_model_len=limit,
+                max_requests=running,
+                max_items=self.items,
+                encoder_compute_budget=limit,
+                encoder_cache_size=limit,
+            )
+        )
+        for number in range(running):
+            tokens = [number * limit + place for place in range(prompt + number % block_size)]
+            self.scheduler.add_request(Asked(str(number), tokens, limit))
+        self._prefill(prompt, block_size)
+
+    def _prefill(self, prompt: int, block_size: int) -> None:
+        """All prompts at once, as one large step: how they are computed is measured elsewhere."""
+        scheduler = self.scheduler
+        budget = scheduler.config.token_budget
+        everything = torch.full_like(budget, self.running * (prompt + block_size))
+        scheduler.config = scheduler.config._replace(token_budget=everything)
+        scheduler.schedule()
+        scheduler.update_from_output()
+        scheduler.config = scheduler.config._replace(token_budget=budget)
+
+    def warm_up(self) -> None:
+        """A turn that is not counted."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many steps; of each the tokens, and the free blocks afterwards."""
+        scheduler, seen = self.scheduler, []
+        started = time.process_time()
+        for _ in range(self.steps):
+            output = scheduler.schedule()
+            scheduler.update_from_output()
+            seen.append((output, scheduler.state.kv.free))
+        seconds = time.process_time() - started
+        answers = [
+            count
+            for output, free in seen
+            for count in (0 if output is None else output.total_num_scheduled_tokens, int(free))
+        ]
+        return Work(self.steps, answers, seconds)
+
+
+class TensorStepsWithItems(TensorSteps):
+    """The same in an engine for multimodal requests, of which none is running: its tables have places for two items."""
+
+    items = 2
