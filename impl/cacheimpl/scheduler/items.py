@@ -52,7 +52,7 @@ def released_in_turn(config: Config, cache: Cache, letting_go: Tensor, turns: Te
     done for each: an entry becomes idle where its last input lets go, so it joins the order of eviction at the moment
     of that input, the entries in the order of these moments. An input that holds nothing gives nothing back.
     """
-    items = letting_go.shape[1]
+    requests, items = letting_go.shape
     letting_go = letting_go & cache.held
     contents, count = config.encoder.contents, cache.sizes.shape[0]
     released = inputs_per_content(contents, letting_go, count)
@@ -62,8 +62,9 @@ def released_in_turn(config: Config, cache: Cache, letting_go: Tensor, turns: Te
     entries = torch.where(letting_go, contents, count).flatten()
     start = torch.full((count + 1,), -1, dtype=torch.int64, device=turns.device)
     last = start.scatter_reduce(0, entries, moments.flatten(), "amax")[:count]
-    order = torch.where(resting, last, torch.iinfo(torch.int64).max).argsort()
-    places = torch.empty_like(order).scatter(0, order, torch.arange(count, device=order.device))
+    moment = last.masked_fill(~resting, requests * items)
+    marked = torch.zeros(requests * items + 1, dtype=torch.int64, device=turns.device).scatter(0, moment, 1)
+    places = marked.cumsum(0).gather(0, moment) - 1
     return cache._replace(
         freeable=cache.freeable + torch.where(resting, cache.sizes, 0).sum(),
         references=references,

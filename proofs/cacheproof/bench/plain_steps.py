@@ -1,4 +1,4 @@
-"""Whole scheduler steps of text requests that decode, in plain Python: lists, dictionaries, and no check of anything."""
+"""Whole scheduler steps of text requests that decode, in plain Python: lists, dictionaries, and nothing is checked."""
 
 from __future__ import annotations
 
