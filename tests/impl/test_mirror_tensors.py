@@ -53,7 +53,7 @@ SCOPES = {
     "one fault": ONE_FAULT,
     "one loss": ONE_LOSS,
 }
-TRIPLES = 1500
+TRIPLES = 1000
 """Of each scope, breadth first."""
 
 
@@ -327,6 +327,6 @@ def test_a_bug_that_reads_what_is_settled_is_caught_in_lockstep() -> None:
         assert caught(ONE_LOSS) == "nothing"
         config = ONE_LOSS._replace(faults=-1)
         found = lockstep(
-            MIRROR, MIRROR.normative, config, TensorTarget(MIRROR), steps=600, seed=5, seconds_to_shrink=0.1
+            MIRROR, MIRROR.normative, config, TensorTarget(MIRROR), steps=300, seed=5, seconds_to_shrink=0.1
         )
         assert isinstance(found.finding, Difference | Breakdown)

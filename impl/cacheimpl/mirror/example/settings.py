@@ -56,7 +56,7 @@ class Settings(NamedTuple):
     def sizes(self) -> dict[str, int]:
         """Bytes of every content, by its key; one is larger than the cache."""
         source = random.Random(f"{self.seed}/sizes")  # noqa: S311  # a workload, not a secret
-        sizes = {f"image-{number}": source.randint(16, self.capacity // 2) for number in range(self.contents - 1)}
+        sizes = {f"image-{number}": source.randint(16, self.capacity // 4) for number in range(self.contents - 1)}
         return {**sizes, "panorama": self.capacity + 1}
 
 
