@@ -56,10 +56,12 @@ class BlockHashType(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One full block of a request: its content, and its key."""
+    """One full block of a request, in a group of layers."""
 
     content: Content
     key: Hashable
+    """Under what the block is found: its hash, and, where there are several groups of layers, the group."""
+    block_hash: Hashable
 
 
 # Hashing ------------------------------------------------------------------------------------------------------------
@@ -151,10 +153,12 @@ def _placed(position: Any) -> tuple[int, int]:
 
 
 class Chains:
-    """Contents and keys of requests, block by block."""
+    """Contents and keys of requests, block by block, for one group of layers: no content is that of another group."""
 
-    def __init__(self, block_size: int, hash_function: HashFunction) -> None:
+    def __init__(self, block_size: int, hash_function: HashFunction, group: int | None = None) -> None:
         self.block_size = block_size
+        self.group = group
+        """None where there is one group only."""
         self.contents = Contents()
         self._hash = hash_function
 
@@ -177,9 +181,17 @@ class Chains:
         extra_keys, _ = generate_block_hash_extra_keys(request, start, stop, 0)
         content = self.contents.of(None if parent is None else parent.content, tokens, extra_keys)
         position = start // self.block_size
-        if position < len(given):
-            return Link(content, given[position])
-        value = parent.key.hash_value if parent is not None and isinstance(parent.key, BlockHashType) else None
-        if parent is not None and value is None:
-            value = self._hash(parent.key)
-        return Link(content, hash_block_tokens(value, tokens, extra_keys, hash_function=self._hash))
+        block_hash = given[position] if position < len(given) else self._hashed(parent, tokens, extra_keys)
+        return Link(content, self.key_of(block_hash), block_hash)
+
+    def key_of(self, block_hash: Hashable) -> Hashable:
+        """Under what a block of this hash is found."""
+        return block_hash if self.group is None else (block_hash, self.group)
+
+    def _hashed(self, parent: Link | None, tokens: tuple[int, ...], extra_keys: Any) -> BlockHashType:
+        """A hash of our own, where the request brings none."""
+        value = None
+        if parent is not None:
+            before = parent.block_hash
+            value = before.hash_value if isinstance(before, BlockHashType) else self._hash(before)
+        return hash_block_tokens(value, tokens, extra_keys, hash_function=self._hash)

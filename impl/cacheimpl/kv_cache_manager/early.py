@@ -9,7 +9,8 @@ from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBloc
 from cacheimpl.kv_cache_manager.contents import HashFunction
 from cacheimpl.kv_cache_manager.manager import KVCacheManager, check_running, tokens_of
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
-from cacheimpl.kv_cache_manager.tables import Demand, at_least, blocks_for, whole
+from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.tables import at_least, blocks_for, whole
 
 
 class EarlyKVCacheManager(KVCacheManager):
@@ -68,7 +69,7 @@ class EarlyKVCacheManager(KVCacheManager):
         """
         if not self.enable_caching:
             return [], 0
-        hits = self._found(request)
+        (hits,) = self._found(request)
         self.prefix_cache_stats.queries += len(request.all_token_ids) // self.block_size
         self.prefix_cache_stats.hits += len(hits)
         self._tell_hashes(request)
@@ -94,7 +95,8 @@ class EarlyKVCacheManager(KVCacheManager):
             tokens=whole("num_tokens", num_tokens),
             preallocated=self.num_preallocate_blocks,
         )
-        return self._allocated(request, demand, hits or ())
+        fresh = self._allocated(request, demand, [hits or ()])
+        return None if fresh is None else fresh[0]
 
     def append_slots(self, request: Any, num_tokens: int) -> list[KVCacheBlock] | None:
         """Slots for so many tokens more of a request that has a table. Raises `UnknownRequestError`, a `KeyError`.
@@ -119,7 +121,7 @@ class EarlyKVCacheManager(KVCacheManager):
         count = at_least("num_running_requests", num_running_requests, 1)
         self._tables.known(request)
         check_running(request)
-        return self._common_prefix(request.request_id, running, count)
+        return self._common_prefix(request.request_id, running, count)[0]
 
     def free_block_hashes(self, request: Any) -> None:
         """The request is over (0.7.3). Nothing is kept here of a request without a table."""

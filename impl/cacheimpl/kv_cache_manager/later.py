@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
@@ -11,9 +12,8 @@ from cacheimpl.kv_cache_manager.errors import InvalidCountError, UnsupportedErro
 from cacheimpl.kv_cache_manager.manager import KVCacheManager, PrefixCacheStats, check_running, tokens_of
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
-from cacheimpl.kv_cache_manager.tables import Demand, at_least, whole
-
-EMPTY = KVCacheBlocks(((),))
+from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.tables import at_least, whole
 
 NOT_THERE = {
     "use_eagle": False,
@@ -30,10 +30,11 @@ OF_NO_EFFECT = {"max_in_flight_tokens", "max_num_batched_tokens", "metrics_colle
 
 
 class LaterKVCacheManager(KVCacheManager):
-    """One group of layers with full attention; block 0 is set aside as the null block.
+    """Groups of layers with full attention and blocks of one size; block 0 is set aside as the null block.
 
-    Read of `kv_cache_config`: `num_blocks`, `kv_cache_groups[0].kv_cache_spec.block_size`. A manager that is told its
-    `scheduler_block_size`, as from 0.33 on, returns three values from `get_computed_blocks`.
+    Read of `kv_cache_config`: `num_blocks`, `kv_cache_groups[i].kv_cache_spec.block_size`. Layers with a window keep
+    all of their blocks. A manager that is told its `scheduler_block_size`, as from 0.33 on, returns three values from
+    `get_computed_blocks`.
     """
 
     def __init__(
@@ -60,18 +61,24 @@ class LaterKVCacheManager(KVCacheManager):
             rules=rules,
             hash_function=hash_function,
             null_block=True,
+            groups=len(kv_cache_config.kv_cache_groups),
         )
         self.kv_cache_config = kv_cache_config
-        self.num_kv_cache_groups = 1
+        self.num_kv_cache_groups = len(self._groups)
         self.log_stats = log_stats
         self.watermark_blocks = int(watermark * self.num_gpu_blocks)
-        self.empty_kv_cache_blocks = EMPTY
+        self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))
         self._tells_boundary = scheduler_block_size is not None
 
     @property
     def block_pool(self) -> BlockPool:
         """Blocks, free queue and prefix map."""
         return self._pool
+
+    @property
+    def coordinator(self) -> SimpleNamespace:
+        """Pool and tables, one for each group of layers, where tests of such a manager look for them."""
+        return SimpleNamespace(block_pool=self._pool, single_type_managers=tuple(self._groups))
 
     def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
         """What was looked up since the last call; None where `log_stats` is off."""
@@ -85,14 +92,15 @@ class LaterKVCacheManager(KVCacheManager):
         (`skip_reading_prefix_cache`, or `sampling_params.prompt_logprobs`).
         """
         if not self.enable_caching or skips(request):
-            return (EMPTY, 0, 0) if self._tells_boundary else (self.create_empty_block_list(), 0)
+            return (self.empty_kv_cache_blocks, 0, 0) if self._tells_boundary else (self.create_empty_block_list(), 0)
         hits = self._found(request)
         if max_cache_hit_length is not None:
-            hits = hits[: at_least("max_cache_hit_length", max_cache_hit_length, 0) // self.block_size]
-        tokens = len(hits) * self.block_size
+            most = at_least("max_cache_hit_length", max_cache_hit_length, 0) // self.block_size
+            hits = [its[:most] for its in hits]
+        tokens = len(hits[0]) * self.block_size
         self.prefix_cache_stats.queries += len(request.all_token_ids)
         self.prefix_cache_stats.hits += tokens
-        found = KVCacheBlocks((hits,))
+        found = KVCacheBlocks(tuple(hits))
         return (found, tokens, 0) if self._tells_boundary else (found, tokens)
 
     def allocate_slots(
@@ -118,9 +126,11 @@ class LaterKVCacheManager(KVCacheManager):
         """
         if num_encoder_tokens:
             raise UnsupportedError("there is no cross-attention here")
-        hits = () if new_computed_blocks is None else _only_group(new_computed_blocks)
-        if num_new_computed_tokens != len(hits) * self.block_size:
-            found = len(hits) * self.block_size
+        hits = (self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks).blocks
+        if len(hits) != len(self._groups):
+            raise UnsupportedError(f"there are {len(self._groups)} groups of layers, and {len(hits)} are brought along")
+        if any(num_new_computed_tokens != len(its) * self.block_size for its in hits):
+            found = [len(its) * self.block_size for its in hits]
             raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {found}")
         external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         new = whole("num_new_tokens", num_new_tokens)
@@ -134,7 +144,7 @@ class LaterKVCacheManager(KVCacheManager):
             whole=full_sequence_must_fit,
         )
         fresh = self._allocated(request, demand, hits, registers=not delay_cache_blocks)
-        return None if fresh is None else KVCacheBlocks((fresh,))
+        return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
     def cache_blocks(self, request: Any, num_computed_tokens: int) -> None:
         """The request's tokens before this one are written, or have been loaded: as `commit`."""
@@ -150,22 +160,22 @@ class LaterKVCacheManager(KVCacheManager):
         """
         count = at_least("num_running_requests", num_running_requests, 1)
         if isinstance(request, str):
-            return [self._common_prefix(request, running, count)]
+            return self._common_prefix(request, running, count)
         self._tables.known(request)
         check_running(request)
-        return [self._common_prefix(request.request_id, running, count)]
+        return self._common_prefix(request.request_id, running, count)
 
     def get_blocks(self, request_id: str) -> KVCacheBlocks:
         """The table of a request; empty where it has none."""
-        return KVCacheBlocks((list(self.req_to_blocks.get(request_id, ())),))
+        return KVCacheBlocks(tuple(list(group.req_to_blocks.get(request_id, ())) for group in self._groups))
 
     def get_block_ids(self, request_id: str) -> tuple[list[int], ...]:
         """The numbers of those."""
-        return ([block.block_id for block in self.req_to_blocks.get(request_id, ())],)
+        return tuple([block.block_id for block in its] for its in self.get_blocks(request_id).blocks)
 
     def create_empty_block_list(self) -> KVCacheBlocks:
         """No blocks."""
-        return KVCacheBlocks(([],))
+        return KVCacheBlocks(tuple([] for _ in self._groups))
 
     def take_events(self) -> list[Any]:
         """There are none."""
@@ -179,21 +189,12 @@ def skips(request: Any) -> bool:
     return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
 
 
-def _only_group(blocks: KVCacheBlocks) -> Any:
-    if len(blocks.blocks) != 1:
-        raise UnsupportedError(f"there is one group of layers, and {len(blocks.blocks)} are brought along")
-    return blocks.blocks[0]
-
-
 def _block_size(kv_cache_config: Any, *others: int | None) -> int:
-    """Tokens of a block, in the only group of layers, and everywhere else."""
-    groups = kv_cache_config.kv_cache_groups
-    if len(groups) != 1:
-        raise UnsupportedError(f"one group of layers is supported, and not {len(groups)}")
-    block_size = at_least("block_size", groups[0].kv_cache_spec.block_size, 1)
-    if any(other not in (None, block_size) for other in others):
-        raise UnsupportedError(f"all block sizes must be {block_size}")
-    return block_size
+    """Tokens of a block, in every group of layers, and everywhere else."""
+    sizes = {group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups}
+    if not sizes or len(sizes | {other for other in others if other is not None}) != 1:
+        raise UnsupportedError(f"all block sizes must be equal, and there are {sorted(sizes)}, {others}")
+    return at_least("block_size", sizes.pop(), 1)
 
 
 def _check(settings: dict[str, Any], watermark: float) -> None:

@@ -16,7 +16,8 @@ from cacheimpl.kv_cache_manager.contents import Chains, HashFunction
 from cacheimpl.kv_cache_manager.errors import InvalidCountError, NotRunningError, StaleBlocksError
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import Register, Rules
-from cacheimpl.kv_cache_manager.tables import Demand, Tables, at_least, whole
+from cacheimpl.kv_cache_manager.slots import Demand, allocate
+from cacheimpl.kv_cache_manager.tables import Tables, at_least, whole
 
 if TYPE_CHECKING:
     from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
@@ -65,6 +66,7 @@ class KVCacheManager:
         rules: Rules,
         hash_function: HashFunction,
         null_block: bool,
+        groups: int = 1,
     ) -> None:
         self.block_size: int = at_least("block_size", block_size, 1)
         self.num_gpu_blocks: int = at_least("the number of blocks", num_gpu_blocks, 1)
@@ -72,8 +74,10 @@ class KVCacheManager:
         self.enable_caching = enable_caching
         self.rules = rules
         self.prefix_cache_stats = PrefixCacheStats()
-        self._pool = BlockPool(self.num_gpu_blocks, rules, null_block=null_block)
-        self._tables = Tables(self._pool, Chains(self.block_size, hash_function), self.max_model_len)
+        self._pool = BlockPool(self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1)
+        chains = [Chains(self.block_size, hash_function, group if groups > 1 else None) for group in range(groups)]
+        self._groups = [Tables(self._pool, chain, self.max_model_len) for chain in chains]
+        self._tables = self._groups[0]
 
     @property
     def usage(self) -> float:
@@ -82,12 +86,12 @@ class KVCacheManager:
 
     @property
     def req_to_blocks(self) -> dict[str, list[KVCacheBlock]]:
-        """The table of each request that has one; to be read only."""
+        """The table of each request that has one, in the first group of layers; to be read only."""
         return self._tables.req_to_blocks
 
     @property
     def num_cached_block(self) -> dict[str, int]:
-        """Of each request that has a table, how many of its blocks were hits or have been registered."""
+        """Of each request that has a table, how many of its blocks there were hits or have been registered."""
         return {name: holding.registered for name, holding in self._tables.holdings.items()}
 
     def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
@@ -102,7 +106,8 @@ class KVCacheManager:
         Raises `UnknownRequestError`, `StaleCountError`, `InvalidCountError`.
         """
         computed = at_least("num_computed_tokens", num_computed_tokens, 0)
-        self._tables.commit(request, computed)
+        for group in self._groups:
+            group.commit(request, computed)
 
     def free(self, request: Any) -> None:
         """The request is finished, aborted or preempted: it has no table any more. Nothing happens where it has none.
@@ -111,14 +116,16 @@ class KVCacheManager:
         """
         if self._tables.holding(request) is None:
             return
-        if self.enable_caching:
-            self._tables.passed(request)
-        self._tables.release(request.request_id)
+        for group in self._groups:
+            if self.enable_caching:
+                group.passed(request)
+            group.release(request.request_id)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """These blocks cannot be found any more; who holds them keeps them. Raises `ForeignBlockError`."""
         for block in [self._pool.block(number) for number in block_ids]:
-            self._tables.evict(block)
+            for group in self._groups:
+                group.evict(block)
 
     def reset_prefix_cache(self) -> bool:
         """Nothing can be found any more. False, and nothing is changed, while a request holds a block."""
@@ -128,27 +135,31 @@ class KVCacheManager:
 
     # For both shapes ------------------------------------------------------------------------------------------------
 
-    def _found(self, request: Any) -> list[KVCacheBlock]:
-        """The longest cached prefix; a token is left to compute."""
+    def _found(self, request: Any) -> list[list[KVCacheBlock]]:
+        """The longest prefix that is cached in all groups of layers; a token is left to compute."""
         tokens = len(request.all_token_ids)
-        hits = self._tables.found(request, max(0, tokens - 1) if self.rules.leaves_a_token else tokens)
+        most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
+        found = [group.found(request, most) for group in self._groups]
+        common = min(len(hits) for hits in found)
         self.prefix_cache_stats.requests += 1
-        return hits
+        return [hits[:common] for hits in found]
 
     def _allocated(
-        self, request: Any, demand: Demand, hits: Sequence[Any], *, registers: bool = True
-    ) -> list[KVCacheBlock] | None:
+        self, request: Any, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
+    ) -> list[list[KVCacheBlock]] | None:
         """Slots; where blocks are registered when they are scheduled, that too."""
-        brought = self._pool.own(hits)
-        if brought and not self.enable_caching:
+        brought = [self._pool.own(its) for its in hits]
+        if any(brought) and not self.enable_caching:
             raise StaleBlocksError("blocks are brought along, and prefix caching is off")
-        fresh = self._tables.allocate(request, demand, brought)
+        fresh = allocate(self._groups, request, demand, brought)
         if fresh is not None and registers and self.enable_caching and self.rules.register is Register.SCHEDULED:
-            self._tables.register(request, self._tables.holdings[request.request_id].scheduled)
+            for group in self._groups:
+                group.register(request, group.holdings[request.request_id].scheduled)
         return fresh
 
-    def _common_prefix(self, request_id: str, running: Iterable[str] | None, count: int) -> int:
-        return self._tables.common_prefix(request_id, None if running is None else list(running), count)
+    def _common_prefix(self, request_id: str, running: Iterable[str] | None, count: int) -> list[int]:
+        named = None if running is None else list(running)
+        return [group.common_prefix(request_id, named, count) for group in self._groups]
 
 
 def check_running(request: Any) -> None:

@@ -18,11 +18,15 @@ class BlockPool:
     The first registered copy of a key comes first. Copies are never merged, so that tables only ever grow.
     """
 
-    def __init__(self, num_gpu_blocks: int, rules: Rules, *, null_block: bool = False) -> None:
+    def __init__(
+        self, num_gpu_blocks: int, rules: Rules, *, null_block: bool = False, several_groups: bool = False
+    ) -> None:
         if num_gpu_blocks <= int(null_block):
             raise InvalidCountError(f"a pool of {num_gpu_blocks} blocks has none to give")
         self.num_gpu_blocks = num_gpu_blocks
         self.rules = rules
+        self.several_groups = several_groups
+        """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
         self.cached_block_hash_to_block: dict[Any, dict[int, KVCacheBlock]] = defaultdict(dict)
@@ -47,12 +51,13 @@ class BlockPool:
     def get_cached_block(
         self, block_hash: Hashable, kv_cache_group_ids: Sequence[int] = (0,)
     ) -> list[KVCacheBlock] | None:
-        """The first block that carries this key, for each of the groups of layers: there is one. None for a miss.
+        """The first block that carries this hash, in each of these groups of layers; None where one has none.
 
-        By the key alone: whoever takes a block as a hit has its content checked (KV-7).
+        By the hash alone: whoever takes a block as a hit has its content checked (KV-7).
         """
-        first = next(iter(self.copies(block_hash)), None)
-        return None if first is None or any(kv_cache_group_ids) else [first for _ in kv_cache_group_ids]
+        keys = [(block_hash, group) if self.several_groups else block_hash for group in kv_cache_group_ids]
+        first = [block for key in keys if (block := next(iter(self.copies(key)), None)) is not None]
+        return first if len(first) == len(keys) else None
 
     def register(self, block: KVCacheBlock, link: Link) -> None:
         """The block can be found from now on, behind the copies that there are (KV-3)."""

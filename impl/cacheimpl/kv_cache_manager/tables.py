@@ -24,6 +24,7 @@ from cacheimpl.kv_cache_manager.errors import (
 )
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import CommonPrefix, Register, Rules
+from cacheimpl.kv_cache_manager.slots import Demand, Plan
 
 
 @dataclass
@@ -43,26 +44,8 @@ class Holding:
     """What its full blocks hold, as far as that was known when they got their slots."""
 
 
-@dataclass(frozen=True)
-class Demand:
-    """Slots that a request is to have."""
-
-    computed: int
-    """Its tokens that are said to be computed, without hits."""
-    tokens: int
-    """Tokens more: to be computed, or loaded from outside."""
-    lookahead: int = 0
-    """Slots for drafts beyond those, as far as the longest request has them."""
-    preallocated: int = 0
-    """Blocks that are taken in advance wherever one is taken at all, as far as there are any."""
-    reserved: int = 0
-    """Blocks that must be left."""
-    whole: bool = False
-    """There must be room for all tokens that the request has."""
-
-
 class Tables:
-    """The requests of one pool, by id."""
+    """The requests of one pool, by id, in one group of layers."""
 
     def __init__(self, pool: BlockPool, chains: Chains, longest: int) -> None:
         self.pool, self.chains, self.longest = pool, chains, longest
@@ -113,35 +96,45 @@ class Tables:
 
     # Slots ----------------------------------------------------------------------------------------------------------
 
-    def allocate(self, request: Any, demand: Demand, hits: Sequence[KVCacheBlock] = ()) -> list[KVCacheBlock] | None:
-        """Slots behind the hits, or behind the table that there is; the new blocks. None where there is no room.
+    def plan(self, request: Any, demand: Demand, hits: Sequence[KVCacheBlock]) -> Plan:
+        """What slots behind these hits, or behind the table that there is, take. Changes nothing.
 
-        Hits are touched before anything is taken (KV-9). A table never becomes wider than the longest request (KV-10).
+        Raises where what is asked for is not for what is the case now (KV-8).
         """
         holding = self.holding(request)
         end = demand.computed + len(hits) * self.block_size + demand.tokens
         self._check(request, holding, demand, hits, end)
         owned = len(hits) + (len(holding.blocks) if holding else 0)
         needed = blocks_for(min(end + demand.lookahead, self.longest), self.block_size) - owned
-        free = self.pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for block in hits)
-        if max(needed, self._whole(request, owned) if demand.whole else 0) > free - demand.reserved:
-            return None
-        links = self.chains.extended(request, holding.links if holding else (), self.chains.full_blocks(request, end))
+        known = holding.links if holding else ()
+        return Plan(
+            hits=hits,
+            links=self.chains.extended(request, known, self.chains.full_blocks(request, end)),
+            end=end,
+            needed=max(0, needed),
+            must_fit=max(0, needed, self._whole(request, owned) if demand.whole else 0),
+            spare=self.widest() - owned - max(0, needed) if needed > 0 else 0,
+        )
+
+    def begin(self, request: Any, demand: Demand, plan: Plan) -> None:
+        """The hits are adopted, or the request's own word is taken on what was executed; no block is taken yet."""
+        holding = self.holdings.get(request.request_id)
         if holding is None:
-            holding = self._adopt(request, hits)
+            holding = self._adopt(request, plan.hits)
         else:
             self._passed(request, holding, demand.computed)
-        holding.request, holding.scheduled = request, end
-        holding.links = max(holding.links, links, key=len)
-        taken = min(needed + demand.preallocated, free, self.widest() - owned) if needed > 0 else 0
-        fresh = [self.pool.take() for _ in range(taken)]
-        holding.blocks.extend(fresh)
+        holding.request, holding.scheduled = request, plan.end
+        holding.links = max(holding.links, plan.links, key=len)
+
+    def lengthen(self, request: Any, blocks: int) -> list[KVCacheBlock]:
+        """The table becomes longer by so many free blocks."""
+        fresh = [self.pool.take() for _ in range(blocks)]
+        self.holdings[request.request_id].blocks.extend(fresh)
         return fresh
 
     def _check(
         self, request: Any, holding: Holding | None, demand: Demand, hits: Sequence[KVCacheBlock], end: int
     ) -> None:
-        """Raises where what is asked for is not for what is the case now (KV-8)."""
         name, computed = request.request_id, demand.computed
         least, most = (holding.computed, holding.scheduled) if holding else (0, 0)
         if end > self.longest:

@@ -273,7 +273,7 @@ def test_the_shape_of_0_33_says_a_third_thing() -> None:
 @pytest.mark.parametrize(
     ("error", "config", "settings"),
     [
-        (UnsupportedError, kv_cache_config(8, groups=2), {}),
+        (UnsupportedError, kv_cache_config(8, groups=0), {"hash_block_size": 16}),
         (UnsupportedError, kv_cache_config(8), {"hash_block_size": 8}),
         (UnsupportedError, kv_cache_config(8), {"use_eagle": True}),
         (UnsupportedError, kv_cache_config(8), {"enable_kv_cache_events": True}),
@@ -285,6 +285,34 @@ def test_the_shape_of_0_33_says_a_third_thing() -> None:
 def test_what_a_later_manager_cannot_be(error: type[Exception], config: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(error):
         LaterKVCacheManager(config, 100, **settings)
+
+
+def test_groups_of_layers_share_a_pool_and_nothing_else() -> None:
+    manager = LaterKVCacheManager(kv_cache_config(12, 4, groups=2), 100)
+    first = later_request("0", [1] * 9)
+    given = manager.allocate_slots(first, 9)
+    assert given is not None
+    assert given.get_block_ids() == manager.get_block_ids("0") == ([1, 2, 3], [4, 5, 6])
+    manager.cache_blocks(first, 9)
+    full, window = manager.coordinator.single_type_managers
+    assert full.req_to_blocks["0"] == manager.block_pool.blocks[1:4]
+    keys = [block.block_hash for block in manager.block_pool.blocks[1:7]]
+    assert keys[0][0] == keys[3][0]
+    assert keys[0] != keys[3]
+    assert manager.block_pool.get_cached_block(keys[0][0], [0, 1]) == [
+        full.req_to_blocks["0"][0],
+        window.req_to_blocks["0"][0],
+    ]
+    found, computed = manager.get_computed_blocks(later_request("1", [1] * 9))
+    assert (found.get_block_ids(), computed) == (([1, 2], [4, 5]), 8)
+    manager.evict_blocks({5})
+    assert manager.get_computed_blocks(later_request("1", [1] * 9))[1] == 4
+    swapped = KVCacheBlocks((found.blocks[1][:1], found.blocks[0][:1]))
+    with pytest.raises(StaleBlocksError):
+        manager.allocate_slots(later_request("1", [1] * 9), 5, 4, swapped)
+    assert manager.allocate_slots(later_request("2", [2] * 12), 12) is None
+    manager.free(first)
+    assert manager.block_pool.get_num_free_blocks() == 11
 
 
 def test_room_that_must_be_left() -> None:

@@ -7,7 +7,7 @@ that are equal. The manager hears of a step that was executed by `commit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -106,6 +106,10 @@ class Shape:
         """All blocks, and the free queue."""
         raise NotImplementedError
 
+    def group(self, table: int) -> Any:
+        """The tables of the group of layers that this table of the specification is in."""
+        return self.manager.coordinator.single_type_managers[table % 2]
+
     def numbers(self, blocks: Sequence[KVCacheBlock]) -> tuple[int, ...]:
         """The specification's numbers of blocks."""
         return tuple(block.block_id - self.before for block in blocks)
@@ -155,7 +159,7 @@ class Later(Shape):
     def made(self, config: Config, rules: Rules) -> LaterKVCacheManager:
         group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=config.block_size))
         return LaterKVCacheManager(
-            SimpleNamespace(num_blocks=config.blocks + self.before, kv_cache_groups=[group]),
+            SimpleNamespace(num_blocks=config.blocks + self.before, kv_cache_groups=[group] * (1 + config.groups)),
             max_model_len=limit_of(config),
             rules=rules,
         )
@@ -185,6 +189,7 @@ class ManagerTarget:
         self._shape_of, self._rules = shape, rules
         self._shape: Shape | None = None
         self._perform: Mapping[type[Operation], Callable[[Any], Outcome]] = {
+            calls.AllocateGroups: self._allocate_groups,
             calls.GetComputedBlocks: self._get_computed_blocks,
             calls.AllocateSlots: self._allocate_slots,
             calls.AppendSlots: self._append_slots,
@@ -205,16 +210,16 @@ class ManagerTarget:
 
     def observe(self) -> Mapping[str, Observation]:
         """Contents are named by the tokens of their blocks."""
-        shape, manager = self._there, self._manager
+        shape = self._there
         blocks, queue = shape.pool()
-        tables = sorted((int(name), shape.numbers(table)) for name, table in manager.req_to_blocks.items())
+        tables = sorted((name, shape.numbers(table)) for name, table in self._tables())
         named = [(number, block) for number, block in zip(shape.numbers(blocks), blocks, strict=True) if number >= 0]
         return {
             "free": shape.numbers(queue.get_all_free_blocks()),
             "references": tuple(part for number, one in named if one.ref_cnt for part in (number, one.ref_cnt)),
             "tables": tuple(part for name, table in tables for part in (name, len(table), *table)),
             "carried": tuple(
-                part for number, one in named if one.content is not None for part in (number, one.content.token_ids[0])
+                part for number, one in named if one.content is not None for part in (number, self._content(one))
             ),
         }
 
@@ -224,7 +229,13 @@ class ManagerTarget:
     # Calls ----------------------------------------------------------------------------------------------------------
 
     def _get_computed_blocks(self, op: calls.GetComputedBlocks) -> Outcome:
-        hits = self._there.numbers(self._there.found(self._request(op.request, op.tokens)))
+        """With groups, what one of them has found: the manager's own look-up is of what all have found."""
+        request = self._request(op.request, op.tokens)
+        if self._there.config.groups:
+            found = self._there.group(op.request).found(request, max(0, op.tokens - 1))
+        else:
+            found = self._there.found(request)
+        hits = self._there.numbers(found)
         return Outcome(Code.HIT, hits) if hits else MISS
 
     def _allocate_slots(self, op: calls.AllocateSlots) -> Outcome:
@@ -236,12 +247,33 @@ class ManagerTarget:
             return CODES[type(error)]
         return REFUSED if blocks is None else Outcome(Code.DONE, self._there.numbers(blocks))
 
+    def _allocate_groups(self, op: calls.AllocateGroups) -> Outcome:
+        """The manager's own look-up is made too, and has to give the hits that the caller brings."""
+        shape = self._there
+        if not shape.config.groups or not isinstance(shape, Later):
+            return UNSUPPORTED
+        request = self._request(op.request)
+        brought = KVCacheBlocks((shape.hits(op.hits), shape.hits(op.other_hits)))
+        found, computed = shape.manager.get_computed_blocks(request)
+        if tuple(map(shape.numbers, found.blocks)) != (op.hits, op.other_hits):
+            return STALE
+        try:
+            blocks = shape.manager.allocate_slots(
+                request, op.tokens, computed, brought, num_external_computed_tokens=op.external
+            )
+        except tuple(CODES) as error:
+            return CODES[type(error)]
+        if blocks is None:
+            return REFUSED
+        return Outcome(Code.DONE, tuple(number for its in blocks.blocks for number in shape.numbers(its)))
+
     def _append_slots(self, op: calls.AppendSlots) -> Outcome:
         return self._allocate_slots(calls.AllocateSlots(op.request, op.computed, op.tokens, ()))
 
     def _commit(self, op: calls.Commit) -> Outcome:
+        commit = self._there.group(op.request).commit if self._there.config.groups else self._manager.commit
         try:
-            self._manager.commit(self._request(op.request), op.computed)
+            commit(self._request(op.request), op.computed)
         except UnknownRequestError:
             return ABSENT
         except StaleCountError:
@@ -250,8 +282,11 @@ class ManagerTarget:
 
     def _free(self, op: calls.FreeRequest | calls.Withdraw) -> Outcome:
         """The call returns nothing: whether there is a table is asked before."""
-        there = str(op.request) in self._manager.req_to_blocks
-        self._manager.free(self._request(op.request))
+        there = op.request in dict(self._tables())
+        if self._there.config.groups:  # each table of a request is given back by itself
+            self._there.group(op.request).release(self._name(op.request))
+        else:
+            self._manager.free(self._request(op.request))
         return DONE if there else ABSENT
 
     def _evict_block(self, op: calls.EvictBlock) -> Outcome:
@@ -279,14 +314,42 @@ class ManagerTarget:
     def _manager(self) -> Any:
         return self._there.manager
 
+    def _tables(self) -> Iterator[tuple[int, Sequence[KVCacheBlock]]]:
+        """Tables of the specification: with groups, 0 and 1 are those of one request, and so on."""
+        if not self._there.config.groups:
+            yield from ((int(name), table) for name, table in self._manager.req_to_blocks.items())
+            return
+        for number in (0, 1):
+            for name, table in self._there.group(number).req_to_blocks.items():
+                yield int(name) + number, table
+
+    def _content(self, block: KVCacheBlock) -> int:
+        """What the specification calls what this block holds."""
+        config, first = self._there.config, int(block.content.token_ids[0])
+        if not config.groups or block.block_hash[1] == 0:
+            return first
+        (other,) = {
+            config.chains[table + 1][chain.index(first)]
+            for table, chain in enumerate(config.chains)
+            if table % 2 == 0 and first in chain
+        }
+        return other
+
+    def _name(self, table: int) -> str:
+        """The request that has this table."""
+        return str(table - table % 2 if self._there.config.groups else table)
+
     def _request(self, name: int, tokens: int | None = None) -> Request:
-        """The request with so many of its tokens, or all."""
+        """The request with so many of its tokens, or all.
+
+        With groups, the tokens are named by what the first one holds; the second holds the like of it.
+        """
         config = self._there.config
         length = config.lengths[name] if tokens is None else tokens
-        chain = config.chains[name]
+        chain = config.chains[int(self._name(name))]
         written = [content for content in chain for _ in range(config.block_size)][:length]
         keys = [config.hashes[content] for content in chain] if config.hashes else []
-        return Request(str(name), [*written, *[UNHASHED] * (length - len(written))], block_hashes=keys)
+        return Request(self._name(name), [*written, *[UNHASHED] * (length - len(written))], block_hashes=keys)
 
 
 def _opener(shape: type[Shape], rules: Rules) -> Callable[[str], ManagerTarget]:
