@@ -33,7 +33,7 @@ def _put_into_copy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor
 
 
 def _put_in_place(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:
-    table.view(-1).scatter_(0, index, values)
+    (table if table.dim() == 1 else table.view(-1)).scatter_(0, index, values)
     return table
 
 

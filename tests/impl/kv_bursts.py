@@ -127,6 +127,31 @@ class Sides:
         )
         self.same_codes(codes, [Commit(request, count) for request, count in zip(requests, computed, strict=True)])
 
+    def decode(self, requests: Rows, most: int | None) -> int:
+        """Those that it is for are executed, and given slots until a block is lacking; returns how many were served."""
+        held = [self.holding(request) for request in requests]
+        self.pool, step = tensors.decode(self.tables, self.pool, integers(requests), most=most, write=self.write)
+        executed, codes = int(step.executed.sum()), step.codes.tolist()
+        size, limit = self.config.block_size, limit_of(self.config)
+        settled = [one.registered + 1 >= one.blocks and 0 < one.scheduled < limit for one in held]
+        full = [one.scheduled == one.blocks * size for one in held]
+        last = len(requests) if most is None else most
+        wanted = next((turn for turn, one in enumerate(settled) if not one or sum(full[: turn + 1]) > last), len(held))
+        assert step.executed.tolist() == [turn < wanted for turn in range(len(requests))]
+        for request, one in zip(requests[:executed], held, strict=False):
+            assert self.call(Commit(request, one.scheduled)).code.name == "DONE"
+        given = dict(zip(step.turns.tolist(), step.blocks.tolist(), strict=True))
+        for turn in range(executed):
+            outcome = self.call(AllocateSlots(requests[turn], held[turn].scheduled, 1, ()))
+            assert outcome.code.name == Code(codes[turn]).name
+            if outcome.code.name == Code.REFUSED.name:
+                assert codes[turn + 1 :] == [UNANSWERED] * (len(requests) - turn - 1)
+                return turn
+            assert outcome.values == ((given.pop(turn),) if turn in given else ())
+        assert set(given) <= {len(requests)}
+        assert codes[executed:] == [UNANSWERED] * (len(requests) - executed)
+        return executed
+
     def free(self, requests: Rows) -> None:
         """Each in its turn."""
         self.pool, codes = tensors.free_request(self.tables, self.pool, integers(requests), write=self.write)
@@ -169,7 +194,7 @@ class Crowd:
     def play(self, bursts: int, *, look_every: int = 1) -> None:
         """So many bursts; the whole states are compared after every so many of them, and at the end."""
         turns = (
-            *(self.run, self.run, self.execute, self.admit, self.admit),
+            *(self.run, self.run, self.execute, self.admit, self.admit, self.step),
             *(self.finish, self.take_back, self.forget, self.start_again),
         )
         for count in range(bursts):
@@ -197,6 +222,17 @@ class Crowd:
         width = self.draw.choice((1, self.sides.positions))
         answered = self.sides.allocate(requests, computed, tokens, width)
         self.seen.add("all run" if answered == len(requests) else "some do not run")
+
+    def step(self) -> None:
+        """All that run, and have tokens left, decode for some steps; whoever is not served ends it."""
+        lengths = self.sides.config.lengths
+        most = self.draw.choice((None, 1, 2))
+        for _ in range(self.draw.randint(1, 4)):
+            running = [who for who in range(len(lengths)) if self.sides.holding(who).blocks > 0]
+            going = [who for who in running if self.sides.holding(who).scheduled <= lengths[who]]
+            self.draw.shuffle(going)
+            served = self.sides.decode(going, most) if going else 0
+            self.seen |= {"a step"} if 0 < served == len(going) else {"a part of a step"}
 
     def execute(self) -> None:
         """What is scheduled was executed, of some only a part."""

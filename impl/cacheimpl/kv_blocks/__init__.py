@@ -16,6 +16,9 @@ leaves it as it is.
 - `admit(config, pool, requests, computed, tokens, hits: Hits, *, width, write) -> (Pool, Slots)`: the same where some
   have hits. What is UNANSWERED from `Slots.served` on is looked up and asked again; the first turn always is answered.
 - `commit(config, pool, requests, computed, *, width, write) -> (Pool, codes [turns])`.
+- `decode(config, pool, requests, *, most, write) -> (Pool, Decoded)`: `commit` of all that is scheduled and
+  `allocate_slots` of one token each, in one go, where at most the last block of each becomes full. What is not
+  `Decoded.executed` is for those two.
 - `free_request(config, pool, requests, *, write)` and `withdraw(...)` `-> (Pool, codes [turns])`.
 - `evict_block(config, pool, block []) -> (Pool, code [])`, `reset_prefix_cache(config, pool) -> (Pool, code [])`.
 - `common_prefix(config, pool, request [], running [requests + 1] bool) -> []`.
@@ -26,6 +29,7 @@ leaves it as it is.
 
 from cacheimpl.kv_blocks.admission import admit
 from cacheimpl.kv_blocks.bounds import layout
+from cacheimpl.kv_blocks.decoding import Decoded, decode
 from cacheimpl.kv_blocks.execution import commit
 from cacheimpl.kv_blocks.forgetting import evict_block, reset_prefix_cache
 from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
@@ -38,6 +42,7 @@ __all__ = [
     "COPYING",
     "IN_PLACE",
     "Config",
+    "Decoded",
     "Hits",
     "Pool",
     "Slots",
@@ -47,6 +52,7 @@ __all__ = [
     "commit",
     "common_prefix",
     "configuration",
+    "decode",
     "empty",
     "evict_block",
     "free_request",

@@ -13,7 +13,7 @@ from cacheproof.bench.measure import Work
 
 
 class TensorDecode:
-    """Each step: slots for one token of every running request, and the blocks that are full registered."""
+    """Each step: the blocks that are full are registered, and every running request gets a slot for one token."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
         torch.set_num_threads(1)
@@ -24,19 +24,25 @@ class TensorDecode:
             contents, torch.full((running,), limit), block_size=block_size, limit=limit, count=running * cells
         )
         self.steps, self.rows = steps, torch.arange(running)
-        self.computed = torch.zeros(running, dtype=torch.int64)
-        self.one = torch.ones_like(self.computed)
-        self.pool = kv_blocks.empty(self.config, running * cells)
-        self._advance(prompt + self.rows % block_size, width=prompt // block_size + 2)
-
-    def _advance(self, tokens: torch.Tensor, width: int) -> int:
-        """Slots for so many tokens more of each, computed; how many blocks that took."""
-        pool, given = kv_blocks.allocate_slots(
-            self.config, self.pool, self.rows, self.computed, tokens, width=width, write=IN_PLACE
+        self.most = max(1, 2 * running // block_size)
+        tokens, width = prompt + self.rows % block_size, prompt // block_size + 2
+        pool, _ = kv_blocks.allocate_slots(
+            self.config,
+            kv_blocks.empty(self.config, running * cells),
+            self.rows,
+            torch.zeros_like(tokens),
+            tokens,
+            width=width,
+            write=IN_PLACE,
         )
-        self.computed = self.computed + tokens
-        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.computed, width=width, write=IN_PLACE)
-        return int(given.lengths.sum())
+        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, tokens, width=width, write=IN_PLACE)
+
+    def _advance(self) -> int:
+        """What is scheduled is executed, and each gets a slot for one token more; how many blocks that took."""
+        self.pool, step = kv_blocks.decode(self.config, self.pool, self.rows, most=self.most, write=IN_PLACE)
+        if int(step.served) < self.rows.shape[0]:
+            raise RuntimeError("a decode step of this benchmark serves everybody")
+        return int((step.turns < self.rows.shape[0]).sum())
 
     def warm_up(self) -> None:
         """A turn that is not counted."""
@@ -45,7 +51,7 @@ class TensorDecode:
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps."""
         started = time.process_time()
-        taken = [self._advance(self.one, 1) for _ in range(self.steps)]
+        taken = [self._advance() for _ in range(self.steps)]
         return Work(self.steps, taken, time.process_time() - started)
 
 
