@@ -13,6 +13,7 @@ from tests.planting import Change, planted
 from cacheimpl.object_store.errors import SerdeError, StaleHandleError, StoreFullError
 from cacheimpl.object_store.handles import PREFIX
 from cacheimpl.object_store.reading import Reader
+from cacheimpl.object_store.tickets import FEW
 from cacheimpl.object_store.writing import Writer
 from cacheimpl.ring import SingleWriterShmRingBuffer
 from cacheimpl.ring.segment import Segment
@@ -76,6 +77,21 @@ def test_a_refusal_withdraws_what_is_in_the_way(stores: Stores) -> None:
     stores.end(handles[0])
     stores.put("d")
     assert sorted(stores.writer.key_index) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("out", [FEW - 1, FEW, FEW + 1, 500])
+def test_many_handles_are_settled_as_few_are(stores: Stores, out: int) -> None:
+    """Those that both readers have acknowledged, whether handles are looked at one by one or together."""
+    handles = [stores.put("key", filled("k", 10)), *(stores.hit("key") for _ in range(out - 1))]
+    for number, handle in enumerate(handles):
+        for reader in (0, 1):
+            if number % (2 + reader) == 0:
+                stores.readers[reader].get(*handle)
+    both = [number for number in range(out) if number % 6 == 0]
+    stores.writer.writer.settle_acknowledged()
+    assert stores.writer.writer_flag == {0: out - len(both)}
+    assert [stores.writer.revoke(*handle) for handle in handles] == [number not in both for number in range(out)]
+    assert stores.writer.free_unused() == (0,)
 
 
 def test_there_are_no_more_handles_than_cells() -> None:

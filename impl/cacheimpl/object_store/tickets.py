@@ -8,21 +8,25 @@ means nothing (SHM-3, SHM-11).
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 NO_HANDLE = -1
 """The number in a cell that is free; no reader ever writes it."""
+
+FEW = 64
+"""So many handles are looked at one by one: an operation on a tensor costs microseconds however little it does."""
 
 
 class Tickets:
     """The writer's list."""
 
-    def __init__(self, acknowledged: Tensor) -> None:
-        """`acknowledged`: [readers, cells] int64, the memory that the readers write."""
-        self._acknowledged = acknowledged
-        self._numbers = torch.full((acknowledged.shape[1],), NO_HANDLE)
+    def __init__(self, rows: Sequence[memoryview]) -> None:
+        """`rows`: for each reader [cells] int64, the memory that it writes."""
+        self._rows = rows
+        self._acknowledged = [torch.frombuffer(row, dtype=torch.int64) for row in rows]
+        self._numbers = torch.full((len(rows[0]),), NO_HANDLE)
         self._free: list[int] = []
         self._used = 0
         self._next = 1
@@ -62,16 +66,19 @@ class Tickets:
 
     def acknowledged(self) -> list[int]:
         """The numbers of handles that every reader has acknowledged, each in its own row."""
-        if not self._chunks:
-            return []
+        if len(self._chunks) <= FEW:
+            slots, readers = self._chunks.items(), len(self._rows)
+            return [number for number, (cell, _) in slots if self._acknowledged_by(number, cell) == readers]
         numbers = self._numbers[: self._used]
-        found: list[int] = numbers[(self._acknowledged[:, : self._used] == numbers).all(0)].tolist()
+        complete = torch.stack([row[: self._used] == numbers for row in self._acknowledged]).all(0)
+        found: list[int] = numbers[complete].tolist()
         return found
+
+    def _acknowledged_by(self, number: int, cell: int) -> int:
+        """How many readers have acknowledged this handle."""
+        return sum(row[cell] == number for row in self._rows)
 
     def acknowledgements(self, identity: int) -> int:
         """How many acknowledgements there are of the handles that are out for this chunk."""
-        return sum(
-            int((self._acknowledged[:, cell] == number).sum())
-            for number, (cell, chunk) in self._chunks.items()
-            if chunk == identity
-        )
+        held = (self._acknowledged_by(number, cell) for number, (cell, at) in self._chunks.items() if at == identity)
+        return sum(held)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-import torch
-
 from cacheimpl.object_store.errors import AlreadyStoredError, NotStoredError, StoreFullError, TooLargeError
 from cacheimpl.object_store.handles import LAPS, PREFIX, Chunk, Handle, prefix_of
 from cacheimpl.object_store.tickets import Tickets
@@ -28,13 +26,10 @@ class Writer:
     """Which items there are, and which handles to them are out."""
 
     def __init__(self, ring: SingleWriterShmRingBuffer, max_object_size: int, readers: int) -> None:
-        segment, block = ring.segment, ring.segment.block
+        segment = ring.segment
         segment.agree_on_readers(readers, writes=True)
-        cells = torch.frombuffer(
-            segment.memory, dtype=torch.int64, count=block.readers * block.handles, offset=segment.cells_offset
-        )
         self._ring, self._largest = ring, max_object_size
-        self.tickets = Tickets(cells.reshape(block.readers, block.handles)[:readers])
+        self.tickets = Tickets([segment.cells(reader) for reader in range(readers)])
         self.key_index: dict[str, tuple[int, int]] = {}
         """What is handed out: key to address and id."""
         self.id_index: dict[int, str] = {}
@@ -46,7 +41,7 @@ class Writer:
         """Live chunks that are not handed out any more."""
         self.protected: set[int] = set()
         """Live chunks that were touched and not looked up yet."""
-        self.epoch = block.generation * LAPS
+        self.epoch = segment.block.generation * LAPS
         self._last: dict[str, Handle] = {}
 
     # Handing out

@@ -169,11 +169,6 @@ class Segment:
         first = _FIRST_CELL + reader * row
         return memoryview(self.memory)[first : first + row].cast("q")
 
-    @property
-    def cells_offset(self) -> int:
-        """Where the rows of cells begin in the memory, in bytes."""
-        return _FIRST_CELL
-
     def agree_on_readers(self, readers: int, *, writes: bool) -> None:
         """The writer says how many readers it waits for; a reader that expects another number is refused."""
         if not 0 < readers <= self.block.readers:

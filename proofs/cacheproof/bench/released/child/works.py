@@ -10,6 +10,7 @@ import importlib
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import fields
 from enum import IntEnum
 from types import SimpleNamespace
@@ -222,6 +223,49 @@ class Lru:
         return Turn(time.process_time() - started, self.times, [len(self.cache)])
 
 
+class Bytes:
+    """An item in shared memory is its bytes."""
+
+    def serialize(self, value: bytes) -> tuple[bytes, int, bytes, int]:
+        """Without a description."""
+        return value, len(value), b"", 0
+
+    def deserialize(self, data: memoryview) -> bytes:
+        """A copy."""
+        return bytes(data)
+
+
+class Shared:
+    """Items in shared memory, put and got, by one writer and one reader in one process."""
+
+    ROOM = 4096
+
+    def __init__(self, call: str, kib: int, items: int, times: int) -> None:
+        module = importlib.import_module("vllm.distributed.device_communicators.shm_object_storage")
+        size = kib << 10
+        largest, room = size + self.ROOM, items * (size + self.ROOM)
+        ring = module.SingleWriterShmRingBuffer(room, None, create=True)
+        attached = module.SingleWriterShmRingBuffer(room, ring.shared_memory.name, create=False)
+        self.writer = module.SingleWriterShmObjectStorage(largest, 1, ring, Bytes)
+        lock = nullcontext()  # in one process there is nobody to keep out
+        self.reader = module.SingleWriterShmObjectStorage(largest, 1, attached, Bytes, lock)
+        self.call, self.data, self.times = call, bytes(size), times
+
+    def turn(self, number: int) -> Turn:
+        """So many items."""
+        signed, seconds, read = hasattr(self.writer, "get_signature"), 0.0, 0
+        for place in range(self.times):
+            key = f"{number} {place}"
+            started = time.process_time()
+            address, identity = self.writer.put(key, self.data)
+            more = (self.writer.get_signature(key), key) if signed else ()
+            between = time.process_time()
+            read += len(self.reader.get(address, identity, *more))
+            ended = time.process_time()
+            seconds += between - started if self.call == "put" else ended - between
+        return Turn(seconds, self.times, [read])
+
+
 WORKS: Mapping[str, Callable[..., Any]] = {
     "decode": Decode,
     "burst": Burst,
@@ -229,5 +273,6 @@ WORKS: Mapping[str, Callable[..., Any]] = {
     "hashes": Hashes,
     "encoder": Encoder,
     "lru": Lru,
+    "shared": Shared,
 }
 """What can be measured, by name."""
