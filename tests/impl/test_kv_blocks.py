@@ -28,7 +28,7 @@ from cachespec.kv_blocks import (
     GetComputedBlocks,
     Withdraw,
 )
-from cachespec.kv_blocks.configuration import prompt_of
+from cachespec.kv_blocks.configuration import limit_of, prompt_of
 from cachespec.kv_blocks.state import NO_TABLE, Pool
 
 torch.set_num_threads(1)
@@ -227,6 +227,46 @@ def test_from_every_state_a_burst_is_its_calls_one_after_the_other(name: str, bu
                 answered += 1
             assert ours[place] == now
     assert answered > 500
+
+
+def decoded(config: Config, pool: Pool, order: tuple[int, ...], most: int) -> tuple[Pool, list[str]]:
+    """A decode step, one call after the other: the codes of those that were answered."""
+    held = [pool.holdings.get(request, NO_TABLE) for request in order]
+    full, executed = 0, []
+    for request, one in zip(order, held, strict=True):
+        full += one.scheduled == one.blocks * config.block_size
+        if one.registered + 1 < one.blocks or not 0 < one.scheduled < limit_of(config) or full > most:
+            break
+        executed.append((request, one))
+    for request, one in executed:
+        pool, _ = NORMATIVE_KV_BLOCKS.call(config, pool, Commit(request, one.scheduled))
+    codes: list[str] = []
+    for request, one in executed:
+        pool, outcome = NORMATIVE_KV_BLOCKS.call(config, pool, AllocateSlots(request, one.scheduled, 1, ()))
+        codes.append(outcome.code.name)
+        if codes[-1] != Code.DONE.name:
+            break
+    return pool, codes
+
+
+@pytest.mark.parametrize("name", ["shared", "copies", "any call"])
+def test_from_every_state_a_decode_step_is_its_calls_one_after_the_other(name: str) -> None:
+    config = SCOPES[name]
+    code = model(config)
+    states = reached(code, 200)
+    before, answered = code.decoded(states), 0
+    for most in (1, 3):
+        for order in orders(config):
+            lifted = torch.func.vmap(lambda pool: tensors.decode(code.parameters, pool, integers(order), most=most))  # noqa: B023  # called here
+            after, step = lifted(states)
+            ours = code.decoded(code.layout.unpack(code.layout.pack(after)))
+            for place, first in enumerate(before):
+                wanted, codes = decoded(config, first, order, most)
+                each = tensors.Decoded(*(values[place] for values in step))
+                assert [Code(one).name for one in each.codes.tolist() if one != UNANSWERED] == codes
+                assert ours[place] == wanted
+                answered += len(codes)
+    assert answered > 50
 
 
 def test_padding_changes_nothing() -> None:

@@ -37,7 +37,7 @@ SCOPES = {
 
 ADMISSION, SLOTS, EXECUTION = (f"cacheimpl.kv_blocks.{name}" for name in ("admission", "slots", "execution"))
 RELEASING, PREFIX, FORGETTING = (f"cacheimpl.kv_blocks.{name}" for name in ("releasing", "prefix", "forgetting"))
-GROUPS, BOUNDS = "cacheimpl.kv_blocks.groups", "cacheimpl.kv_blocks.bounds"
+GROUPS, DECODING = "cacheimpl.kv_blocks.groups", "cacheimpl.kv_blocks.decoding"
 
 MUTANTS: dict[str, tuple[str, str, str, str]] = {
     # slots
@@ -240,6 +240,30 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         f"{RELEASING}.free_request",
         "torch.minimum(planned, lengths)",
         "torch.zeros_like(planned)",
+    ),
+    # a decode step
+    "two full blocks in one step": ("crowd", f"{DECODING}.decode", "(first + 1 >= held)", "(first + 2 >= held)"),
+    "a block before it is needed": (
+        "crowd",
+        f"{DECODING}.decode",
+        "planned == held * config.block_size",
+        "planned + 1 == held * config.block_size",
+    ),
+    "the last free block is kept": ("crowd", f"{DECODING}.decode", "number <= pool.free", "number < pool.free"),
+    "slots without a block": ("crowd", f"{DECODING}.decode", "up_to <= pool.free.clamp(max=width)", "up_to <= width"),
+    "the next block but one": ("crowd", f"{DECODING}.decode", "pool.head - 1 + number", "pool.head + number"),
+    "registered again": (
+        "crowd",
+        f"{DECODING}.decode",
+        "(first.index_select(0, turn) < size)",
+        "(first.index_select(0, turn) <= size)",
+    ),
+    "a decoded gap is closed": ("crowd", f"{DECODING}.decode", "| (size == 1)", "| (size >= 1)"),
+    "what is refused is executed no more": (
+        "crowd",
+        f"{DECODING}.decode",
+        "torch.where(executed, planned, written)",
+        "torch.where(done, planned, written)",
     ),
     # the prefix map
     "all tokens are found": ("any call", f"{PREFIX}.get_computed_blocks", "ends < tokens", "ends <= tokens"),
