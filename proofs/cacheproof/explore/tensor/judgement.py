@@ -39,15 +39,19 @@ class Judgement:
         self.witnessed: set[str] = set()
         self.broken: dict[str, Place] = {}
         self.views: dict[Hashable, Any] = {}
-        """Of the level that is being expanded and of what it leads to, by packed state."""
+        """Of all states that were read, by packed state."""
         self.unsafe: dict[Hashable, list[Rule]] = {}
         """The safety properties that such a state breaks, where it breaks any."""
 
-    def arrive(self, level: Decoded) -> None:
-        """A new level: look for witnesses."""
+    def forget(self) -> None:
+        """No state is known any more."""
         self.views, self.unsafe = {}, {}
-        self._read(level)
-        self._meet(self.unseen, ((self.model.config, view) for view in self.views.values()))
+
+    def arrive(self, level: Sequence[Hashable], fresh: Decoded) -> None:
+        """A new level, and which of its states were not met before: look for witnesses."""
+        self._read(fresh)
+        if self.unseen:
+            self._meet(self.unseen, ((self.model.config, self.views[key]) for key in level))
 
     def begin(self) -> None:
         """Safety of the initial state, which has just arrived."""
@@ -55,12 +59,12 @@ class Judgement:
             for rule in broken:
                 self.broken[rule.name] = Place(0, None, rule)
 
-    def judge(self, level: Sequence[Hashable], rows: Iterable[Row], targets: Decoded, depth: int) -> None:
+    def judge(self, level: Sequence[Hashable], rows: Iterable[Row], fresh: Decoded, depth: int) -> None:
         """The step properties of every step, and safety of the state that it leads to, which is of this depth.
 
-        `targets` has the states that these steps lead to and that were not met before from this level.
+        `fresh` has the states that these steps lead to and that were not met before.
         """
-        self._read(targets)
+        self._read(fresh)
         config = self.model.config
         for source, operation, outcome, target in rows:
             step = (config, self.views[level[source]], operation, outcome, self.views[target])

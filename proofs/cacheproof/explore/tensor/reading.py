@@ -14,21 +14,27 @@ Decoded = dict[Hashable, Any]
 """States of the specification by packed state."""
 
 
+MOST_KEPT = 1 << 16
+"""So many states are remembered beyond the level in which they were read."""
+
+
 class Reading:
-    """The states of the level that is being expanded, and of what it leads to."""
+    """The states that were read: those of the level that is being expanded, of what it leads to, and earlier ones."""
 
     def __init__(self, model: TensorModel) -> None:
         self.model = model
         self.known: Decoded = {}
 
-    def level(self, words: Tensor) -> list[Any]:
-        """Forget what was known, and read a level ([states, words]), in its order."""
-        self.known = {}
-        keys, states = listed(words), self.model.decoded(self.model.layout.unpack(words))
-        self.known.update(zip(keys, states, strict=True))
-        return states
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to forget."""
+        return len(self.known) > MOST_KEPT
 
-    def targets(self, words: Tensor) -> Decoded:
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self.known = {}
+
+    def fresh(self, words: Tensor) -> Decoded:
         """Read packed states ([states, words], repeated as they may be); those that were not known."""
         found = distinct(words).words
         unread = [(place, key) for place, key in enumerate(listed(found)) if key not in self.known]

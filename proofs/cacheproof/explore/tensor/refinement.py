@@ -144,12 +144,12 @@ def first_difference(expansion: Expansion, states: Tensor) -> Difference | None:
 def _compared(expansion: Expansion, comparison: Comparison, level: Tensor) -> KeySet:
     """Compare what happens in these states; the states that come of it."""
     reading, keys, targets = Reading(expansion.model), listed(level), []
-    reading.level(level)
+    reading.fresh(level)
     for portion, kinds in expansion.portions(level):
         comparison.begin(portion)
         for edges in kinds:
             comparison.see(edges.listed())
-            reading.targets(edges.target)
+            reading.fresh(edges.target)
             targets.append(expansion.model.layout.settle(distinct(edges.target).words))
         comparison.end(keys, reading.known)
     return distinct(torch.cat(targets))

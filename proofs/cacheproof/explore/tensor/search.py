@@ -187,7 +187,7 @@ class Search:
         """Properties, and what is to be compared."""
         if self.judgement is None and self.comparison is None:
             return
-        rows, fresh = list(edges.listed()), self.reading.targets(edges.target)
+        rows, fresh = list(edges.listed()), self.reading.fresh(edges.target)
         if self.judgement is not None:
             self.judgement.judge(self.keys, rows, fresh, depth=len(self.levels))
         if self.comparison is not None:
@@ -209,10 +209,14 @@ class Search:
         """The states of the last level, where anybody looks at them."""
         if self.judgement is None and self.comparison is None:
             return []
-        self.keys, states = listed(self.levels[-1]), self.reading.level(self.levels[-1])
+        if self.reading.is_full:
+            self.reading.forget()
+            if self.judgement is not None:
+                self.judgement.forget()
+        self.keys, fresh = listed(self.levels[-1]), self.reading.fresh(self.levels[-1])
         if self.judgement is not None:
-            self.judgement.arrive(self.reading.known)
-        return states
+            self.judgement.arrive(self.keys, fresh)
+        return [self.reading.known[key] for key in self.keys]
 
     def count_outcomes(self, edges: Edges) -> None:
         """For the coverage."""
