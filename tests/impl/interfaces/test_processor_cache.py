@@ -17,6 +17,7 @@ from tests.impl.interfaces.lockstep import differs, findings
 from tests.impl.interfaces.releases import Case, Difference, check_release, each
 
 import cacheimpl.processor_cache as ours
+from cacheimpl.object_store.caches import ShmObjectStoreSenderCache
 from cacheimpl.processor_cache import LRUCache
 from cacheimpl.processor_cache.caches import MultiModalReceiverCache
 from cacheimpl.processor_cache.errors import AllPinnedError, NotAlikeError
@@ -315,3 +316,13 @@ def test_without_memory_there_is_no_cache() -> None:
     assert ours.worker_receiver_cache_from_config(none, object()) is None
     assert ours.processor_only_cache_from_config(none) is None
     assert isinstance(ours.processor_only_cache_from_config(deployment("lru")), ours.MultiModalProcessorOnlyCache)
+
+
+def test_a_store_in_shared_memory_is_made_where_it_is_asked_for() -> None:
+    made = ours.processor_cache_from_config(deployment("shm"))
+    assert isinstance(made, ShmObjectStoreSenderCache)
+    try:
+        assert ours.engine_receiver_cache_from_config(deployment("shm")) is None
+        assert made.is_cached(["a"]) == [False]
+    finally:
+        made.close()
