@@ -388,16 +388,16 @@ def test_a_row_that_came_back_is_another_content_and_what_came_after_it_is_gone(
 def test_a_table_grows_and_everything_keeps_its_row(config_of: ConfigOf) -> None:
     """From one row on; then some come back, from the slots that they have since."""
     table, dictionary, rng = BlockContents(2, 1, config=config_of(fixed(2))), Dictionary(2), random.Random(3)
-    for _ in range(6):
-        prompts = drawn_prompts(rng, 6, 5, 2)
+    for _ in range(4):
+        prompts = drawn_prompts(rng, 4, 5, 2)
         dictionary.check(prompts, interned(table, prompts).tolist())
-    assert table.used == len(dictionary.rows) > 32
+    assert table.used == len(dictionary.rows) > 16
     held = set(list(dictionary.rows.values())[::3])
     table.keep(torch.tensor(sorted(held)))
     live = live_rows(dictionary, held)
     dictionary.rows = {content: row for content, row in dictionary.rows.items() if row in live}
-    for _ in range(3):
-        prompts = drawn_prompts(rng, 6, 5, 2)
+    for _ in range(2):
+        prompts = drawn_prompts(rng, 4, 5, 2)
         dictionary.check(prompts, interned(table, prompts).tolist())
         assert table.used == len(dictionary.rows)
     with pytest.raises(ValueError, match="rows already"):

@@ -14,9 +14,8 @@ NONE = -1
 EMPTY = 1 << 30
 """A slot that nobody ever took: more than any row or claim."""
 
-SLOTS_A_ROW = 8
-"""Slots are so many times the rows, to the next power of two: few rows share the beginning of their way, though slots
-that were left are passed for a while."""
+SLOTS_A_ROW = 4
+"""Slots are so many times the rows, to the next power of two: few rows share the beginning of their way."""
 
 
 class Config(NamedTuple):

@@ -22,8 +22,8 @@ from cacheimpl.block_content.release import (
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.writing import IN_PLACE
 
-CROWDED = 4
-"""Where more than one in so many slots has been used, the table is built anew."""
+CROWDED = 0.3
+"""Where more than this part of the slots has been used, the table is built anew."""
 
 
 class BlockContents:
@@ -69,8 +69,11 @@ class BlockContents:
             if remaining == 0:
                 return found.rows
             following = again(burst, found, calls)
-            if lacking or self._is_crowded():
+            if lacking:
                 self.grow(self.contents.rows + max(lacking, self.contents.rows))
+                following = first
+            elif self._is_crowded():
+                self._build(occupied(self.contents))
                 following = first
             elif torch.equal(following.walked, burst.walked) and torch.equal(following.claiming, burst.claiming):
                 break
@@ -92,7 +95,7 @@ class BlockContents:
 
     def _is_crowded(self) -> bool:
         """So many slots have been used that searches become long."""
-        return CROWDED * int(self.contents.used_slots) > self.contents.slots.shape[0]
+        return int(self.contents.used_slots) > CROWDED * self.contents.slots.shape[0]
 
     def grow(self, rows: int) -> None:
         """So many rows; contents keep theirs."""
