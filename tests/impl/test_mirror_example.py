@@ -5,6 +5,7 @@ And where one side has a bug, validation says which line of which recording cann
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cacheimpl.mirror.example.__main__ import main as example
 from cacheproof.errors import InputError
 from cacheproof.fuzz.difference import Difference
 from cacheproof.recorded.__main__ import main
@@ -24,7 +26,7 @@ from cachespec.kernel import Code
 from cachespec.mirror.operations import Deliver
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_SECONDS = 100
+TIMEOUT_SECONDS = 200
 
 SEEDS = {"two processes": (3, "1"), "three processes": (4, "2")}
 """Seed and number of frontends."""
@@ -79,7 +81,18 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folders = {}
     for name, (seed, frontends) in SEEDS.items():
         folders[name] = tmp_path_factory.mktemp("run")
-        options = ["--seed", str(seed), "--frontends", frontends, "--requests", "80", "--drop", "0.08"]
+        options = [
+            "--seed",
+            str(seed),
+            "--frontends",
+            frontends,
+            "--requests",
+            "80",
+            "--drop",
+            "0.08",
+            "--seconds",
+            "150",
+        ]
         ended = run_python("-m", "cacheimpl.mirror.example", "--folder", str(folders[name]), *options)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         assert "settled; killed: 1 frontends, the core 1 times" in ended.stdout
@@ -130,6 +143,22 @@ def test_a_run_can_be_kept_as_one_file(recordings: dict[str, Path], tmp_path: Pa
     assert first == second
     assert "operations are a run of mirror (normative)" in first
     assert list(written(read(kept))) == kept.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "options", [["--frontends", "0"], ["--requests", "3"], ["--drop", "-1"], ["--folder", "{there}"], ["--dance"]]
+)
+def test_a_call_that_makes_no_sense_ends_with_status_2(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "something").touch()
+    with pytest.raises(SystemExit) as ended:
+        example([option.format(there=tmp_path) for option in options])
+    assert ended.value.code == 2
+
+
+def test_without_the_extra_the_example_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert example(["--folder", str(tmp_path)]) == 2
+    assert "needs the extra 'mirror'" in capsys.readouterr().err
 
 
 # Recordings by hand -------------------------------------------------------------------------------------------------

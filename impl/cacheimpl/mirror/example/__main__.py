@@ -22,13 +22,14 @@ def parsed(arguments: list[str] | None = None) -> Settings:
         default = Settings._field_defaults[name]
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, help=f"{default} by default")
     given = vars(parser.parse_args(arguments))
-    folder = Path(given.pop("folder") or tempfile.mkdtemp(prefix="mirror-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        parser.error(f"{folder} is not empty")
+    wanted = given.pop("folder")
     wrong = [name for name, value in given.items() if value < 0] + [n for n in ("frontends",) if given[n] < 1]
     if wrong or given["requests"] < 8:
         parser.error(f"too small: {', '.join(wrong) or 'requests (at least 8)'}")
+    folder = Path(wanted or tempfile.mkdtemp(prefix="mirror-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        parser.error(f"{folder} is not empty")
     return Settings(str(folder.resolve()), **given)
 
 

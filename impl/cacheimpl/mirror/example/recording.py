@@ -25,7 +25,8 @@ class Recorder:
     def note(self, what: str, **fields: Any) -> None:
         """One event: an operation of the specification's vocabulary by its name, or `asked`, `joined`, `ended`."""
         line = json.dumps({"op": what, **fields}, separators=(",", ":")).encode() + b"\n"
-        assert os.write(self._file, line) == len(line)
+        if os.write(self._file, line) != len(line):
+            raise OSError("the recording has no room for a whole line")
 
     def close(self) -> None:
         """Nothing more to note."""
