@@ -32,7 +32,10 @@ ADMISSIONS, WIDE, RELEASES = 64, 8, 64
 
 @dataclass(frozen=True)
 class SchedulerOutput:
-    """What the workers are told. `plan` is on the device, a row for each request; the rest is read when it is asked."""
+    """What the workers are told. `plan` is on the device, a row for each request; the rest is read when it is asked.
+
+    Ask before the output of the plan is updated from: afterwards a row may be that of another request.
+    """
 
     plan: Plan
     names: Mapping[int, str]
@@ -200,7 +203,7 @@ class Scheduler:
         return Extent(
             width=narrow,
             wide=min(WIDE, settings.max_requests) if prefills or self._waiting > 0 else 0,
-            admissions=min(ADMISSIONS, settings.max_requests) if self._waiting > 0 else 0,
+            admissions=min(ADMISSIONS, settings.max_requests, power_of_two(self._waiting)) if self._waiting > 0 else 0,
             rounds=1,
             fills=max(narrow, min(settings.positions, 1 + self._largest // settings.block_size)),
             releases=min(RELEASES, settings.max_requests),
@@ -210,3 +213,8 @@ class Scheduler:
         """The code; and how many wait, and how many tokens the largest part of a plan in flight has."""
         told, self._waiting, self._largest = torch.stack((code, length(state.waiting), state.tokens.amax())).tolist()
         return int(told)
+
+
+def power_of_two(count: int) -> int:
+    """The least one that is not less: there are few shapes, however many wait."""
+    return 1 << (count - 1).bit_length()

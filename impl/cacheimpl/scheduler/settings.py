@@ -63,8 +63,10 @@ class Settings:
 
     @property
     def encoder_contents(self) -> int:
-        """As many as entries, reports and requests can have at the same time."""
-        return 1 + self.max_items * (2 * self.encoder_cache_size + self.max_requests * self.max_items)
+        """As many as are resident, named by plans as dropped, or those of requests, at the same time."""
+        if self.max_items == 0:
+            return 1
+        return self.encoder_cache_size * (2 + self.plans_in_flight) + self.max_requests * self.max_items
 
 
 MAY_BE_NONE = ("max_items", "long_prefill_token_threshold", "num_spec_tokens", "mamba_alignment")
