@@ -76,7 +76,7 @@ class KVCacheManager:
         self.prefix_cache_stats = PrefixCacheStats()
         self._pool = BlockPool(self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1)
         chains = [Chains(self.block_size, hash_function, group if groups > 1 else None) for group in range(groups)]
-        self._groups = [Tables(self._pool, chain, self.max_model_len) for chain in chains]
+        self._groups = [Tables(self._pool, chain, self.max_model_len, caching=enable_caching) for chain in chains]
         self._tables = self._groups[0]
 
     @property
@@ -117,8 +117,7 @@ class KVCacheManager:
         if self._tables.holding(request) is None:
             return
         for group in self._groups:
-            if self.enable_caching:
-                group.passed(request)
+            group.passed(request)
             group.release(request.request_id)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
@@ -152,7 +151,7 @@ class KVCacheManager:
         if any(brought) and not self.enable_caching:
             raise StaleBlocksError("blocks are brought along, and prefix caching is off")
         fresh = allocate(self._groups, request, demand, brought)
-        if fresh is not None and registers and self.enable_caching and self.rules.register is Register.SCHEDULED:
+        if fresh is not None and registers and self.rules.register is Register.SCHEDULED:
             for group in self._groups:
                 group.register(request, group.holdings[request.request_id].scheduled)
         return fresh

@@ -47,8 +47,10 @@ class Holding:
 class Tables:
     """The requests of one pool, by id, in one group of layers."""
 
-    def __init__(self, pool: BlockPool, chains: Chains, longest: int) -> None:
+    def __init__(self, pool: BlockPool, chains: Chains, longest: int, *, caching: bool = True) -> None:
         self.pool, self.chains, self.longest = pool, chains, longest
+        self.caching = caching
+        """False: nothing is ever registered, and nobody asks what blocks hold."""
         self.block_size = chains.block_size
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
         self.holdings: dict[str, Holding] = {}
@@ -103,13 +105,13 @@ class Tables:
         """
         holding = self.holding(request)
         end = demand.computed + len(hits) * self.block_size + demand.tokens
-        self._check(request, holding, demand, hits, end)
+        links = self._links(request, holding, max(end, len(hits) * self.block_size))
+        self._check(request, holding, demand, hits, links)
         owned = len(hits) + (len(holding.blocks) if holding else 0)
         needed = blocks_for(min(end + demand.lookahead, self.longest), self.block_size) - owned
-        known = holding.links if holding else ()
         return Plan(
             hits=hits,
-            links=self.chains.extended(request, known, self.chains.full_blocks(request, end)),
+            links=links,
             end=end,
             needed=max(0, needed),
             must_fit=max(0, needed, self._whole(request, owned) if demand.whole else 0),
@@ -132,10 +134,22 @@ class Tables:
         self.holdings[request.request_id].blocks.extend(fresh)
         return fresh
 
+    def _links(self, request: Any, holding: Holding | None, tokens: int) -> list[Link]:
+        """What the request's full blocks hold, as far as so many tokens; nothing where nobody asks."""
+        if not self.caching or tokens > self.longest:
+            return []
+        return self.chains.extended(request, holding.links if holding else (), self.chains.full_blocks(request, tokens))
+
     def _check(
-        self, request: Any, holding: Holding | None, demand: Demand, hits: Sequence[KVCacheBlock], end: int
+        self,
+        request: Any,
+        holding: Holding | None,
+        demand: Demand,
+        hits: Sequence[KVCacheBlock],
+        links: Sequence[Link],
     ) -> None:
         name, computed = request.request_id, demand.computed
+        end = computed + len(hits) * self.block_size + demand.tokens
         least, most = (holding.computed, holding.scheduled) if holding else (0, 0)
         if end > self.longest:
             raise TooManyTokensError(f"{name!r} would have {end} tokens, and the longest request has {self.longest}")
@@ -143,17 +157,15 @@ class Tables:
             raise AlreadyAllocatedError(f"{name!r} has a table, and takes no hits any more")
         if not least <= computed <= most:
             raise StaleCountError(f"{name!r} cannot have {computed} tokens computed: it has from {least} to {most}")
-        if self.rules.verified and not self._hold(request, hits):
+        if self.rules.verified and not self._hold(hits, links):
             raise StaleBlocksError(f"{[block.block_id for block in hits]} are not the beginning of {name!r}")
         if demand.tokens <= 0:
             raise InvalidCountError(f"slots must be for a positive number of tokens, not for {demand.tokens}")
 
-    def _hold(self, request: Any, hits: Sequence[KVCacheBlock]) -> bool:
+    def _hold(self, hits: Sequence[KVCacheBlock], links: Sequence[Link]) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
-        if self.chains.full_blocks(request, len(hits) * self.block_size) < len(hits):
-            return False
-        links = self.chains.extended(request, (), len(hits))
-        return all(block.content is link.content for block, link in zip(hits, links, strict=True))
+        there = zip(hits, links, strict=False)
+        return len(hits) <= len(links) and all(block.content is link.content for block, link in there)
 
     def _whole(self, request: Any, owned: int) -> int:
         """How many blocks more all tokens of the request need."""
@@ -205,6 +217,8 @@ class Tables:
 
         KV-6: a block that is found is found behind all that come before it.
         """
+        if not self.caching:
+            return
         holding = self.holdings[request.request_id]
         full = min(self.chains.full_blocks(request, tokens), len(holding.blocks))
         holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))

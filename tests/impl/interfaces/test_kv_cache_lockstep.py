@@ -138,7 +138,7 @@ def only_that_block(tables: Tables, block: KVCacheBlock) -> None:
     tables.pool.forget(block)
 
 
-def never_stale(tables: Tables, request: Any, hits: Any) -> bool:
+def never_stale(tables: Tables, hits: Any, links: Any) -> bool:
     return True
 
 

@@ -242,6 +242,23 @@ def test_only_commit_counts_where_that_is_asked() -> None:
     assert manager.get_computed_blocks(EarlyRequest("1", [1] * 10))[1] == 8
 
 
+def test_without_caching_nothing_is_hashed_or_registered() -> None:
+    def never(value: Any) -> int:
+        raise AssertionError("nothing is hashed")
+
+    manager = manager_of(8, enable_caching=False, hash_function=never)
+    request = EarlyRequest("0", [1] * 10)
+    manager.allocate_slots(request, 9)
+    request.num_computed_tokens = 9
+    manager.append_slots(request, 1)
+    manager.commit(request, 10)
+    assert all(block.block_hash is None for block in manager.block_pool)
+    with pytest.raises(StaleBlocksError):
+        manager.allocate_slots(EarlyRequest("1", [1] * 10), 5, manager.block_pool[:1])
+    manager.free(request)
+    assert manager.free_block_queue.num_free_blocks == 8
+
+
 def test_what_was_looked_up_is_counted() -> None:
     manager = manager_of(8)
     manager.get_computed_blocks(EarlyRequest("0", [1] * 9))
