@@ -24,7 +24,8 @@ leaves it as it is.
 - `common_prefix(config, pool, request [], running [requests + 1] bool) -> []`.
 - `slot_mapping(config, pool, requests [tokens], positions [tokens]) -> [tokens]`.
 
-`operations` has the same calls one request at a time, which is what is explored.
+`Serving(config, blocks)` has them as methods of a pool that is changed in place, and raises `BurstError` for operands
+that no call can have. `operations` has the same calls one request at a time, which is what is explored.
 """
 
 from cacheimpl.kv_blocks.admission import admit
@@ -34,6 +35,7 @@ from cacheimpl.kv_blocks.execution import commit
 from cacheimpl.kv_blocks.forgetting import evict_block, reset_prefix_cache
 from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
 from cacheimpl.kv_blocks.releasing import free_request, withdraw
+from cacheimpl.kv_blocks.serving import BurstError, Serving
 from cacheimpl.kv_blocks.slots import Slots, allocate_slots
 from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
 from cacheimpl.writing import COPYING, IN_PLACE, Writing
@@ -41,10 +43,12 @@ from cacheimpl.writing import COPYING, IN_PLACE, Writing
 __all__ = [
     "COPYING",
     "IN_PLACE",
+    "BurstError",
     "Config",
     "Decoded",
     "Hits",
     "Pool",
+    "Serving",
     "Slots",
     "Writing",
     "admit",

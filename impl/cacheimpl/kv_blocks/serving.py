@@ -1,0 +1,128 @@
+"""The pool of a serving engine: changed in place, with operands that are looked at before anything is done."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, prefix, releasing, slots
+from cacheimpl.kv_blocks.state import Config, Pool, empty, nobody, null_block
+from cacheimpl.writing import IN_PLACE
+
+
+class BurstError(ValueError):
+    """Operands that no call can have: nothing was done."""
+
+
+class Serving:
+    """One engine. Every tensor of `pool` stays at its address, as a captured graph of these calls needs it.
+
+    Methods are the functions of the same names, without the first two arguments. To look at the operands is to read
+    them back to the host: an engine whose operands are right by construction, or that captures a graph, says
+    `checked=False`.
+    """
+
+    def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
+        self.config, self.pool, self.checked = config, empty(config, blocks), checked
+
+    def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
+        """The longest cached prefix of each; nothing changes."""
+        self._look_at(requests, tokens)
+        return prefix.get_computed_blocks(self.config, self.pool, requests, tokens)
+
+    def allocate_slots(self, requests: Tensor, computed: Tensor, tokens: Tensor, *, width: int) -> slots.Slots:
+        """Slots, in the order of the turns."""
+        self._look_at(requests, computed, tokens)
+        after, given = slots.allocate_slots(
+            self.config, self.pool, requests, computed, tokens, width=width, write=IN_PLACE
+        )
+        self._keep(after)
+        return given
+
+    def admit(
+        self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, *, width: int
+    ) -> slots.Slots:
+        """Slots behind hits."""
+        self._look_at(requests, computed, tokens, hits.lengths)
+        self._look_at_blocks(hits.blocks, (requests.shape[0], self.pool.tables.shape[1]))
+        after, given = admission.admit(
+            self.config, self.pool, requests, computed, tokens, hits, width=width, write=IN_PLACE
+        )
+        self._keep(after)
+        return given
+
+    def commit(self, requests: Tensor, computed: Tensor, *, width: int) -> Tensor:
+        """Steps were executed; the code of each turn."""
+        self._look_at(requests, computed)
+        after, codes = execution.commit(self.config, self.pool, requests, computed, width=width, write=IN_PLACE)
+        self._keep(after)
+        return codes
+
+    def decode(self, requests: Tensor, *, most: int | None = None) -> decoding.Decoded:
+        """What is scheduled was executed, and each gets a slot for one token more."""
+        self._look_at(requests)
+        after, step = decoding.decode(self.config, self.pool, requests, most=most, write=IN_PLACE)
+        self._keep(after)
+        return step
+
+    def free_request(self, requests: Tensor) -> Tensor:
+        """They are finished; the code of each turn."""
+        self._look_at(requests)
+        after, codes = releasing.free_request(self.config, self.pool, requests, write=IN_PLACE)
+        self._keep(after)
+        return codes
+
+    def withdraw(self, requests: Tensor) -> Tensor:
+        """Their steps are never executed; the code of each turn."""
+        self._look_at(requests)
+        after, codes = releasing.withdraw(self.config, self.pool, requests, write=IN_PLACE)
+        self._keep(after)
+        return codes
+
+    def evict_block(self, block: Tensor) -> Tensor:
+        """It is not to be found any more; the code."""
+        self._look_at_blocks(block, ())
+        after, code = forgetting.evict_block(self.config, self.pool, block)
+        self._keep(after)
+        return code
+
+    def reset_prefix_cache(self) -> Tensor:
+        """Nothing is to be found any more; the code."""
+        after, code = forgetting.reset_prefix_cache(self.config, self.pool)
+        self._keep(after)
+        return code
+
+    def _keep(self, after: Pool) -> None:
+        for ours, new in zip(self.pool, after, strict=True):
+            if new is not ours:
+                ours.copy_(new)
+
+    def _look_at(self, requests: Tensor, *counts: Tensor) -> None:
+        """Rows that there are, each once but nobody's, and a count for each that is not negative."""
+        if not self.checked:
+            return
+        for operand in (requests, *counts):
+            self._look_at_form(operand, (requests.shape[0],) if requests.dim() == 1 else None)
+        none = nobody(self.pool)
+        if bool(((requests < 0) | (requests > none)).any()):
+            raise BurstError(f"requests must be rows from 0 to {none}, the last of them nobody's")
+        known = requests[requests < none].sort().values
+        if bool((known[1:] == known[:-1]).any()):
+            raise BurstError("a request is in a burst once")
+        if any(bool((count < 0).any()) for count in counts):
+            raise BurstError("counts must not be negative")
+
+    def _look_at_blocks(self, blocks: Tensor, shape: tuple[int, ...]) -> None:
+        if not self.checked:
+            return
+        self._look_at_form(blocks, shape)
+        if bool(((blocks < 0) | (blocks > null_block(self.pool))).any()):
+            raise BurstError(f"blocks must be rows from 0 to {null_block(self.pool)}, the last of them the null block")
+
+    def _look_at_form(self, operand: Tensor, shape: tuple[int, ...] | None) -> None:
+        if operand.dtype != torch.int64 or operand.device != self.pool.tables.device:
+            raise BurstError(
+                f"operands are int64 on {self.pool.tables.device}, not {operand.dtype} on {operand.device}"
+            )
+        if shape is None or tuple(operand.shape) != shape:
+            raise BurstError(f"an operand has the shape {tuple(operand.shape)}, not {shape or '[turns]'}")
