@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from cacheimpl.object_store.errors import (
     StaleHandleError,
     TooLargeError,
 )
-from cacheimpl.ring import SingleWriterShmRingBuffer
+from cacheimpl.ring import SingleWriterShmRingBuffer, remove_stale, stale_segments
 from cacheimpl.ring.errors import ClosedError, NotTheWriterError, ReaderTakenError
 
 torch.set_num_threads(1)
@@ -143,6 +144,36 @@ def test_readers_are_numbered(stores: Stores) -> None:
         SingleWriterShmObjectStorage.create_from_handle(described._replace(n_readers=3), reader=2)
     stores.readers[0].close()
     assert stores.writer.readers_alive() == (False, True)
+
+
+def test_a_reader_goes_on_with_the_next_writer() -> None:
+    """And with the one after that; what the writer before last issued is gone."""
+    name = f"cacheproof-test-{uuid4().hex[:12]}"
+    attach, handles = SingleWriterShmObjectStorage.create_from_handle, []
+    readers: list[SingleWriterShmObjectStorage] = []
+    for number in range(3):
+        ring = SingleWriterShmRingBuffer(RING, name, create=True)
+        writer = SingleWriterShmObjectStorage(LARGEST, 1, ring)
+        readers = readers or [attach(writer.handle(), reader=0)]
+        (reader,) = readers
+        key = "abc"[number]
+        handles.append((*writer.put(key, filled(key)), writer.get_signature(key), key))
+        if number > 0:
+            other = attach(writer.handle(), reader=0)
+            with pytest.raises(ReaderTakenError):
+                reader.get(*handles[-1])
+            other.close()
+        assert torch.equal(reader.get(*handles[-1]), filled(key))
+        assert writer.free_unused() == (0,)
+        ring.segment._locks.close()  # as if its process were killed
+    with pytest.raises(StaleHandleError, match="another writer"):
+        reader.get(*handles[0])
+    assert torch.equal(reader.get(*handles[1]), filled("b"))
+    assert name in stale_segments()
+    remove_stale(name)
+    with pytest.raises(StaleHandleError, match="is gone"):
+        reader.get(*handles[0])
+    reader.close()
 
 
 # Bad input ----------------------------------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ class Reader:
         """The segment of the writer that issued a handle: the present one, the one before, or one that is new.
 
         Nobody writes to the segment of a dead writer, so what it issued can be read there as long as it is mapped.
+        Raises `StaleHandleError`; `ReaderTakenError` where another process reads the new one under this number.
         """
         for attachment in (self._current, self._former):
             if attachment is not None and attachment.segment.block.generation == generation:
@@ -79,9 +80,12 @@ class Reader:
         if found.block.generation != generation:
             found.close()
             raise StaleHandleError("another writer issued the handle, whose segment is gone")
-        if self._former is not None:
-            self._leave(self._former)
-        joined = self._joined(found)
+        try:
+            joined = self._joined(found)
+        except BaseException:
+            found.close()
+            raise
+        self.close()
         self._former, self._current = self._current, joined
         self._ring.segment = found
         return joined
@@ -137,11 +141,8 @@ class Reader:
         self.look_again(looked)
         self.acknowledge(looked)
 
-    def _leave(self, attachment: Attachment) -> None:
-        attachment.segment.close()
-
     def close(self) -> None:
         """Leave the segment before; the present one belongs to the ring."""
         if self._former is not None:
-            self._leave(self._former)
+            self._former.segment.close()
             self._former = None

@@ -103,6 +103,10 @@ class FileLocks:
         if descriptor >= 0:
             os.close(descriptor)
 
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            self.close()
+
 
 def _request(kind: int, byte: int) -> bytes:
     return FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
