@@ -76,6 +76,7 @@ nightly-tests: $(READY)
 nightly-fuzz: $(READY)
 	$(BIN)/cacheproof fuzz lru --target torch --profile nightly
 	$(BIN)/cacheproof fuzz encoder_cache --target torch --profile nightly
+	$(BIN)/cacheproof fuzz kv_blocks --target torch --profile nightly
 	$(BIN)/cacheproof fuzz mirror --scope all-faults --target torch --profile nightly
 	$(BIN)/cacheproof fuzz mirror --scope all-faults --target python:cacheproof.targets.tensor.mirror_classes:open_mirror --profile nightly
 
