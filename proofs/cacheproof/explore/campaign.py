@@ -290,7 +290,7 @@ def _in_processes(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator
                 yield from (future.result() for future in ended)
         finally:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _show_all(lines: multiprocessing.queues.Queue[str], show: Show) -> None:

@@ -147,4 +147,4 @@ def _in_processes(mutants: Sequence[Mutant], limits: Limits, workers: int) -> It
                 yield from (result for future in ended if (result := future.result()) is not None)
         finally:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
