@@ -151,6 +151,17 @@ def test_the_ring_in_shared_memory_agrees(config: Config) -> None:
     assert campaign.tally.steps == 1500
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("which", ["tensors", "shared memory"])
+def test_both_agree_for_long(which: str) -> None:
+    target = open_target(COMPONENT) if which == "tensors" else open_ring(COMPONENT.name)
+    config = FAULTS if which == "tensors" else BYTES
+    campaign = lockstep(COMPONENT, COMPONENT.normative, config, target, steps=100_000, seed=6, seconds_to_shrink=0.0)
+    target.close()
+    assert campaign.finding is None
+    assert campaign.tally.steps == 100_000
+
+
 Shared = SingleWriterShmRingBuffer
 PLANTED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "the size without the header": (Shared.allocate_buf, "identity, size + self.MD_SIZE)", "identity, size)"),
