@@ -19,6 +19,7 @@ from cacheimpl.scheduler.errors import (
     NoPlanError,
     TooManyPlansError,
     TooManyRequestsError,
+    UnsupportedError,
 )
 from cacheimpl.scheduler.settings import Settings
 from cachespec.kernel import FROZEN, Code, Outcome
@@ -195,6 +196,18 @@ def test_misuse_is_an_exception_and_changes_nothing() -> None:
     assert scheduler.update_from_output() == ["b"]
     scheduler.finish_requests(["b", "a", "nobody"])
     assert not scheduler.has_unfinished_requests()
+
+
+@dataclass(frozen=True)
+class WithAdapter(Asked):
+    lora_request: str = "an adapter"
+
+
+def test_what_there_is_no_rule_for_is_refused() -> None:
+    scheduler = engine()
+    with pytest.raises(UnsupportedError, match="lora_request"):
+        scheduler.add_request(WithAdapter("a", [1, 2, 3], 2))
+    assert scheduler.schedule() is None
 
 
 @pytest.mark.parametrize("setting", ["block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_requests"])

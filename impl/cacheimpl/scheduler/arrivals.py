@@ -14,6 +14,7 @@ from cacheimpl.scheduler.errors import (
     InvalidRequestError,
     NeverServedError,
     TooManyRequestsError,
+    UnsupportedError,
 )
 from cacheimpl.scheduler.requests import arrived, feasible, forgotten, nameless
 from cacheimpl.scheduler.settings import Settings
@@ -192,8 +193,14 @@ class Arrivals:
         self.items.keep({*there.nonzero().flatten().tolist(), *(one for one in shown if one >= 0)})
 
 
+NOT_THERE = ("lora_request", "kv_transfer_params", "pooling_params", "structured_output_request", "prompt_embeds")
+"""Attributes that a request must not have, or only as None: adapters, external KV and the like."""
+
+
 def read_of(request: Any) -> Read:
     """The attributes of a request, under whichever name the era gives them."""
+    if asked := [name for name in NOT_THERE if getattr(request, name, None) is not None]:
+        raise UnsupportedError(f"{request.request_id!r} has {', '.join(asked)}: there is no rule for that here")
     outputs = getattr(request, "max_tokens", None)
     if outputs is None:
         outputs = request.sampling_params.max_tokens

@@ -12,7 +12,7 @@ class InvalidSettingError(SchedulerError, ValueError):
 
 
 class UnsupportedError(SchedulerError, NotImplementedError):
-    """A setting that there is no rule for here."""
+    """A request asks for what there is no rule for here."""
 
 
 class DuplicateRequestError(SchedulerError, ValueError):
