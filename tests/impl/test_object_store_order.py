@@ -166,6 +166,32 @@ def test_the_order_of_publication(stores: Stores) -> None:
     put_in_order(stores)
 
 
+def read_in_order(stores: Stores) -> None:
+    """A barrier before the second look, which sees what happened by then, and one before the acknowledgement."""
+    handle, barrier, seen = stores.put("a"), Segment.barrier, []
+    cells = stores.ring.segment.cells(0)
+
+    def observed(segment: Segment) -> None:
+        seen.append(cells[0])
+        barrier(segment)
+
+    def overtaken(segment: Segment) -> None:
+        stores.ring.strike_out(handle[0])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Segment, "barrier", observed)
+        stores.readers[0].get(*handle)
+        assert seen == [0, 0]
+        assert cells[0] > 0
+        patched.setattr(Segment, "barrier", overtaken)
+        with pytest.raises(StaleHandleError):
+            stores.readers[1].get(*handle)
+
+
+def test_the_order_of_reading(stores: Stores) -> None:
+    read_in_order(stores)
+
+
 def test_what_cannot_be_written_leaves_everything_as_it_was(stores: Stores) -> None:
     kept = stores.put("a")
     before = stores.books()
@@ -219,6 +245,12 @@ PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]
     ),
     "the handle without a barrier before it": (
         Writer._written, "metadata_bytes)\n        ring.segment.barrier()", "metadata_bytes)", put_in_order,
+    ),
+    "a second look without a barrier": (
+        Reader.look_again, "looked.attachment.segment.barrier()", "pass", read_in_order,
+    ),
+    "an acknowledgement without a barrier": (
+        Reader.acknowledge, "looked.attachment.segment.barrier()", "pass", read_in_order,
     ),
     "any id is the right one": (
         Reader.look, "identity != handle.identity or", "", struck_out_is_gone,
