@@ -176,20 +176,20 @@ def test_who_stands_before_an_empty_slot_at_the_end_takes_that_one(plant: Plant)
 
 
 def check_the_end_of_a_search() -> None:
-    """Seven contents on one way, the first of which has the hash of the eighth: six rounds end before the empty slot.
+    """Nine contents on one way, the first of which has the hash of the tenth: eight rounds end before the empty slot.
 
     Another time it is looked for in a burst so large that it has more rounds, and comes to the same slot.
     """
     config, contents = one_way_each_twice(fixed(1)), empty(1, 20)
-    for token in range(7):
+    for token in range(9):
         contents, found, _ = ended(config, contents, tensors_of([Prompt([token], [0])], 1, 1), COPYING)
         assert found.rows.tolist() == [[token]]
     contents, found, _ = ended(config, contents, tensors_of([Prompt([0], [1])], 1, 1), COPYING)
-    assert found.rows.tolist() == [[7]]
+    assert found.rows.tolist() == [[9]]
     many = [Prompt([0], [1]), *[Prompt([], [0])] * FEW_ITEMS]
     contents, found, _ = ended(config, contents, tensors_of(many, 1, 1), COPYING)
-    assert found.rows[0].tolist() == [7]
-    assert int(contents.free_rows) == 12
+    assert found.rows[0].tolist() == [9]
+    assert int(contents.free_rows) == 10
 
 
 def check_that_few_rounds_are_enough() -> None:

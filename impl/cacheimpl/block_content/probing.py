@@ -23,7 +23,7 @@ from cacheimpl.writing import Writing
 Schedule = tuple[tuple[int, int], ...]
 """One part in so many of the items get a lane, and how many rounds are made with those."""
 MANY: Schedule = ((1, 1), (3, 3), (24, 11))
-FEW: Schedule = ((1, 2), (8, 4))
+FEW: Schedule = ((1, 2), (8, 6))
 """Where the operations cost more than the lanes."""
 FEW_ITEMS = 8192
 LEAST_LANES = 64

@@ -22,8 +22,8 @@ from cacheimpl.block_content.release import (
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.writing import IN_PLACE
 
-CROWDED = 0.3
-"""Where more than this part of the slots has been used, the table is built anew."""
+CROWDED = 0.1
+"""Where more than this part of the slots are passed, the table is built anew."""
 
 
 class BlockContents:
@@ -74,7 +74,7 @@ class BlockContents:
                 following = first
             elif self._is_crowded():
                 self._build(occupied(self.contents))
-                following = first
+                following = following._replace(walked=first.walked)
             elif torch.equal(following.walked, burst.walked) and torch.equal(following.claiming, burst.claiming):
                 break
             burst = following
@@ -94,8 +94,10 @@ class BlockContents:
             self.contents = forgotten(self.contents, live, IN_PLACE)
 
     def _is_crowded(self) -> bool:
-        """So many slots have been used that searches become long."""
-        return int(self.contents.used_slots) > CROWDED * self.contents.slots.shape[0]
+        """So many slots are passed that searches become long."""
+        contents = self.contents
+        passed = contents.used_slots - (contents.rows - contents.free_rows)
+        return int(passed) > CROWDED * contents.slots.shape[0]
 
     def grow(self, rows: int) -> None:
         """So many rows; contents keep theirs."""

@@ -2,8 +2,9 @@
 
 `burst`: 256 new prompts of 8k tokens are hashed, looked up, get their slots and are registered; every block that is
 taken is an eviction once the pool has been filled. `again` is the same with prompts that were there before. What our
-own implementation does from time to time, to get rows of contents back, is in its turns. `cold` and `hit` are one
-prompt at a time, hashed before: look up, slots, free. `hashes` makes the keys of a prompt, or names its contents.
+own implementation does from time to time, to get rows of contents back, is in its turns. `pool` is a small burst in
+pools of growing size. `cold` and `hit` are one prompt at a time, hashed before: look up, slots, free. `hashes` makes
+the keys of a prompt, or names its contents.
 """
 
 from __future__ import annotations
@@ -34,6 +35,21 @@ def burst(*, repeated: int) -> Sizes:
             "block_size": BLOCK_SIZE,
             "blocks": blocks,
             "repeated": repeated,
+        }
+
+    return sizes
+
+
+def pool(blocks: int) -> Sizes:
+    """A small burst, whatever the size of the pool."""
+
+    def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
+        return {
+            "requests": 2 if small else 16,
+            "tokens": 64 if small else 1024,
+            "block_size": BLOCK_SIZE,
+            "blocks": blocks // 256 if small else blocks,
+            "repeated": 0,
         }
 
     return sizes
@@ -84,6 +100,8 @@ def make(plain: type[Any], sizes: Sizes) -> Make:
     return contenders
 
 
+POOLS = (16_384, 65_536, 262_144)
+
 BENCHMARKS = (
     benchmark(
         "burst",
@@ -101,6 +119,17 @@ BENCHMARKS = (
         "burst",
         burst(repeated=1),
         plain_prompts.PlainBurst,
+    ),
+    *(
+        benchmark(
+            f"pool-{blocks}",
+            "16 new prompts of 1,024 tokens at once: hash, look up, slots, register",
+            f"a pool of {blocks:,} blocks",
+            "burst",
+            pool(blocks),
+            plain_prompts.PlainBurst,
+        )
+        for blocks in POOLS
     ),
     *(
         benchmark(
