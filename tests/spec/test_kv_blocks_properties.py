@@ -16,6 +16,7 @@ SHARED = Config(1, 3, ((0, 1), (0, 2, 3)), (2, 3), steps=(1, 3), withdrawals=1, 
 PARTIAL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(1, 2))
 ALIKE = Config(1, 4, ((0, 1), (0, 1)), (2, 2))
 EVICTED = Config(1, 3, ((0, 1, 2),), (3,), steps=(1, 3), evictions=1)
+COPIED = Config(1, 4, ((0,), (0, 1), (0, 1, 2)), (1, 2, 3), prompts=(1, 1, 3), steps=(1,), evictions=1)
 COLLIDING = Config(1, 4, ((0, 2), (1, 3)), (2, 2), hashes=(0, 0, 2, 3))
 CASCADE = Config(1, 4, ((0, 1), (0, 1), (2,)), (2, 2, 1), commons=1)
 DRAFTS = Config(2, 3, ((0, 1),), (4,), steps=(2,), drafts=1)
@@ -62,6 +63,15 @@ BUGS = (
         ),
     ),
     Planted("KV-5", SHARED, Change(t.append, "(request, holding.blocks), block", "(request, 0), block")),
+    Planted(
+        "KV-6",
+        COPIED,
+        Change(
+            t.evict_block,
+            "for request in range(len(config.chains)):",
+            "for request in (one for one in range(3) if pool.tables.get((one, 0), NOTHING) == op.block):",
+        ),
+    ),
     Planted("KV-6", EVICTED, Change(t.forget_behind, "        if behind:\n", "        if False:\n")),
     Planted(
         "KV-6/chain",

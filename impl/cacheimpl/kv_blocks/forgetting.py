@@ -10,15 +10,16 @@ from cacheimpl.kv_blocks.state import Config, Pool, null_block
 
 
 def evict_block(config: Config, pool: Pool, block: Tensor) -> tuple[Pool, Tensor]:
-    """The block ([] int64) cannot be found any more, nor what stands behind it in the tables that hold it.
+    """The block ([] int64) cannot be found any more, nor what stands behind its content in any table (KV-6).
 
     Who holds it keeps it. Looks at every table. Returns DONE or ABSENT.
     """
     null = null_block(pool)
     rows = torch.arange(null + 1, device=pool.carried.device)
-    known = pool.carried.index_select(0, block.reshape(1))[0] >= 0
+    content = pool.carried.index_select(0, block.reshape(1))[0]
+    known = content >= 0
     its = torch.arange(pool.tables.shape[1], device=rows.device) < pool.blocks[:, None]
-    here = its & (pool.tables == block)
+    here = its & (config.contents == content)
     behind = its & (here.cumsum(1) - here.long() > 0)
     places = torch.where(behind, pool.tables.long(), null).flatten()
     hidden = (rows == block) | torch.zeros_like(pool.carried).scatter(0, places, torch.ones_like(places)).bool()

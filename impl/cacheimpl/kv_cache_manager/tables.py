@@ -229,13 +229,13 @@ class Tables:
         holding.registered = max(holding.registered, full)
 
     def evict(self, block: KVCacheBlock) -> None:
-        """The block cannot be found any more, nor what stands behind it in the tables that have it (KV-6, C-KV-19)."""
+        """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""
         if block.block_hash is None:
             return
         for holding in self.holdings.values() if self.rules.whole_prefixes else ():
-            if block in holding.blocks:
-                for other in holding.blocks[holding.blocks.index(block) :]:
-                    self.pool.forget(other)
+            alike = (place for place, link in enumerate(holding.links) if link.content is block.content)
+            for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
+                self.pool.forget(other)
         self.pool.forget(block)
 
     # Sharing --------------------------------------------------------------------------------------------------------

@@ -344,22 +344,25 @@ def withdraw(config: Config, pool: Pool, op: Withdraw) -> Result:
 
 
 def evict_block(config: Config, pool: Pool, op: EvictBlock) -> Result:
-    """KV-6: with a block go those behind it in the tables that hold it, because they would not be found any more."""
+    """KV-6: with a block goes what stands behind its content, in every table, because it might not be found any more.
+
+    In every table, and not only in those that hold the block: tables with different copies share what is behind them.
+    """
     if not pool.carried.has(op.block):
         return pool, ABSENT
+    content = pool.carried.get(op.block, NOTHING)
     for request in range(len(config.chains)):
-        pool = forget_behind(config, pool, request, op.block)
+        pool = forget_behind(config, pool, request, content)
     return forget(config, pool, op.block), DONE
 
 
-def forget_behind(config: Config, pool: Pool, request: Request, block: Block) -> Pool:
-    """What stands behind the block in the request's table cannot be found any more."""
+def forget_behind(config: Config, pool: Pool, request: Request, content: Content) -> Pool:
+    """What stands behind the content in the request's table cannot be found any more."""
     behind = False
     for position in range(holding_of(pool, request).blocks):
-        other = pool.tables.get((request, position), NOTHING)
         if behind:
-            pool = forget(config, pool, other)
-        behind = behind or other == block
+            pool = forget(config, pool, pool.tables.get((request, position), NOTHING))
+        behind = behind or content_of(config, request, position) == content
     return pool
 
 
