@@ -58,8 +58,7 @@ def decode(
     held, planned, first, written = (
         column.index_select(0, requests) for column in (pool.blocks, pool.scheduled, pool.registered, pool.computed)
     )
-    within = planned.clamp(torch.ones_like(config.limit), config.limit - 1) == planned
-    settled = (first + 1 >= held) & within
+    settled = (first + 1 >= held) & (planned > 0) & (planned < config.limit)
     up_to = torch.where(settled, planned == held * config.block_size, width + 1).cumsum(0)
     executed, done = up_to <= width, up_to <= pool.free.clamp(max=width)
     # From here on [most]: the turns whose last block is full, each of which needs one more.
@@ -67,6 +66,7 @@ def decode(
     turn = torch.searchsorted(up_to, number).clamp(max=turns - 1)
     full = up_to.index_select(0, turn) == number
     given, size = full & (number <= pool.free), held.index_select(0, turn)
+    more = given.long()
     filled = full & (first.index_select(0, turn) < size)
     who = torch.where(full, requests.index_select(0, turn), nobody(pool))
     null, spare = torch.full_like(turn, null_block(pool)), torch.full_like(turn, nothing_of_nobody(pool))
@@ -78,17 +78,17 @@ def decode(
     before = table.index_select(0, torch.where(filled & (size > 1), behind - 2, spare))
     chained = (pool.carried.index_select(0, before) >= 0) | (size == 1)
     found = torch.where(chained, ended, null)
-    minus, total = torch.full_like(blocks, -1), given.sum()
+    total = more.sum()
     after = pool._replace(
         tables=write.put(pool.tables, torch.where(given, behind, spare), blocks.to(pool.tables.dtype)),
-        blocks=write.add(pool.blocks, who, given.long()),
+        blocks=write.add(pool.blocks, who, more),
         registered=write.add(pool.registered, who, filled.long()),
         computed=write.put(pool.computed, requests, torch.where(executed, planned, written)),
         scheduled=write.put(pool.scheduled, requests, planned + done),
-        references=write.put(pool.references, blocks, torch.ones_like(blocks)),
-        carried=write.put(write.put(pool.carried, found, contents), blocks, minus),
+        references=write.put(pool.references, blocks, 1),
+        carried=write.put(write.put(pool.carried, found, contents), blocks, -1),
         stamp=write.put(pool.stamp, found, pool.clock + number),
-        bytes=write.put(write.put(pool.bytes, ended, contents), blocks, minus),
+        bytes=write.put(write.put(pool.bytes, ended, contents), blocks, -1),
         head=wrapped(pool, pool.head + total),
         free=pool.free - total,
         clock=pool.clock + width,

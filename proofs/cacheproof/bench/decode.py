@@ -1,7 +1,8 @@
 """One decode step: a slot for one token of every running request.
 
 Every request writes one token a step, so one in sixteen needs a new block, and as many blocks become full and can be
-found. A turn is sixteen steps. What blocks hold is known before; to hash it is measured by `hashes` and `burst`.
+found. A turn is sixteen steps, and one before them that is not timed. What blocks hold is known before; to hash it is
+measured by `hashes` and `burst`.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Decode:
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
         self.steps = steps
-        limit = prompt + block_size + steps * (turns + 1) + 1
+        limit = prompt + block_size + (1 + steps) * (turns + 1) + 1
         self.pool = Pool(running * (-(-limit // block_size)), block_size, limit)
         self.requests = []
         for number in range(running):
@@ -90,16 +90,20 @@ class Decode:
             self.requests.append(request)
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many steps."""
-        allocate, taken, seconds = self.pool.manager.allocate_slots, [], 0.0
-        for _ in range(self.steps):
-            started = time.process_time()
-            given = [allocate(request, 1) for request in self.requests]
-            seconds += time.process_time() - started
-            taken.append(sum(len(blocks.blocks[0]) for blocks in given))
-            for request in self.requests:
-                request.num_computed_tokens += 1
-        return Turn(seconds, self.steps, taken)
+        """So many steps, behind one that is not timed."""
+        self._step()
+        steps = [self._step() for _ in range(self.steps)]
+        return Turn(sum(seconds for seconds, _ in steps), self.steps, [taken for _, taken in steps])
+
+    def _step(self) -> tuple[float, int]:
+        """One token for everybody: the seconds that the calls took, and how many blocks."""
+        allocate = self.pool.manager.allocate_slots
+        started = time.process_time()
+        given = [allocate(request, 1) for request in self.requests]
+        seconds = time.process_time() - started
+        for request in self.requests:
+            request.num_computed_tokens += 1
+        return seconds, sum(len(blocks.blocks[0]) for blocks in given)
 
 
 def prompt_of(number: int, tokens: int) -> list[int]:
