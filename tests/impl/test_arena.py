@@ -1,17 +1,24 @@
-"""The encoder arena: beside a plain dictionary of tensors, in every small layout of runs, and with planted bugs."""
+"""The encoder arena: beside a plain dictionary of tensors, in every small layout of runs, and what it refuses."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from tests.planting import Change, planted
-from torch import Tensor
+from tests.impl.arena_checks import (
+    CONFIG,
+    HIDDEN,
+    SLOTS,
+    beside_a_dictionary,
+    layouts,
+    lifted,
+    outputs_of,
+    wrong_in_small_layouts,
+)
 
 from cacheimpl import EncoderCacheManager
 from cacheimpl.answer import Code
@@ -23,14 +30,12 @@ from cacheimpl.arena import (
     empty,
     free,
     largest_gap,
-    moved_together,
     place,
     release,
     rows_of_chunks,
     sources,
 )
 from cacheimpl.arena import arena as arenas
-from cacheimpl.arena import runs as operations
 from cacheimpl.arena.errors import (
     AlreadyStoredError,
     ArenaError,
@@ -42,61 +47,8 @@ from cacheimpl.arena.errors import (
 
 torch.set_num_threads(1)
 
-HIDDEN = 2
-
-
-def outputs_of(draw: random.Random, rows: int) -> Tensor:
-    """Rows that are like no others."""
-    return torch.tensor([[draw.random() for _ in range(HIDDEN)] for _ in range(rows)]).reshape(rows, HIDDEN)
-
 
 # Beside a dictionary --------------------------------------------------------------------------------------------------
-
-
-def chunks_of(draw: random.Random, plain: dict[str, Tensor]) -> list[Chunk]:
-    names = draw.choices(list(plain), k=draw.randrange(6)) if plain else []
-    chunks = []
-    for name in names:
-        first = draw.randint(0, plain[name].shape[0])
-        chunks.append(Chunk(name, first, draw.randint(0, plain[name].shape[0] - first)))
-    return chunks
-
-
-def first_difference(seed: int, slots: int, steps: int, largest: int) -> str | None:
-    """A random run of bursts, drains and gathers beside a dictionary; what differs first."""
-    return beside_a_dictionary(EncoderArena(slots, HIDDEN), seed, steps, largest)
-
-
-def beside_a_dictionary(arena: EncoderArena, seed: int, steps: int, largest: int) -> str | None:
-    """The same of a given arena."""
-    slots, draw, plain = arena.slots, random.Random(seed), dict[str, Tensor]()
-    for step in range(steps):
-        for name in draw.sample(list(plain), k=draw.randint(0, min(3, len(plain)))):
-            if arena.drain([name]) != plain.pop(name).shape[0]:
-                return "slots that were drained"
-        lengths = [draw.randint(1, largest) for _ in range(draw.randint(0, 3))]
-        names = [f"{step}-{turn}" for turn in range(len(lengths))]
-        outputs = outputs_of(draw, sum(lengths))
-        fits = sum(lengths) <= slots - sum(one.shape[0] for one in plain.values())
-        try:
-            arena.store(outputs, names, lengths)
-            plain.update(zip(names, outputs.split_with_sizes(lengths), strict=True))
-            if not fits:
-                return "there was no room"
-        except NoSlotsError:
-            if fits:
-                return "there was room"
-        chunks = chunks_of(draw, plain)
-        wanted = [plain[name][first : first + rows] for name, first, rows in chunks]
-        size = sum(one.shape[0] for one in wanted) + draw.randrange(3)
-        expected = torch.cat([*wanted, torch.zeros(size - sum(one.shape[0] for one in wanted), HIDDEN)])
-        if not torch.equal(arena.gather(chunks, size), expected):
-            return "rows"
-        if arena.free_slots != slots - sum(one.shape[0] for one in plain.values()):
-            return "free slots"
-        if any(arena.length(name) != one.shape[0] for name, one in plain.items()):
-            return "lengths"
-    return None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -188,105 +140,6 @@ def admitted(manager: EncoderCacheManager, request: Any, computed: list[tuple[st
 
 
 # Every small layout of runs -------------------------------------------------------------------------------------------
-
-SLOTS, OUTPUTS = 5, 3
-CONFIG = Config(torch.tensor(SLOTS))
-
-
-@cache
-def layouts() -> tuple[Runs, list[tuple[list[int], list[int]]]]:
-    """Every layout that the rule in plain Python leads to: as tensors [layouts, outputs], and as lists."""
-    known = {((-1,) * OUTPUTS, (0,) * OUTPUTS)}
-    level = set(known)
-    while level:
-        level = {after for starts, lengths in level for after in successors(list(starts), list(lengths))} - known
-        known |= level
-    plain = [(list(starts), list(lengths)) for starts, lengths in sorted(known)]
-    return Runs(torch.tensor([one for one, _ in plain]), torch.tensor([one for _, one in plain])), plain
-
-
-def successors(starts: list[int], lengths: list[int]) -> Iterator[Any]:
-    for rows, wanted in bursts():
-        _, after, longer, _ = plain_place(starts, lengths, rows, wanted)
-        yield tuple(after), tuple(longer)
-    for row in range(OUTPUTS):
-        yield (
-            tuple(-1 if row == one else start for one, start in enumerate(starts)),
-            tuple(0 if row == one else length for one, length in enumerate(lengths)),
-        )
-
-
-def bursts() -> Iterator[tuple[list[int], list[int]]]:
-    for one in range(OUTPUTS):
-        for length in (1, 2, 3, 5):
-            yield [one, -1], [length, 9]
-            yield [one, (one + 1) % OUTPUTS], [length, 1]
-
-
-def plain_place(starts: list[int], lengths: list[int], rows: list[int], wanted: list[int]) -> tuple[Any, ...]:
-    """The rule in plain Python, slot by slot: code, starts, lengths, whether runs were moved."""
-    real = [(row, length) for row, length in zip(rows, wanted, strict=True) if row >= 0]
-    if any(starts[row] >= 0 for row, _ in real):
-        return Code.PRESENT, starts, lengths, False
-    need, taken = sum(length for _, length in real), [False] * SLOTS
-    for start, length in zip(starts, lengths, strict=True):
-        taken[start : start + length] = [True] * length if start >= 0 else []
-    if need > taken.count(False):
-        return Code.REFUSED, starts, lengths, False
-    fitting = [slot for slot in range(SLOTS - need + 1) if not any(taken[slot : slot + need])]
-    starts, lengths = list(starts), list(lengths)
-    begin = fitting[0] if fitting else 0
-    if not fitting:
-        for row in sorted((row for row in range(OUTPUTS) if starts[row] >= 0), key=lambda row: starts[row]):
-            starts[row], begin = begin, begin + lengths[row]
-    for row, length in real:
-        starts[row], lengths[row], begin = begin, length, begin + length
-    return Code.DONE, starts, lengths, not fitting
-
-
-def lifted(function: Callable[..., Any], *operands: Tensor) -> Any:
-    """The function on all layouts at once."""
-    several = torch.func.vmap(function, in_dims=(None, 0, *[None] * len(operands)))
-    return several(CONFIG, layouts()[0], *operands)
-
-
-def wrong_in_small_layouts() -> str | None:
-    """What is wrong first with what the functions say of some layout."""
-    moved, source = lifted(moved_together), lifted(sources, torch.arange(SLOTS)).tolist()
-    free_slots, gap = lifted(free).tolist(), lifted(largest_gap).tolist()
-    for number, (starts, lengths) in enumerate(layouts()[1]):
-        taken = {slot for at, length in zip(starts, lengths, strict=True) for slot in range(at, at + length)}
-        if free_slots[number] != SLOTS - len(taken):
-            return "free slots"
-        if gap[number] != max(n for n in range(SLOTS + 1) for s in range(6 - n) if not {*range(s, s + n)} & taken):
-            return "the largest gap"
-        for start, after, length in zip(starts, moved.starts[number].tolist(), lengths, strict=True):
-            if start >= 0 and source[number][after : after + length] != list(range(start, start + length)):
-                return "where rows come from"
-        if any(come < slot for slot, come in enumerate(source[number])):
-            return "rows that move up"
-    return wrong_in_placing() or wrong_in_releasing()
-
-
-def wrong_in_placing() -> str | None:
-    for rows, wanted in bursts():
-        after, placement = lifted(place, torch.tensor(rows), torch.tensor(wanted))
-        found = zip(
-            placement.code.tolist(), *(field.tolist() for field in after), placement.moved.tolist(), strict=True
-        )
-        if list(found) != [plain_place(*layout, rows, wanted) for layout in layouts()[1]]:
-            return f"placing {rows} {wanted}"
-    return None
-
-
-def wrong_in_releasing() -> str | None:
-    for row in range(OUTPUTS):
-        after, slots = lifted(release, torch.arange(OUTPUTS) == row)
-        found = zip(*(field.tolist() for field in after), slots.tolist(), strict=True)
-        wanted = [(*list(successors(*layout))[row - OUTPUTS], layout[1][row]) for layout in layouts()[1]]
-        if [(tuple(starts), tuple(lengths), given) for starts, lengths, given in found] != wanted:
-            return f"releasing {row}"
-    return None
 
 
 def test_every_small_layout() -> None:
@@ -407,74 +260,3 @@ def test_it_runs_on_a_gpu() -> None:
     arena.drain(["a", "c", "e"])
     arena.store(rows[:6].cuda(), ["g"], [6])
     assert torch.equal(arena.gather([Chunk("f", 1, 4), Chunk("g", 0, 6)]).cpu(), torch.cat([rows[16:], rows[:6]]))
-
-
-# Planted bugs ---------------------------------------------------------------------------------------------------------
-
-MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
-    "a gap that is one too small": (operations.place, "ends - begins >= need", "ends - begins + 1 >= need"),
-    "a gap that is just right is passed over": (operations.place, "ends - begins >= need", "ends - begins > need"),
-    "one slot is never used": (operations.place, "need <= free(config, runs)", "need < free(config, runs)"),
-    "the last gap": (operations.place, "fits.long().argmax()", "(fits.shape[0] - 1 - fits.flip(0).long().argmax())"),
-    "what is stored is stored again": (operations.place, "present.any()", "present.all()"),
-    "outputs of a burst on top of each other": (operations.place, "+ wanted.cumsum(0) - wanted", "+ 0 * wanted"),
-    "a burst begins one slot late": (operations.place, "+ wanted.cumsum(0) - wanted", "+ wanted.cumsum(0)"),
-    "padding counts": (operations.place, "torch.where(rows >= 0, lengths, 0)", "lengths"),
-    "a refusal takes slots": (operations.place, "choose(done, after, runs)", "after"),
-    "nothing says that runs have moved": (operations.place, "moves & done", "~moves & ~moves"),
-    "runs are moved that need not": (operations.place, "moves = ~fits.any()", "moves = fits.any() | ~fits.any()"),
-    "runs move in the order of rows": (
-        operations.moved_together,
-        "order_of(config, runs)",
-        "torch.arange(runs.starts.shape[0])",
-    ),
-    "what is absent comes first": (operations.order_of, "config.slots)", "-1)"),
-    "a gap begins where an output begins": (operations.gaps, "torch.cat((zero, ends))", "torch.cat((zero, starts))"),
-    "the first gap is forgotten": (operations.gaps, "torch.cat((zero, ends))", "torch.cat((zero + 1, ends))"),
-    "lengths in eight bits": (
-        operations.rows_of_chunks,
-        "counts.cumsum(0)",
-        "counts.cumsum(0, dtype=torch.int8).long()",
-    ),
-    "a released output keeps its length": (
-        operations.release,
-        "torch.where(leaving, 0, runs.lengths))",
-        "runs.lengths)",
-    ),
-    "rows come from the neighbour": (operations.sources, "right=True", "right=False"),
-    "a chunk begins at its output": (
-        EncoderArena.gather,
-        "+ self._tensor([chunk.first for chunk in chunks])",
-        "",
-    ),
-    "the last row of a chunk is missing": (operations.rows_of_chunks, "right=True", "right=False"),
-    "chunks are not put one after the other": (operations.rows_of_chunks, "- (ends - counts)[chunk]", ""),
-    "what is behind the chunks is the last row": (
-        operations.rows_of_chunks,
-        "torch.where(place < starts.shape[0], slots, nowhere)",
-        "slots",
-    ),
-    "rows do not follow": (EncoderArena._place, "if moved:", "if moved and not moved:"),
-    "the last rows do not follow": (EncoderArena._follow, "range(0, taken,", "range(0, taken - 3,"),
-    "drained slots are not counted": (EncoderArena.drain, "self.free_slots += freed", "freed += 0"),
-}
-
-
-def caught() -> bool:
-    """Whether a run beside a dictionary, or some small layout, shows the bug."""
-    try:
-        if any(first_difference(seed, *sizes) for seed in range(2) for sizes in ((12, 60, 5), (400, 40, 120))):
-            return True
-        return wrong_in_small_layouts() is not None
-    except (AssertionError, RuntimeError, IndexError, ArenaError):
-        return True
-
-
-def test_without_a_bug_nothing_is_caught() -> None:
-    assert not caught()
-
-
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_each_bug_is_caught(mutant: str) -> None:
-    with planted(Change(*MUTANTS[mutant])):
-        assert caught()

@@ -1,0 +1,191 @@
+"""Checks of contents of blocks: the tests run each on its own, and with a bug planted one of them has to fail."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from tests.impl.block_contents import (
+    ConfigOf,
+    Dictionary,
+    Prompt,
+    colliding,
+    depth_only,
+    drawn_prompts,
+    ended,
+    fixed,
+    one_way_each_twice,
+    tensors_of,
+)
+from torch import Tensor
+
+from cacheimpl.block_content import NONE, BlockContents, Config, Contents, burst_of, empty, intern, packed
+from cacheimpl.block_content.probing import FEW_ITEMS
+from cacheimpl.writing import COPYING
+
+
+def check_the_end_of_a_search() -> None:
+    """Nine contents on one way, the first of which has the hash of the tenth: eight rounds end before the empty slot.
+
+    Another time it is looked for in a burst so large that it has more rounds, and comes to the same slot.
+    """
+    config, contents = one_way_each_twice(fixed(1)), empty(1, 20)
+    for token in range(9):
+        contents, found, _ = ended(config, contents, tensors_of([Prompt([token], [0])], 1, 1), COPYING)
+        assert found.rows.tolist() == [[token]]
+    contents, found, _ = ended(config, contents, tensors_of([Prompt([0], [1])], 1, 1), COPYING)
+    assert found.rows.tolist() == [[9]]
+    many = [Prompt([0], [1]), *[Prompt([], [0])] * FEW_ITEMS]
+    contents, found, _ = ended(config, contents, tensors_of(many, 1, 1), COPYING)
+    assert found.rows[0].tolist() == [9]
+    assert int(contents.free_rows) == 10
+
+
+def check_that_few_rounds_are_enough() -> None:
+    """Where nothing collides and a tenth of the slots is taken, one call does it."""
+    for seed in range(4):
+        tokens = torch.arange(1024, dtype=torch.int32).reshape(256, 4)
+        ones = torch.ones(256, 4, dtype=torch.int64)
+        burst = burst_of(packed(tokens, 1), ones, torch.full((256,), NONE), torch.full((256,), 4))
+        _, found = intern(fixed(1, seed), empty(1, 1300), burst)
+        assert (int(found.remaining), int(found.created)) == (0, 1024)
+
+
+A, B, C, D, E = ([token, token] for token in (1, 2, 3, 4, 5))
+CHAINS = {
+    "a child of another parent": [[A + B], [C + B]],
+    "the own block is there, behind the parent that comes second": [[A, C], [C + B], [A + B], [C + B]],
+    "what was claimed in vain": [[A, C], [C + B], [C + B + D], [C + B + E], [A + E, C + B + D]],
+    "what was claimed in vain is left": [[A], [C + B + D, A + B + D, C + B + E], [C + B + E]],
+}
+
+
+def check_chains(chains: list[list[list[int]]]) -> None:
+    """Bursts one after the other, where blocks of one depth have one hash."""
+    config, dictionary, contents = depth_only(fixed(2)), Dictionary(2), empty(2, 20)
+    for burst in chains:
+        prompts = [Prompt(tokens, [0, 0, 0]) for tokens in burst]
+        contents, found, _ = ended(config, contents, tensors_of(prompts, 3, 2), COPYING)
+        dictionary.check(prompts, found.rows.tolist())
+        assert int(contents.free_rows) == 20 - len(dictionary.rows)
+
+
+def check_a_table_without_a_row_to_spare() -> None:
+    """As many rows as contents: eight prompts of two blocks, all different. Built anew, every one is found."""
+    tokens = torch.tensor([[place, place, 9, place] for place in range(8)], dtype=torch.int32)
+    table, lengths = BlockContents(2, 16), torch.full((8,), 4)
+    rows = table.of_prompts(tokens, lengths)
+    assert sorted(rows.flatten().tolist()) == list(range(16))
+    table.keep(rows)
+    assert torch.equal(table.of_prompts(tokens, lengths), rows)
+    assert (table.used, table.contents.rows) == (16, 16)
+
+
+def check_that_what_has_no_row_is_said() -> None:
+    """Ten rows for sixteen contents: six are lacking, and who has its rows has the right ones."""
+    prompts = [Prompt([place, place, 9, place], [0, 0]) for place in range(8)]
+    dictionary = Dictionary(2)
+    contents, found = intern(fixed(2), empty(2, 10), tensors_of(prompts, 2, 2))
+    assert (int(found.lacking), int(found.remaining), int(found.created)) == (6, 6, 10)
+    whole = [prompt for prompt, rows in zip(prompts, found.rows.tolist(), strict=True) if NONE not in rows]
+    dictionary.check(whole, [rows for rows in found.rows.tolist() if NONE not in rows])
+    assert int(contents.free_rows) == 0
+
+
+def stepped(config: Config, contents: Contents, prompts: list[Prompt]) -> tuple[Contents, list[list[int]]]:
+    """Every prompt block by block, as if its output filled them: the rows by place."""
+    rows: list[list[int]] = []
+    parents = [NONE] * len(prompts)
+    for place in range(5):
+        steps = [
+            Prompt(prompt.tokens[2 * place : 2 * place + 2], prompt.extras[place : place + 1], parent)
+            for prompt, parent in zip(prompts, parents, strict=True)
+        ]
+        contents, found, _ = ended(config, contents, tensors_of(steps, 1, 2), COPYING)
+        parents = found.rows[:, 0].tolist()
+        rows.append(parents)
+    return contents, rows
+
+
+def check_decode(config_of: ConfigOf) -> None:
+    """Blocks that are filled one after the other have the rows of a longer prompt, and the other way round."""
+    config = config_of(fixed(2))
+    for seed in range(2):
+        prompts = drawn_prompts(random.Random(seed), 4, 5, 2)
+        contents, whole, _ = ended(config, empty(2, 60), tensors_of(prompts, 5, 2), COPYING)
+        after, rows = stepped(config, contents, prompts)
+        assert list(zip(*rows, strict=True)) == [tuple(line) for line in whole.rows.tolist()]
+        assert int(after.free_rows) == int(contents.free_rows)
+        contents, _ = stepped(config, empty(2, 60), prompts)
+        _, again, _ = ended(config, contents, tensors_of(prompts, 5, 2), COPYING)
+        assert int(again.created) == 0
+
+
+def live_rows(dictionary: Dictionary, held: set[int]) -> set[int]:
+    """What is held, and what comes before it, one after the other."""
+    parent_of = {row: parent for (parent, _, _), row in dictionary.rows.items()}
+    live = set()
+    for one in held:
+        row = one
+        while row != NONE:
+            live.add(row)
+            row = parent_of[row]
+    return live
+
+
+def check_giving_back(config_of: ConfigOf) -> None:
+    """In a small table, which is built anew each time, and in a large one, in which slots are passed."""
+    for seed, rows in ((0, 30), (1, 200), (2, 200)):
+        rng, dictionary = random.Random(seed), Dictionary(2)
+        table = BlockContents(2, rows, config=config_of(fixed(2)))
+        for _ in range(4):
+            prompts = drawn_prompts(rng, 3, 5, 2)
+            dictionary.check(prompts, interned(table, prompts).tolist())
+            assert table.used == len(dictionary.rows)
+            known = list(dictionary.rows.values())
+            held = set(rng.sample(known, len(known) // 3))
+            table.keep(torch.tensor([*held, NONE], dtype=torch.int32), torch.full((2, 2), NONE))
+            live = live_rows(dictionary, held)
+            dictionary.rows = {content: row for content, row in dictionary.rows.items() if row in live}
+            assert table.used == len(live)
+
+
+def interned(table: BlockContents, prompts: list[Prompt]) -> Tensor:
+    """By the public face, with the tokens padded."""
+    length = 5 * table.block_size
+    tokens = torch.tensor([[*prompt.tokens, *[0] * (length - len(prompt.tokens))] for prompt in prompts])
+    lengths = torch.tensor([len(prompt.tokens) for prompt in prompts])
+    return table.of_prompts(tokens.int(), lengths, torch.tensor([prompt.extras for prompt in prompts]))
+
+
+def check_growth(config_of: ConfigOf) -> None:
+    """From one row on; then some come back, from the slots that they have since."""
+    table, dictionary, rng = BlockContents(2, 1, config=config_of(fixed(2))), Dictionary(2), random.Random(3)
+    for _ in range(4):
+        prompts = drawn_prompts(rng, 4, 5, 2)
+        dictionary.check(prompts, interned(table, prompts).tolist())
+    assert table.used == len(dictionary.rows) > 16
+    held = set(list(dictionary.rows.values())[::3])
+    table.keep(torch.tensor(sorted(held)))
+    live = live_rows(dictionary, held)
+    dictionary.rows = {content: row for content, row in dictionary.rows.items() if row in live}
+    for _ in range(2):
+        prompts = drawn_prompts(rng, 4, 5, 2)
+        dictionary.check(prompts, interned(table, prompts).tolist())
+        assert table.used == len(dictionary.rows)
+    with pytest.raises(ValueError, match="rows already"):
+        table.grow(table.contents.rows)
+
+
+def check_slots_after_building() -> None:
+    """Four contents on one way; two leave, the others move up, then one of these leaves."""
+    table, lengths = BlockContents(1, 8, config=colliding(fixed(1))), torch.ones(4, dtype=torch.int64)
+    tokens = torch.arange(4, dtype=torch.int32).reshape(4, 1)
+    assert table.of_prompts(tokens, lengths).flatten().tolist() == [0, 1, 2, 3]
+    table.keep(torch.tensor([1, 3]))
+    table.grow(16)
+    table.keep(torch.tensor([3]))
+    again = table.of_prompts(tokens, lengths).flatten().tolist()
+    assert again[3] == 3
+    assert len(set(again)) == table.used == 4
