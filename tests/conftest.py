@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -13,6 +14,10 @@ from tests.planting import Change, planted
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers of pytest-xdist are given a width of 80 columns; what is written into a pipe has none.
     os.environ.pop("COLUMNS", None)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it runs in the background; tests interrupt themselves and their children all the same.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Plant = Callable[[str, str, str], None]
 
