@@ -49,13 +49,13 @@ def through_the_blocks(workload: Workload, capacity: int) -> Result:
     return result
 
 
-@pytest.mark.parametrize(("capacity", "hits"), zip(CAPACITIES, FULL, strict=True))
+@pytest.mark.parametrize(("capacity", "hits"), [*zip(CAPACITIES, FULL, strict=True)])
 def test_mooncake_full_blocks(capacity: int, hits: int) -> None:
     result = through_the_blocks(read([MOONCAKE], {"as-table": "yes"}), capacity)
     assert (result.references, result.hits) == (276_491, hits)
 
 
-@pytest.mark.parametrize(("capacity", "hits"), zip(CAPACITIES, ALL, strict=True))
+@pytest.mark.parametrize(("capacity", "hits"), [*zip(CAPACITIES, ALL, strict=True)])
 def test_mooncake_all_names(capacity: int, hits: int) -> None:
     result = through_the_blocks(read([MOONCAKE], {"as-table": "yes", "ids": "all"}), capacity)
     assert (result.references, result.hits) == (288_500, hits)
