@@ -7,6 +7,7 @@ that are equal. The manager hears of a step that was executed by `commit`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -74,7 +75,7 @@ class Request:
     mm_features: tuple[()] = field(default=())
 
 
-class Shape:
+class Shape(ABC):
     """A manager of one shape, as the target asks it; blocks are numbered as in the specification."""
 
     null_blocks: ClassVar[int] = 0
@@ -86,25 +87,25 @@ class Shape:
         """Blocks of the manager that are none of the specification."""
         self.manager: Any = self.made(config, rules)
 
+    @abstractmethod
     def made(self, config: Config, rules: Rules) -> Any:
         """A new manager."""
-        raise NotImplementedError
 
+    @abstractmethod
     def found(self, request: Request) -> Sequence[KVCacheBlock]:
         """The longest cached prefix."""
-        raise NotImplementedError
 
+    @abstractmethod
     def allocated(self, request: Request, tokens: int, hits: tuple[int, ...]) -> Sequence[KVCacheBlock] | None:
         """The new blocks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def common_prefix(self, request: Request, running: Sequence[str]) -> int:
         """How many blocks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pool(self) -> tuple[Sequence[KVCacheBlock], Any]:
         """All blocks, and the free queue."""
-        raise NotImplementedError
 
     def group(self, table: int) -> Any:
         """The tables of the group of layers that this table of the specification is in."""
