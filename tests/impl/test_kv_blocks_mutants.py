@@ -242,7 +242,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "torch.zeros_like(planned)",
     ),
     # a decode step
-    "two full blocks in one step": ("crowd", f"{DECODING}.decode", "(first + 1 >= held)", "(first + 2 >= held)"),
+    "two full blocks in one step": ("crowd", f"{DECODING}.decode", "(held - first > 1)", "(held - first > 2)"),
     "a block before it is needed": (
         "crowd",
         f"{DECODING}.decode",

@@ -58,8 +58,9 @@ def decode(
     held, planned, first, written = (
         column.index_select(0, requests) for column in (pool.blocks, pool.scheduled, pool.registered, pool.computed)
     )
-    settled = (first + 1 >= held) & (planned > 0) & (planned < config.limit)
-    up_to = torch.where(settled, planned == held * config.block_size, width + 1).cumsum(0)
+    unsettled = (held - first > 1) | (planned <= 0) | (planned >= config.limit)
+    lacking = (planned == held * config.block_size).long()  # types are changed here once: mixed ones cost more
+    up_to = lacking.masked_fill(unsettled, width + 1).cumsum(0)
     executed, done = up_to <= width, up_to <= pool.free.clamp(max=width)
     # From here on [most]: the turns whose last block is full, each of which needs one more.
     number = torch.arange(1, width + 1, device=requests.device)
@@ -68,7 +69,7 @@ def decode(
     given, size = full & (number <= pool.free), held.index_select(0, turn)
     more = given.long()
     filled = full & (first.index_select(0, turn) < size)
-    who = torch.where(full, requests.index_select(0, turn), nobody(pool))
+    who = requests.index_select(0, turn).masked_fill(~full, nobody(pool))
     null, spare = torch.full_like(turn, null_block(pool)), torch.full_like(turn, nothing_of_nobody(pool))
     behind = who * pool.tables.shape[1] + size
     blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head - 1 + number)), null)
@@ -84,7 +85,7 @@ def decode(
         blocks=write.add(pool.blocks, who, more),
         registered=write.add(pool.registered, who, filled.long()),
         computed=write.put(pool.computed, requests, torch.where(executed, planned, written)),
-        scheduled=write.put(pool.scheduled, requests, planned + done),
+        scheduled=write.put(pool.scheduled, requests, planned + done.long()),
         references=write.put(pool.references, blocks, 1),
         carried=write.put(write.put(pool.carried, found, contents), blocks, -1),
         stamp=write.put(pool.stamp, found, pool.clock + number),
@@ -93,4 +94,4 @@ def decode(
         free=pool.free - total,
         clock=pool.clock + width,
     )
-    return after, Decoded(executed, done, torch.where(given, turn, turns), blocks)
+    return after, Decoded(executed, done, turn.masked_fill(~given, turns), blocks)
