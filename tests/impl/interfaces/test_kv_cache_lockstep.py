@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 from tests.impl.interfaces.lockstep import differs, findings
+from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError, manager
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.errors import InputError
+from cacheproof.registry import component_named
 from cacheproof.scope import Scope
 from cacheproof.targets.tensor import kv_cache_manager as targets
+from cachespec.kernel import Code
+from cachespec.kv_blocks.configuration import Config
+from cachespec.kv_blocks.operations import AllocateSlots, Commit, EvictBlock
 
 Open = Callable[[str], Any]
 
@@ -200,3 +205,40 @@ def replaced(method: Any, right: str, wrong: str) -> Any:
     scope: dict[str, Any] = dict(vars(inspect.getmodule(method)))
     exec("from __future__ import annotations\n" + source.replace(right, wrong), scope)
     return scope[method.__name__]
+
+
+COPIES = Config(1, 4, ((0,), (0, 1), (0, 1, 2)), (1, 2, 3), prompts=(1, 1, 3), steps=(1,), evictions=1)
+"""The first two requests have copies of one content; the third adopts one copy, and what stands behind the other."""
+SHARED_BEHIND = (
+    AllocateSlots(0, 0, 1, ()),
+    AllocateSlots(1, 0, 1, ()),
+    Commit(0, 1),
+    Commit(1, 1),
+    AllocateSlots(1, 1, 1, ()),
+    Commit(1, 2),
+    AllocateSlots(2, 0, 1, (0, 2)),
+    Commit(2, 3),
+    EvictBlock(1),
+)
+
+
+def is_as_specified(opened: Open) -> bool:
+    """Whether these calls end with the specification's observables; random runs hardly ever meet them."""
+    component = component_named("kv_blocks")
+    variant, target = component.normative, opened(component.name)
+    target.reset(COPIES)
+    state = variant.start(COPIES)
+    for operation in SHARED_BEHIND:
+        state, outcome = variant.call(COPIES, state, operation)
+        assert outcome.code is Code.DONE
+        target.apply(operation)
+    return dict(target.observe()) == dict(component.observe(COPIES, variant.view(COPIES, state)))
+
+
+@pytest.mark.parametrize("opened", [targets.open_later, targets.open_early], ids=["later", "early"])
+def test_what_is_shared_behind_an_evicted_copy_is_forgotten(opened: Open) -> None:
+    assert is_as_specified(opened)
+    right = "(place for place, link in enumerate(holding.links) if link.content is block.content)"
+    wrong = "(place for place, other in enumerate(holding.blocks) if other is block)"
+    with planted(Change(Tables.evict, right, wrong)):
+        assert not is_as_specified(opened)
