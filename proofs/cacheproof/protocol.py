@@ -62,6 +62,17 @@ def encode(message: Message) -> bytes:
 
 def decode(line: bytes) -> Message:
     """The message on a line, or RefusedError: never anything else, whatever the bytes are."""
+    message = decode_object(line)
+    for key, value in message.items():
+        _check_value(key, value, DEEPEST)
+    return message
+
+
+def decode_object(line: bytes) -> Message:
+    """The JSON object on a line: distinct keys, integers of 64 bits, and no other numbers; or RefusedError.
+
+    What its values are has to be looked at by the caller: they may be `null`, true, or objects of any depth.
+    """
     try:
         text = line.rstrip(b"\r\n").decode("utf-8")
         message = json.loads(
@@ -75,9 +86,7 @@ def decode(line: bytes) -> Message:
         raise RefusedError(Fault.NOT_A_MESSAGE, f"not JSON: {error}") from None
     if not isinstance(message, dict):
         raise RefusedError(Fault.NOT_A_MESSAGE, f"a message is an object, not {shortened(repr(message))}")
-    for key, value in message.items():
-        _check_value(key, value, DEEPEST)
-    return message
+    return dict(message)
 
 
 def shortened(text: str) -> str:
