@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cacheimpl.errors import CacheError
 
-class EncoderBudgetError(ValueError):
+
+class EncoderBudgetError(CacheError, ValueError):
     """Any of these. As released, a `ValueError`."""
 
 

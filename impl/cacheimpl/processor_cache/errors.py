@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cacheimpl.errors import CacheError
 
-class ProcessorCacheError(Exception):
+
+class ProcessorCacheError(CacheError):
     """Any of these."""
 
 

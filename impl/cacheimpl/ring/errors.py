@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cacheimpl.errors import CacheError
 
-class RingError(Exception):
+
+class RingError(CacheError):
     """Any misuse."""
 
 
