@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from cacheproof.registry import AnyComponent
@@ -16,6 +16,29 @@ def names_by_field(operation: Operation) -> Iterator[tuple[str, str, int]]:
     for field, hint in hints_of(kind).items():
         for sort, name in _names_in(hint, getattr(operation, field, None)):
             yield field, sort, name
+
+
+def names_in(component: AnyComponent, config: Any) -> Mapping[str, frozenset[int]]:
+    """The names that a configuration has, by sort; a sort that is not in it has any name."""
+    return {
+        sort: frozenset(name for members in classes for name in members)
+        for sort, classes in component.interchangeable(config).items()
+    }
+
+
+def wrong_operand(kind: type, field: str, value: Any, names: Mapping[str, frozenset[int]]) -> str | None:
+    """What is wrong with the value of an operation's field, or None.
+
+    Nothing in an operation is negative: what a negative size or position would do is no question to the model. Names
+    that the configuration does not have are not the specification's business either.
+    """
+    for number in value if isinstance(value, tuple) else (value,):
+        if number < 0:
+            return f"{field} must not be negative, as {number} is"
+    for sort, name in _names_in(hints_of(kind)[field], value):
+        if name not in names.get(sort, frozenset({name})):
+            return f"{field} names {sort} {name}, which the configuration does not have"
+    return None
 
 
 def single_sorts(kind: type) -> dict[str, str]:

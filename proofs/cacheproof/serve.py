@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
-from cacheproof.naming import names_by_field
+from cacheproof.naming import names_in, wrong_operand
 from cacheproof.protocol import LONGEST_LINE_BYTES, VERSION, Fault, RefusedError, decode, encode, shortened
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, components, variant_named
 from cacheproof.wire import (
@@ -73,17 +73,13 @@ class Oracle:
         config = config_from_message(component, message)
         variant.start(config)  # where this fails, the component that was there before stays
         self._component, self._variant, self._config = component, variant, config
-        self._names = {
-            sort: frozenset(name for members in classes for name in members)
-            for sort, classes in component.interchangeable(config).items()
-        }
+        self._names = names_in(component, config)
         return self._reset({})
 
     def _apply(self, message: Message) -> Message:
         component, variant = self._chosen()
         operation = operation_from_message(component.operations, message)
-        _check_signs(operation)
-        _check_names(operation, self._names)
+        _check_operands(operation, self._names)
         wrong = component.unknown(self._config, operation)
         if wrong is not None:
             raise RefusedError(Fault.WRONG_FIELD, f"{operation.wire_name()}: {wrong}")
@@ -151,20 +147,10 @@ def _text(value: Any, key: str) -> str:
     return value
 
 
-def _check_signs(operation: Operation) -> None:
-    """Nothing in an operation is negative: what a negative size or position would do is no question to the model."""
+def _check_operands(operation: Operation, names: Mapping[str, frozenset[int]]) -> None:
+    """What names or counts nothing is refused here: what it would index is not the specification's business."""
     kind: type = type(operation)
     for field in fields(kind):
-        value = getattr(operation, field.name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if number < 0:
-                wrong = f"{operation.wire_name()}: {field.name} must not be negative, as {number} is"
-                raise RefusedError(Fault.WRONG_FIELD, wrong)
-
-
-def _check_names(operation: Operation, names: Mapping[str, frozenset[int]]) -> None:
-    """Names outside the configuration are refused here: what they would index is not the specification's business."""
-    for field, sort, name in names_by_field(operation):
-        if name not in names.get(sort, frozenset({name})):
-            wrong = f"{operation.wire_name()}: {field} names {sort} {name}, which the configuration does not have"
-            raise RefusedError(Fault.WRONG_FIELD, wrong)
+        wrong = wrong_operand(kind, field.name, getattr(operation, field.name), names)
+        if wrong is not None:
+            raise RefusedError(Fault.WRONG_FIELD, f"{operation.wire_name()}: {wrong}")
