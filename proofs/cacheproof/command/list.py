@@ -13,6 +13,7 @@ from cacheproof.meaning import kind_of
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import scopes_of
 from cacheproof.targets.factory import FORMS
+from cacheproof.targets.implemented import form_of
 
 
 def command(
@@ -32,6 +33,7 @@ def entry(component: AnyComponent) -> dict[str, Any]:
         "name": component.name,
         "summary": component.summary,
         "operations": [operation.wire_name() for operation in component.operations],
+        "torch": form.value if (form := form_of(component.name)) is not None else None,
         "variants": [{"tag": variant.tag, "title": variant.title} for variant in component.variants.values()],
         "scopes": [
             {"name": scope.name, "set": scope.set, "variants": scope.variants, "about": scope.about} for scope in scopes
@@ -46,6 +48,7 @@ def rendered(found: dict[str, Any]) -> Iterable[Any]:
     """The same as a person reads it."""
     yield f"{found['name']}: {found['summary']}"
     yield f"  operations: {', '.join(found['operations'])}"
+    yield f"  torch:      {found['torch'] or 'nothing of ours implements this by itself'}"
     yield f"  variants:   {', '.join(_with_title(**variant) for variant in found['variants'])}"
     if found["scopes"]:
         yield _table(("scope", "set", "variants", "what it is about"), [_scope(scope) for scope in found["scopes"]])

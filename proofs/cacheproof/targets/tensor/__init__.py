@@ -11,6 +11,7 @@ import torch
 
 from cacheproof.errors import InputError
 from cacheproof.registry import AnyComponent, components
+from cacheproof.targets.implemented import Form, form_of, without_implementation
 from cacheproof.targets.target import Target, TargetError
 from cacheproof.targets.tensor.model import TensorModel, outcome_of
 from cachespec.kernel import UNSUPPORTED, Observation, Operation, Outcome
@@ -93,8 +94,17 @@ class TensorRun:
 
 
 def open_target(component: AnyComponent, device: str = "cpu") -> Target:
-    """The tensor code of a component on a device; raises `InputError` where there is none of either."""
-    return TensorTarget(component, device)
+    """The tensor code of a component on a device, or its classes; raises `InputError` where there is neither."""
+    form = form_of(component.name)
+    if form is None:
+        raise InputError(without_implementation(component.name))
+    if form is Form.OPERATIONS:
+        return TensorTarget(component, device)
+    if checked_device(device) != "cpu":
+        raise InputError(f"{component.name} runs on the host: its target is torch, without a device")
+    torch.set_num_threads(1)
+    face: Target = importlib.import_module(f"{__name__}.faces.{component.name}").open_face()
+    return face
 
 
 class TensorTarget:

@@ -1,0 +1,47 @@
+"""Which components have an implementation of ours, and of what form: found by the names of modules.
+
+Nothing is imported for that: torch is an extra, and slow to import.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from enum import Enum
+from pathlib import Path
+
+from cacheproof.registry import components
+
+TENSOR = Path(__file__).parent / "tensor"
+
+
+class Form(Enum):
+    """What the target `torch` is for a component."""
+
+    OPERATIONS = "operations on tensors"
+    """Pure functions of a state, which the tensor explorer lifts."""
+    FACE = "classes on the host"
+    """Held to the specification call by call."""
+
+
+def form_of(component: str) -> Form | None:
+    """What there is for the component, or None where nothing of ours implements it by itself."""
+    return _forms().get(component)
+
+
+def without_implementation(component: str) -> str:
+    """One line for who asks for `torch` where there is none."""
+    there = ", ".join(sorted(_forms()))
+    return (
+        f"{component} is specified, and nothing of ours implements it by itself: the target torch is there for {there}"
+    )
+
+
+def _forms() -> dict[str, Form]:
+    return {
+        **dict.fromkeys(_modules(TENSOR / "faces"), Form.FACE),
+        **{name: Form.OPERATIONS for name in _modules(TENSOR) if name in components()},
+    }
+
+
+def _modules(folder: Path) -> list[str]:
+    return [module.name for module in pkgutil.iter_modules([str(folder)])]

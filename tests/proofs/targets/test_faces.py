@@ -1,0 +1,71 @@
+"""`torch` for components whose implementation is classes on the host, and for those that have none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from cacheproof.errors import InputError
+from cacheproof.fuzz.lockstep import lockstep
+from cacheproof.registry import component_named, components
+from cacheproof.scope import scopes_of
+from cacheproof.targets import tensor
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.implemented import Form, form_of
+from cacheproof.targets.tensor.encoder_budget_functions import BudgetTarget
+from cacheproof.targets.tensor.faces import encoder_budget
+
+torch.set_num_threads(1)
+
+FACES = sorted(name for name in components() if form_of(name) is Form.FACE)
+NONE = sorted(name for name in components() if form_of(name) is None)
+
+
+def test_each_component_is_one_or_the_other_or_neither() -> None:
+    assert FACES == ["block_hash", "configuration", "encoder_budget", "object_store"]
+    assert NONE == ["engine", "publication", "shared_prefix"]
+    operations = {name for name in components() if form_of(name) is Form.OPERATIONS}
+    assert operations == set(tensor.MODELS)
+    assert operations.isdisjoint(FACES)
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_torch_is_held_to_the_specification(name: str) -> None:
+    component = component_named(name)
+    config = scopes_of(component)[0].config
+    target = open_target("torch", component, component.normative)
+    try:
+        found = lockstep(component, component.normative, config, target, steps=300, seed=1)
+    finally:
+        target.close()
+    assert (found.finding, found.tally.steps) == (None, 300)
+    assert found.tally.observables
+
+
+def test_a_planted_bug_of_a_face_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def generous() -> Any:
+        face = BudgetTarget(as_released=False)
+        shown = face.observe
+        face.observe = lambda: {**shown(), "space": 1 + int(str(shown()["space"]))}  # type: ignore[method-assign]  # planted
+        return face
+
+    monkeypatch.setattr(encoder_budget, "open_face", generous)
+    component = component_named("encoder_budget")
+    config = scopes_of(component)[0].config
+    target = open_target("torch", component, component.normative)
+    assert lockstep(component, component.normative, config, target, steps=50, seed=1).finding is not None
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_where_there_is_none_that_is_said(name: str) -> None:
+    component = component_named(name)
+    with pytest.raises(InputError, match=f"{name} is specified, and nothing of ours implements it by itself"):
+        open_target("torch", component, component.normative)
+
+
+def test_a_face_has_no_device() -> None:
+    component = component_named("object_store")
+    with pytest.raises(InputError, match="runs on the host"):
+        open_target("torch:meta", component, component.normative)
