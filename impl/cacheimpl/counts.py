@@ -18,10 +18,7 @@ def whole(what: str, value: Any, error: type[CacheError], *, least: int | None =
     Truth values, fractions and what lies on another device are none. `least` and `most` are allowed themselves. Raises
     `error`, which names `what` and says what it must be.
     """
-    if type(value) is int:
-        found = value
-    else:
-        found = _index(what, value, error)
+    found = value if type(value) is int else _index(what, value, error)
     if (least is not None and found < least) or (most is not None and found > most):
         raise error(f"{what} must be {_bounds(least, most)}, not {found}")
     return found

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheimpl.kv_cache_manager.errors import FreeQueueError, NoFreeBlocksError
+from cacheimpl import counts
+from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError, NoFreeBlocksError
 
 NO_BLOCK_ID = -1
 
@@ -25,6 +26,8 @@ class KVCacheBlock:
     content: Any = field(default=None, repr=False)
     """What the block holds, exactly, while it can be found (see `contents.Content`)."""
     _block_hash: Hashable = None
+    _queue: Any = field(default=None, repr=False)
+    """The free queue that it is in, if any."""
 
     @property
     def block_hash(self) -> Any:
@@ -62,6 +65,9 @@ class FreeKVCacheBlockQueue:
         _link(self.fake_free_list_head, self.fake_free_list_tail)
         self.append_n(blocks)
 
+    def __contains__(self, block: KVCacheBlock) -> bool:
+        return block._queue is self  # noqa: SLF001  # the queue's mark on the blocks that are in it
+
     @property
     def free_list_head(self) -> KVCacheBlock | None:
         """The next block; None where there is none."""
@@ -82,17 +88,19 @@ class FreeKVCacheBlockQueue:
 
     def popleft_n(self, n: int) -> list[KVCacheBlock]:
         """Take the next so many blocks out. Raises `NoFreeBlocksError`, and takes none, where there are fewer."""
-        if not 0 <= n <= self.num_free_blocks:
-            raise NoFreeBlocksError(f"{n} blocks are asked for, and {self.num_free_blocks} are free")
-        return [self.popleft() for _ in range(n)]
+        count = counts.whole(
+            "the number of free blocks asked for", n, NoFreeBlocksError, least=0, most=self.num_free_blocks
+        )
+        return [self.popleft() for _ in range(count)]
 
     def remove(self, block: KVCacheBlock) -> None:
         """Take this block out, wherever it is. Raises `FreeQueueError` where it is not in the queue."""
+        _check_blocks((block,))
         before, after = block.prev_free_block, block.next_free_block
-        if before is None or after is None:
+        if block not in self or before is None or after is None:
             raise FreeQueueError(f"block {block.block_id} is not in the free queue")
         _link(before, after)
-        block.prev_free_block = block.next_free_block = None
+        block.prev_free_block = block.next_free_block = block._queue = None  # noqa: SLF001  # the queue's mark
         self.num_free_blocks -= 1
 
     def append(self, block: KVCacheBlock) -> None:
@@ -102,7 +110,7 @@ class FreeKVCacheBlockQueue:
 
     def append_n(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Put blocks behind all others, in this order."""
-        for block in blocks:
+        for block in self._all_new(blocks):
             self.append(block)
 
     def prepend(self, block: KVCacheBlock) -> None:
@@ -111,7 +119,7 @@ class FreeKVCacheBlockQueue:
 
     def prepend_n(self, blocks: Sequence[KVCacheBlock]) -> None:
         """Put blocks before all others, in this order."""
-        for block in reversed(blocks):
+        for block in reversed(self._all_new(blocks)):
             self.prepend(block)
 
     def get_all_free_blocks(self) -> list[KVCacheBlock]:
@@ -123,14 +131,35 @@ class FreeKVCacheBlockQueue:
             block = _real(block.next_free_block)
         return found
 
+    def _all_new(self, blocks: Iterable[KVCacheBlock]) -> list[KVCacheBlock]:
+        """Blocks of which none is in the queue or given twice. Raises `FreeQueueError` before one is put in."""
+        new = _check_blocks(blocks)
+        if len({*map(id, new)}) < len(new) or any(block.prev_free_block is not None for block in new):
+            numbers = [block.block_id for block in new]
+            raise FreeQueueError(f"blocks {numbers} cannot be put in: one is in the free queue already, or given twice")
+        return new
+
     def _insert(self, block: KVCacheBlock, before: KVCacheBlock) -> None:
+        _check_blocks((block,))
         if block.prev_free_block is not None:
             raise FreeQueueError(f"block {block.block_id} is in the free queue already")
+        block._queue = self  # noqa: SLF001  # the queue's mark on the blocks that are in it
         after = before.next_free_block
         assert after is not None
         _link(before, block)
         _link(block, after)
         self.num_free_blocks += 1
+
+
+def _check_blocks(blocks: Any) -> list[KVCacheBlock]:
+    """Blocks, in a list. Raises `ForeignBlockError` for anything else."""
+    if not isinstance(blocks, Iterable):
+        raise ForeignBlockError(f"blocks must be several, in a list or the like, not {blocks!r}")
+    found = list(blocks)
+    for block in found:
+        if not isinstance(block, KVCacheBlock):
+            raise ForeignBlockError(f"a block must be a KVCacheBlock, not {block!r}")
+    return found
 
 
 def _link(before: KVCacheBlock, after: KVCacheBlock) -> None:

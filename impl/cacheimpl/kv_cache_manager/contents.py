@@ -13,6 +13,9 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from cacheimpl import counts
+from cacheimpl.kv_cache_manager.errors import InvalidRequestError
+
 FIRST_PARENT = int.from_bytes(os.urandom(7), "big") + 1
 """Stands for the parent of a first block: nobody outside this process can prepare a collision (C-KV-10)."""
 
@@ -149,6 +152,23 @@ def _placed(position: Any) -> tuple[int, int]:
     return position.offset, position.length
 
 
+def check_request(request: Any) -> None:
+    """Raises `InvalidRequestError` for what has no id or no tokens."""
+    lacking = [name for name in ("request_id", "all_token_ids") if getattr(request, name, None) is None]
+    if lacking:
+        raise InvalidRequestError(f"a request has {' and '.join(lacking)}, and {type(request).__name__} has none")
+    if not hasattr(request.all_token_ids, "__len__"):
+        found = type(request.all_token_ids).__name__
+        raise InvalidRequestError(f"all_token_ids of request {request.request_id!r} must be a sequence, not {found}")
+
+
+def check_tokens(request: Any, tokens: tuple[Any, ...]) -> None:
+    """Raises `InvalidRequestError` for tokens that are no integers. How large a vocabulary is, nobody says here."""
+    if {*map(type, tokens)} != {int}:  # what is not of Python is looked at one by one
+        for token in tokens:
+            counts.whole(f"a token in all_token_ids of request {request.request_id!r}", token, InvalidRequestError)
+
+
 # Chains of one manager ----------------------------------------------------------------------------------------------
 
 
@@ -178,6 +198,7 @@ class Chains:
         """The link of the block that starts here. Where the request comes with keys, those are used to find blocks."""
         stop = start + self.block_size
         tokens = tuple(request.all_token_ids[start:stop])
+        check_tokens(request, tokens)
         extra_keys, _ = generate_block_hash_extra_keys(request, start, stop, 0)
         content = self.contents.of(None if parent is None else parent.content, tokens, extra_keys)
         position = start // self.block_size

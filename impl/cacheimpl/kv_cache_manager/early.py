@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import HashFunction
-from cacheimpl.kv_cache_manager.manager import KVCacheManager, check_running, tokens_of
+from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
+from cacheimpl.kv_cache_manager.manager import KVCacheManager, check_running, several, tokens_of
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, blocks_for, whole
@@ -67,9 +67,11 @@ class EarlyKVCacheManager(KVCacheManager):
 
         A request that keeps hashes of its blocks (`set_kv_block_hashes`) is given them.
         """
+        check_request(request)
         if not self.enable_caching:
             return [], 0
         (hits,) = self._found(request)
+        self.prefix_cache_stats.requests += 1
         self.prefix_cache_stats.queries += len(request.all_token_ids) // self.block_size
         self.prefix_cache_stats.hits += len(hits)
         self._tell_hashes(request)
@@ -89,6 +91,8 @@ class EarlyKVCacheManager(KVCacheManager):
         a count that is not positive, `TooManyTokensError`, `AlreadyAllocatedError`, `StaleCountError`,
         `StaleBlocksError`, `ForeignBlockError`, `RequestMismatchError`.
         """
+        for brought in (computed_blocks, new_computed_blocks):
+            several("computed_blocks", () if brought is None else brought)
         hits = computed_blocks if computed_blocks is not None else new_computed_blocks
         demand = Demand(
             computed=tokens_of(request),
@@ -103,6 +107,7 @@ class EarlyKVCacheManager(KVCacheManager):
 
         Otherwise as `allocate_slots` without blocks.
         """
+        check_request(request)
         self._tables.known(request)
         fresh = self.allocate_slots(request, num_tokens)
         if fresh is not None and self.enable_caching:
@@ -119,6 +124,7 @@ class EarlyKVCacheManager(KVCacheManager):
         `NotRunningError`, `InvalidCountError`.
         """
         count = at_least("num_running_requests", num_running_requests, 1)
+        check_request(request)
         self._tables.known(request)
         check_running(request)
         return self._common_prefix(request.request_id, running, count)[0]

@@ -13,6 +13,14 @@ class InvalidCountError(KVCacheManagerError, ValueError):
     """A count is not an integer, or not one that can be: slots for no tokens, a pool without blocks."""
 
 
+class InvalidRequestError(KVCacheManagerError, TypeError):
+    """What is given as a request has no id, no tokens, or tokens that are no integers."""
+
+
+class InvalidSettingError(KVCacheManagerError, TypeError):
+    """What is given as a configuration, as rules or as a hash function is none."""
+
+
 class TooManyTokensError(KVCacheManagerError, ValueError):
     """The request would have more tokens than the longest that the engine admits."""
 
@@ -30,7 +38,7 @@ class StaleBlocksError(KVCacheManagerError, ValueError):
 
 
 class ForeignBlockError(KVCacheManagerError, ValueError):
-    """A block is not one of this pool."""
+    """A block is not one of this pool, or no block at all."""
 
 
 class UnknownRequestError(KVCacheManagerError, KeyError):

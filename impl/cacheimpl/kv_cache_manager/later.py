@@ -6,9 +6,15 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
-from cacheimpl.kv_cache_manager.contents import HashFunction
-from cacheimpl.kv_cache_manager.errors import InvalidCountError, UnsupportedError
+from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
+from cacheimpl.kv_cache_manager.errors import (
+    ForeignBlockError,
+    InvalidCountError,
+    InvalidSettingError,
+    UnsupportedError,
+)
 from cacheimpl.kv_cache_manager.manager import KVCacheManager, PrefixCacheStats, check_running, tokens_of
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
@@ -91,13 +97,17 @@ class LaterKVCacheManager(KVCacheManager):
         of layers that keeps less of a prefix than another. None are found for a request that says so
         (`skip_reading_prefix_cache`, or `sampling_params.prompt_logprobs`).
         """
+        check_request(request)
+        if max_cache_hit_length is not None:
+            max_cache_hit_length = at_least("max_cache_hit_length", max_cache_hit_length, 0)
         if not self.enable_caching or skips(request):
             return (self.empty_kv_cache_blocks, 0, 0) if self._tells_boundary else (self.create_empty_block_list(), 0)
         hits = self._found(request)
         if max_cache_hit_length is not None:
-            most = at_least("max_cache_hit_length", max_cache_hit_length, 0) // self.block_size
+            most = max_cache_hit_length // self.block_size
             hits = [its[:most] for its in hits]
         tokens = len(hits[0]) * self.block_size
+        self.prefix_cache_stats.requests += 1
         self.prefix_cache_stats.queries += len(request.all_token_ids)
         self.prefix_cache_stats.hits += tokens
         found = KVCacheBlocks(tuple(hits))
@@ -124,8 +134,13 @@ class LaterKVCacheManager(KVCacheManager):
         loaded from outside, behind the hits; then nothing need be computed. `reserved_blocks` must be left, and the
         watermark too where the request waits and others run. Raises as the early manager's.
         """
-        if num_encoder_tokens:
-            raise UnsupportedError("there is no cross-attention here")
+        if at_least("num_encoder_tokens", num_encoder_tokens, 0):
+            raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
+        if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
+            raise ForeignBlockError(
+                f"new_computed_blocks must be KVCacheBlocks, not {type(new_computed_blocks).__name__}"
+            )
+        at_least("num_new_computed_tokens", num_new_computed_tokens, 0)
         hits = (self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks).blocks
         if len(hits) != len(self._groups):
             raise UnsupportedError(f"there are {len(self._groups)} groups of layers, and {len(hits)} are brought along")
@@ -150,6 +165,9 @@ class LaterKVCacheManager(KVCacheManager):
         """The request's tokens before this one are written, or have been loaded: as `commit`."""
         if self.enable_caching:
             self.commit(request, num_computed_tokens)
+        else:
+            check_request(request)
+            at_least("num_computed_tokens", num_computed_tokens, 0)
 
     def get_num_common_prefix_blocks(
         self, request: Any, num_running_requests: int = 1, *, running: Iterable[str] | None = None
@@ -161,6 +179,7 @@ class LaterKVCacheManager(KVCacheManager):
         count = at_least("num_running_requests", num_running_requests, 1)
         if isinstance(request, str):
             return self._common_prefix(request, running, count)
+        check_request(request)
         self._tables.known(request)
         check_running(request)
         return self._common_prefix(request.request_id, running, count)
@@ -191,16 +210,24 @@ def skips(request: Any) -> bool:
 
 def _block_size(kv_cache_config: Any, *others: int | None) -> int:
     """Tokens of a block, in every group of layers, and everywhere else."""
-    sizes = {group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups}
+    try:
+        found = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
+        _ = kv_cache_config.num_blocks
+    except (AttributeError, TypeError) as error:
+        wanted = "num_blocks, and kv_cache_groups, each with a kv_cache_spec"
+        raise InvalidSettingError(f"kv_cache_config must have {wanted}: {error}") from None
+    sizes = {at_least("block_size", one, 1) for one in found}
+    for name, other in zip(("scheduler_block_size", "hash_block_size"), others, strict=True):
+        if other is not None:
+            at_least(name, other, 1)
     if not sizes or len(sizes | {other for other in others if other is not None}) != 1:
         raise UnsupportedError(f"all block sizes must be equal, and there are {sorted(sizes)}, {others}")
-    return at_least("block_size", sizes.pop(), 1)
+    return sizes.pop()
 
 
 def _check(settings: dict[str, Any], watermark: float) -> None:
     """Raises for a setting that is not known, or asks for what is not there."""
-    if watermark < 0:
-        raise InvalidCountError(f"watermark must not be negative, and is {watermark}")
+    counts.amount("watermark", watermark, InvalidCountError, most=1.0)
     for name, value in settings.items():
         if name in OF_NO_EFFECT:
             continue

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, HashFunction
-from cacheimpl.kv_cache_manager.errors import InvalidCountError, NotRunningError, StaleBlocksError
+from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, check_request
+from cacheimpl.kv_cache_manager.errors import (
+    InvalidCountError,
+    InvalidSettingError,
+    NotRunningError,
+    StaleBlocksError,
+)
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.slots import Demand, allocate
-from cacheimpl.kv_cache_manager.tables import Tables, at_least, whole
+from cacheimpl.kv_cache_manager.tables import Tables, at_least
 
 if TYPE_CHECKING:
     from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
@@ -72,6 +77,10 @@ class KVCacheManager:
         self.num_gpu_blocks: int = at_least("the number of blocks", num_gpu_blocks, 1)
         self.max_model_len: int = at_least("max_model_len", max_model_len, 1)
         self.enable_caching = enable_caching
+        if not isinstance(rules, Rules):
+            raise InvalidSettingError(f"rules must be Rules, as `KV_2026_11` is, not {type(rules).__name__}")
+        if not callable(hash_function):
+            raise InvalidSettingError(f"hash_function must be a function, not {hash_function!r}")
         self.rules = rules
         self.prefix_cache_stats = PrefixCacheStats()
         self._pool = BlockPool(self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1)
@@ -105,6 +114,7 @@ class KVCacheManager:
         From now on what they fill can be found. Not a call of the field before 0.11, where later `cache_blocks` is it.
         Raises `UnknownRequestError`, `StaleCountError`, `InvalidCountError`.
         """
+        check_request(request)
         computed = at_least("num_computed_tokens", num_computed_tokens, 0)
         for group in self._groups:
             group.commit(request, computed)
@@ -114,6 +124,7 @@ class KVCacheManager:
 
         Raises `RequestMismatchError` where the id is that of another request's table.
         """
+        check_request(request)
         if self._tables.holding(request) is None:
             return
         for group in self._groups:
@@ -122,7 +133,7 @@ class KVCacheManager:
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """These blocks cannot be found any more; who holds them keeps them. Raises `ForeignBlockError`."""
-        for block in [self._pool.block(number) for number in block_ids]:
+        for block in [self._pool.block(number) for number in several("block_ids", block_ids)]:
             for group in self._groups:
                 group.evict(block)
 
@@ -136,17 +147,18 @@ class KVCacheManager:
 
     def _found(self, request: Any) -> list[list[KVCacheBlock]]:
         """The longest prefix that is cached in all groups of layers; a token is left to compute."""
+        check_request(request)
         tokens = len(request.all_token_ids)
         most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
         found = [group.found(request, most) for group in self._groups]
         common = min(len(hits) for hits in found)
-        self.prefix_cache_stats.requests += 1
         return [hits[:common] for hits in found]
 
     def _allocated(
         self, request: Any, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
     ) -> list[list[KVCacheBlock]] | None:
         """Slots; where blocks are registered when they are scheduled, that too."""
+        check_request(request)
         brought = [self._pool.own(its) for its in hits]
         if any(brought) and not self.enable_caching:
             raise StaleBlocksError("blocks are brought along, and prefix caching is off")
@@ -157,7 +169,7 @@ class KVCacheManager:
         return fresh
 
     def _common_prefix(self, request_id: str, running: Iterable[str] | None, count: int) -> list[int]:
-        named = None if running is None else list(running)
+        named = None if running is None else several("running", running)
         return [group.common_prefix(request_id, named, count) for group in self._groups]
 
 
@@ -170,7 +182,13 @@ def check_running(request: Any) -> None:
 
 def tokens_of(request: Any) -> int:
     """How many tokens the request says are computed. Raises `InvalidCountError`."""
-    computed = whole("num_computed_tokens", request.num_computed_tokens)
-    if computed < 0:
-        raise InvalidCountError(f"num_computed_tokens must not be negative, and is {computed}")
-    return computed
+    check_request(request)
+    name = f"num_computed_tokens of request {request.request_id!r}"
+    return at_least(name, getattr(request, "num_computed_tokens", None), 0)
+
+
+def several(what: str, given: Any) -> list[Any]:
+    """Several of something, and not one. Raises `InvalidCountError`."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidCountError(f"{what} must be several, in a list or the like, not {given!r}")
+    return list(given)

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Link
-from cacheimpl.kv_cache_manager.errors import ForeignBlockError, InvalidCountError
+from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError, InvalidCountError, InvalidSettingError
 from cacheimpl.kv_cache_manager.rules import Rules
 
 
@@ -21,8 +22,9 @@ class BlockPool:
     def __init__(
         self, num_gpu_blocks: int, rules: Rules, *, null_block: bool = False, several_groups: bool = False
     ) -> None:
-        if num_gpu_blocks <= int(null_block):
-            raise InvalidCountError(f"a pool of {num_gpu_blocks} blocks has none to give")
+        counts.whole("num_gpu_blocks", num_gpu_blocks, InvalidCountError, least=1 + int(null_block))
+        if not isinstance(rules, Rules):
+            raise InvalidSettingError(f"rules must be Rules, as `KV_2026_11` is, not {type(rules).__name__}")
         self.num_gpu_blocks = num_gpu_blocks
         self.rules = rules
         self.several_groups = several_groups
@@ -61,11 +63,13 @@ class BlockPool:
 
     def register(self, block: KVCacheBlock, link: Link) -> None:
         """The block can be found from now on, behind the copies that there are (KV-3)."""
+        self.own((block,))
         block.block_hash, block.content = link.key, link.content
         self.cached_block_hash_to_block[link.key][block.block_id] = block
 
     def forget(self, block: KVCacheBlock) -> None:
         """The block cannot be found any more; neither side of the map keeps it (KV-3)."""
+        self.own((block,))
         if block.block_hash is None:
             return
         copies = self.cached_block_hash_to_block[block.block_hash]
@@ -78,7 +82,7 @@ class BlockPool:
 
     def touch(self, blocks: Iterable[KVCacheBlock]) -> None:
         """One place more holds each: what is held is not free (KV-2)."""
-        for block in blocks:
+        for block in self.own(blocks):
             if block.ref_cnt == 0:
                 self.free_block_queue.remove(block)
             block.incr_ref()
@@ -92,6 +96,18 @@ class BlockPool:
 
     def let_go(self, block: KVCacheBlock) -> None:
         """One place fewer holds it; the last one makes it free (KV-11)."""
+        self._check_held((block,))
+        self._let_go(block)
+
+    def _check_held(self, blocks: Iterable[Any]) -> list[KVCacheBlock]:
+        """Raises `FreeQueueError` where a block has fewer places than it is to lose, or is the null block."""
+        own = self.own(blocks)
+        for block in own:
+            if block.is_null or block.ref_cnt < 1:
+                raise FreeQueueError(f"block {block.block_id} is in no table, and cannot be given back")
+        return own
+
+    def _let_go(self, block: KVCacheBlock) -> None:
         block.decr_ref()
         if block.ref_cnt > 0:
             return
@@ -102,30 +118,35 @@ class BlockPool:
 
     def release(self, blocks: Sequence[KVCacheBlock]) -> None:
         """All places of a table are given back; the end of the sequence is evicted before its beginning (KV-11)."""
+        blocks = self._check_held(blocks)
+        if len({*blocks}) < len(blocks):
+            raise FreeQueueError(f"a table has each block once: {[block.block_id for block in blocks]}")
         if self.rules.unhashed_first:
             for block in blocks:
                 if block.block_hash is None:
-                    self.let_go(block)
+                    self._let_go(block)
             blocks = [block for block in blocks if block.block_hash is not None]
         for block in reversed(blocks):
-            self.let_go(block)
+            self._let_go(block)
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
     def own(self, blocks: Iterable[Any]) -> list[KVCacheBlock]:
         """Blocks that a caller brings along, if they are blocks of this pool. Raises `ForeignBlockError`."""
+        if not isinstance(blocks, Iterable):
+            raise ForeignBlockError(f"blocks must be several of this pool, in a list or the like, not {blocks!r}")
         brought = list(blocks)
         for block in brought:
             number = getattr(block, "block_id", None)
             if not isinstance(number, int) or not 0 <= number < len(self.blocks) or self.blocks[number] is not block:
-                raise ForeignBlockError(f"{block!r} is no block of this pool")
+                raise ForeignBlockError(f"blocks must be of this pool, as it has given them, and {block!r} is not")
         return brought
 
     def block(self, number: Any) -> KVCacheBlock:
         """The block of this number. Raises `ForeignBlockError`."""
-        if not isinstance(number, int) or not 0 <= number < len(self.blocks):
-            raise ForeignBlockError(f"there is no block {number!r}: there are {len(self.blocks)}")
-        return self.blocks[number]
+        return self.blocks[
+            counts.whole("the number of a block", number, ForeignBlockError, least=0, most=len(self.blocks) - 1)
+        ]
 
     def get_num_free_blocks(self) -> int:
         """How many may be taken."""

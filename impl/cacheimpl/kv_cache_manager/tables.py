@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any
 
+from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Chains, Link
 from cacheimpl.kv_cache_manager.errors import (
@@ -156,11 +156,15 @@ class Tables:
         if hits and holding is not None:
             raise AlreadyAllocatedError(f"{name!r} has a table, and takes no hits any more")
         if not least <= computed <= most:
-            raise StaleCountError(f"{name!r} cannot have {computed} tokens computed: it has from {least} to {most}")
+            raise StaleCountError(
+                f"num_computed_tokens of {name!r} cannot be {computed}: it has from {least} to {most}"
+            )
         if self.rules.verified and not self._hold(hits, links):
             raise StaleBlocksError(f"{[block.block_id for block in hits]} are not the beginning of {name!r}")
         if demand.tokens <= 0:
-            raise InvalidCountError(f"slots must be for a positive number of tokens, not for {demand.tokens}")
+            raise InvalidCountError(
+                f"num_tokens (later num_new_tokens) of {name!r} must be 1 or more, not {demand.tokens}"
+            )
 
     def _hold(self, hits: Sequence[KVCacheBlock], links: Sequence[Link]) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
@@ -197,16 +201,24 @@ class Tables:
         holding = self.known(request)
         if not holding.computed <= computed <= holding.scheduled:
             least, most = holding.computed, holding.scheduled
-            raise StaleCountError(f"{computed} tokens cannot be written: they may be from {least} to {most}")
+            raise StaleCountError(
+                f"num_computed_tokens of {request.request_id!r} cannot be {computed}: it may be from {least} to {most}"
+            )
+        registers = self.caching and self.rules.register is not Register.SCHEDULED
+        if registers:  # what raises for tokens that are none does so before anything changes
+            full = min(self.chains.full_blocks(request, computed), len(holding.blocks))
+            holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
         holding.request, holding.computed = request, computed
-        if self.rules.register is not Register.SCHEDULED:
+        if registers:
             self.register(request, computed)
 
     def passed(self, request: Any) -> None:
         """What the request says itself of how far it is, where that can be and is to be believed."""
         holding = self.holdings.get(request.request_id)
         if holding is not None:
-            self._passed(request, holding, getattr(request, "num_computed_tokens", 0))
+            self._passed(
+                request, holding, at_least("num_computed_tokens", getattr(request, "num_computed_tokens", 0), 0)
+            )
 
     def _passed(self, request: Any, holding: Holding, computed: int) -> None:
         if self.rules.register is Register.PASSED and holding.computed < computed <= holding.scheduled:
@@ -279,14 +291,9 @@ def blocks_for(tokens: int, block_size: int) -> int:
 
 def whole(what: str, count: Any) -> int:
     """A count that is an integer. Raises `InvalidCountError`."""
-    try:
-        return index(count)
-    except TypeError:
-        raise InvalidCountError(f"{what} must be an integer, not {count!r}") from None
+    return counts.whole(what, count, InvalidCountError)
 
 
 def at_least(what: str, count: Any, least: int) -> int:
     """A count that is an integer and not too small. Raises `InvalidCountError`."""
-    if (found := whole(what, count)) < least:
-        raise InvalidCountError(f"{what} must be {least} or more, not {found}")
-    return found
+    return counts.whole(what, count, InvalidCountError, least=least)

@@ -151,7 +151,7 @@ def never_stale(tables: Tables, hits: Any, links: Any) -> bool:
     ("owner", "method", "wrong", "where"),
     [
         (BlockPool, "touch", late_touch, "shared-prefix"),
-        (BlockPool, "let_go", append_always, "any-call"),
+        (BlockPool, "_let_go", append_always, "any-call"),
         (BlockPool, "take", keep_hash, "any-call"),
         (BlockPool, "release", forwards, "any-call"),
         (BlockPool, "find", last_copy, "shared-prefix"),

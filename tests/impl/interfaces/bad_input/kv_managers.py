@@ -1,0 +1,456 @@
+"""`KVCacheManager` in both shapes, and the pool and the queue that it shows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, amount, count, lacking, one_of
+from tests.impl.interfaces.kv_requests import EarlyRequest, kv_cache_config
+
+from cacheimpl.kv_cache_manager import (
+    NORMATIVE,
+    BlockPool,
+    EarlyKVCacheManager,
+    FreeKVCacheBlockQueue,
+    KVCacheBlock,
+    KVCacheBlocks,
+    KVCacheManagerError,
+    LaterKVCacheManager,
+)
+from cacheimpl.kv_cache_manager.errors import (
+    AlreadyAllocatedError,
+    FreeQueueError,
+    InvalidCountError,
+    NoFreeBlocksError,
+    NotRunningError,
+    RequestMismatchError,
+    StaleBlocksError,
+    StaleCountError,
+    TooManyTokensError,
+    UnknownRequestError,
+)
+
+SIZE, BLOCKS, LIMIT = 4, 10, 32
+
+REQUEST = lacking("request_id", all_token_ids=one_of(None, 7, [1.5] * 40, [None] * 40, ["a"] * 40))
+COUNTED = {**REQUEST, **lacking(num_computed_tokens=count(0))}
+
+
+def prompt(name: str, first: int = 0, tokens: int = 14, computed: int = 0) -> Any:
+    return EarlyRequest(name, list(range(first, first + tokens)), num_computed_tokens=computed)
+
+
+def early() -> Any:
+    """ "running" has 14 tokens in 4 blocks, all executed; "done" has left a prefix; "new" and "other" come."""
+    made = EarlyKVCacheManager(SIZE, BLOCKS, LIMIT, num_preallocate_tokens=0)
+    return used(made)
+
+
+def used(made: Any) -> Any:
+    made.running, made.new = prompt("running"), prompt("new")
+    done = prompt("done", 100)
+    for one in (made.running, done):
+        made.allocate_slots(one, 14)
+        made.commit(one, 14)
+        one.num_computed_tokens = 14
+    made.free(done)
+    made.again = prompt("again", 100)
+    made.hits, made.first = made.get_computed_blocks(made.again)[0], made.get_computed_blocks(prompt("x"))[0]
+    return made
+
+
+def later() -> Any:
+    made = LaterKVCacheManager(kv_cache_config(BLOCKS + 1, SIZE), LIMIT, log_stats=True)
+    return used(made)
+
+
+def foreign_block() -> KVCacheBlock:
+    return KVCacheBlock(3)
+
+
+LISTS = {
+    "a number": always(3),
+    "numbers": always([0, 1]),
+    "of another pool": always([foreign_block()]),
+    "None among them": always([None]),
+}
+
+MISUSE = {
+    "an id that is used twice": (
+        RequestMismatchError,
+        lambda made: made.allocate_slots(prompt("running", 50, 20, 14), 1),
+    ),
+    "more tokens than the longest": (TooManyTokensError, lambda made: made.allocate_slots(made.new, LIMIT + 1)),
+    "computed beyond the slots": (
+        StaleCountError,
+        lambda made: made.allocate_slots(prompt("running", computed=15), 1),
+    ),
+    "computed before": (StaleCountError, lambda made: made.allocate_slots(prompt("running", computed=13), 1)),
+    "computed without a table": (StaleCountError, lambda made: made.allocate_slots(prompt("new", computed=4), 1)),
+}
+
+COMMON = {
+    "commit": Call(
+        lambda made: {"request": made.running, "num_computed_tokens": 14},
+        {"request": REQUEST, "num_computed_tokens": count(0)},
+        misuse={
+            "unknown": (UnknownRequestError, lambda made: made.commit(made.new, 1)),
+            "beyond the slots": (StaleCountError, lambda made: made.commit(made.running, 15)),
+            "back": (StaleCountError, lambda made: made.commit(made.running, 13)),
+            "freed": (UnknownRequestError, lambda made: made.commit(prompt("done", 100), 14)),
+        },
+    ),
+    "free": Call(
+        lambda made: {"request": made.running},
+        {"request": REQUEST},
+        misuse={"another's id": (RequestMismatchError, lambda made: made.free(prompt("running", 50)))},
+    ),
+    "evict_blocks": Call(
+        lambda made: {"block_ids": [1, 2]},
+        {
+            "block_ids": {
+                **{f"one is {what}": always([1, bad(None)]) for what, bad in count(0, most=BLOCKS).items()},
+                "a number": always(3),
+                "nothing": always(None),
+            }
+        },
+        says=("block",),
+    ),
+}
+
+OPEN = {
+    "reset_prefix_cache": "takes nothing",
+    "make_prefix_cache_stats": "takes nothing",
+}
+
+EARLY = Face(
+    EarlyKVCacheManager,
+    early,
+    KVCacheManagerError,
+    {
+        "__init__": Call(
+            lambda made: {"block_size": 4, "num_gpu_blocks": 10, "max_model_len": 32, "num_preallocate_tokens": 0},
+            {
+                "block_size": count(1),
+                "num_gpu_blocks": count(1),
+                "max_model_len": count(1),
+                "num_preallocate_tokens": count(0),
+                "rules": one_of(None, "normative", 3),
+                "hash_function": one_of(None, 3),
+            },
+            {"sliding_window": "never used, as released", "enable_caching": "a flag", "log_stats": "a flag"},
+            says=("number of blocks",),
+        ),
+        "get_computed_blocks": Call(lambda made: {"request": made.again}, {"request": REQUEST}),
+        "allocate_slots": Call(
+            lambda made: {
+                "request": made.again,
+                "num_tokens": 2,
+                "new_computed_blocks": made.hits,
+            },
+            {
+                "request": COUNTED,
+                "num_tokens": count(1),
+                "computed_blocks": LISTS,
+                "new_computed_blocks": LISTS,
+            },
+            misuse={
+                **MISUSE,
+                "hits of another": (
+                    StaleBlocksError,
+                    lambda made: made.allocate_slots(made.new, 2, made.hits),
+                ),
+                "hits for a table": (
+                    AlreadyAllocatedError,
+                    lambda made: made.allocate_slots(made.running, 2, made.first),
+                ),
+            },
+            says=("block", "request"),
+        ),
+        "append_slots": Call(
+            lambda made: {"request": made.running, "num_tokens": 1},
+            {"request": COUNTED, "num_tokens": count(1)},
+            misuse={
+                "unknown": (UnknownRequestError, lambda made: made.append_slots(made.new, 1)),
+                "freed": (UnknownRequestError, lambda made: made.append_slots(prompt("done", 100), 1)),
+            },
+        ),
+        "get_num_common_prefix_blocks": Call(
+            lambda made: {"request": made.running, "num_running_requests": 1, "running": ["running"]},
+            {"request": REQUEST, "num_running_requests": count(1), "running": one_of("running", 3)},
+            misuse={
+                "unknown": (UnknownRequestError, lambda made: made.get_num_common_prefix_blocks(made.new, 1)),
+                "who does not run": (
+                    NotRunningError,
+                    lambda made: made.get_num_common_prefix_blocks(
+                        EarlyRequest("running", list(range(14)), status=SimpleNamespace(name="WAITING")), 1
+                    ),
+                ),
+            },
+        ),
+        "free_block_hashes": Call(lambda made: {"request": made.running}, {}, {"request": "nothing is kept of it"}),
+        **COMMON,
+    },
+    OPEN,
+)
+
+
+def nothing(block: KVCacheBlock) -> Any:
+    return None
+
+
+HITS: Sort = {
+    "a list": always([]),
+    "a number": always(3),
+    "for two groups": lambda good: KVCacheBlocks((*good.blocks, ())),
+    "of another pool": lambda good: KVCacheBlocks(([foreign_block() for _ in good.blocks[0]],)),
+    "None among them": lambda good: KVCacheBlocks(tuple([nothing(block) for block in its] for its in good.blocks)),
+    "the null block": lambda good: good,
+}
+
+
+def config(**wrong: Any) -> Any:
+    spec = SimpleNamespace(block_size=wrong.pop("block_size", 4))
+    group = SimpleNamespace(kv_cache_spec=spec)
+    return SimpleNamespace(**{"num_blocks": 11, "kv_cache_groups": [group], **wrong})
+
+
+LATER = Face(
+    LaterKVCacheManager,
+    later,
+    KVCacheManagerError,
+    {
+        "__init__": Call(
+            lambda made: {"kv_cache_config": config(), "max_model_len": 32},
+            {
+                "kv_cache_config": {
+                    **lacking("num_blocks", "kv_cache_groups", num_blocks=count(2)),
+                    "without groups": always(config(kv_cache_groups=[])),
+                    "with None for groups": always(config(kv_cache_groups=None)),
+                    **{f"block_size: {what}": always(config(block_size=bad(None))) for what, bad in count(1).items()},
+                },
+                "max_model_len": count(1),
+                "scheduler_block_size": one_of(0, 8, 1.5, True, "4"),
+                "hash_block_size": one_of(0, 8, 1.5, True, "4"),
+                "watermark": amount(1.0),
+                "rules": one_of(None, 3),
+                "hash_function": one_of(None, 3),
+            },
+            {"enable_caching": "a flag", "log_stats": "a flag", "settings": "see the tests of this manager"},
+            says=("block", "groups"),
+        ),
+        "get_computed_blocks": Call(
+            lambda made: {"request": made.again, "max_cache_hit_length": 8},
+            {"request": REQUEST, "max_cache_hit_length": count(0, optional=True)},
+        ),
+        "allocate_slots": Call(
+            lambda made: {
+                "request": made.again,
+                "num_new_tokens": 2,
+                "num_new_computed_tokens": 12,
+                "new_computed_blocks": made.hits,
+            },
+            {
+                "request": COUNTED,
+                "num_new_tokens": count(0),
+                "num_new_computed_tokens": {
+                    what: bad for what, bad in count(0, most=12).items() if what != "whole fraction"
+                },
+                "new_computed_blocks": {what: bad for what, bad in HITS.items() if what != "the null block"},
+                "num_lookahead_tokens": count(0),
+                "num_external_computed_tokens": count(0),
+                "num_encoder_tokens": count(0, most=0),
+                "reserved_blocks": count(0),
+            },
+            {
+                "delay_cache_blocks": "a flag",
+                "full_sequence_must_fit": "a flag",
+                "has_scheduled_reqs": "a flag",
+                "skip_zeroing_group_ids": "nothing is zeroed here",
+            },
+            misuse={
+                **MISUSE,
+                "no tokens": (InvalidCountError, lambda made: made.allocate_slots(made.new, 0)),
+                "huge": (TooManyTokensError, lambda made: made.allocate_slots(made.new, 2**70)),
+                "hits of another": (
+                    StaleBlocksError,
+                    lambda made: made.allocate_slots(made.new, 2, 12, made.hits),
+                ),
+                "hits for a table": (
+                    AlreadyAllocatedError,
+                    lambda made: made.allocate_slots(made.running, 2, 12, made.first),
+                ),
+                "the null block": (
+                    StaleBlocksError,
+                    lambda made: made.allocate_slots(made.new, 2, 4, KVCacheBlocks(([made.block_pool.null_block],))),
+                ),
+            },
+            says=("block", "request", "computed tokens", "external", "groups"),
+        ),
+        "cache_blocks": Call(
+            lambda made: {"request": made.running, "num_computed_tokens": 14},
+            {"request": REQUEST, "num_computed_tokens": count(0)},
+            misuse={
+                "unknown": (UnknownRequestError, lambda made: made.cache_blocks(made.new, 1)),
+                "beyond the slots": (StaleCountError, lambda made: made.cache_blocks(made.running, 15)),
+            },
+        ),
+        "get_num_common_prefix_blocks": Call(
+            lambda made: {"request": made.running, "num_running_requests": 1, "running": ["running"]},
+            {"request": REQUEST, "num_running_requests": count(1), "running": one_of("running", 3)},
+            misuse={"an unknown id": (UnknownRequestError, lambda made: made.get_num_common_prefix_blocks("nobody"))},
+        ),
+        "get_blocks": Call(
+            lambda made: {"request_id": "running"}, {}, {"request_id": "who has no table has no blocks"}
+        ),
+        "get_block_ids": Call(lambda made: {"request_id": "x"}, {}, {"request_id": "who has no table has no blocks"}),
+        **COMMON,
+    },
+    {**OPEN, "create_empty_block_list": "takes nothing", "take_events": "takes nothing"},
+)
+
+
+# Pool and queue -----------------------------------------------------------------------------------------------------
+
+
+def queued_elsewhere() -> KVCacheBlock:
+    blocks = [KVCacheBlock(0), KVCacheBlock(1)]
+    FreeKVCacheBlockQueue(blocks)
+    return blocks[1]
+
+
+BLOCK = {
+    "nothing": always(None),
+    "a number": always(3),
+    "of another pool": lambda good: queued_elsewhere(),
+}
+SEVERAL = {
+    "a number": always(3),
+    "nothing": always(None),
+    "numbers": always([0, 1]),
+    "None behind good ones": lambda good: [*good, None],
+}
+
+
+def queue() -> Any:
+    """Four blocks, and two that were taken out."""
+    made = FreeKVCacheBlockQueue([KVCacheBlock(number) for number in range(6)])
+    made.out = made.popleft_n(2)  # type: ignore[attr-defined]  # what the cases refer to
+    return made
+
+
+QUEUE = Face(
+    FreeKVCacheBlockQueue,
+    queue,
+    KVCacheManagerError,
+    {
+        "__init__": Call(lambda made: {"blocks": [KVCacheBlock(0)]}, {"blocks": one_of(None, 3, [None], [1, 2])}),
+        "popleft_n": Call(lambda made: {"n": 2}, {"n": count(0, most=4)}, says=("blocks",)),
+        "remove": Call(
+            lambda made: {"block": made.free_list_head},
+            {"block": BLOCK},
+            misuse={"who is out": (FreeQueueError, lambda made: made.remove(made.out[0]))},
+        ),
+        "append": Call(
+            lambda made: {"block": made.out[0]},
+            {"block": BLOCK},
+            misuse={"who is in": (FreeQueueError, lambda made: made.append(made.free_list_tail))},
+        ),
+        "prepend": Call(
+            lambda made: {"block": made.out[0]},
+            {"block": BLOCK},
+            misuse={"who is in": (FreeQueueError, lambda made: made.prepend(made.free_list_tail))},
+        ),
+        "append_n": Call(
+            lambda made: {"blocks": made.out},
+            {"blocks": SEVERAL},
+            misuse={
+                "one twice": (FreeQueueError, lambda made: made.append_n([made.out[0], made.out[0]])),
+                "one that is in": (FreeQueueError, lambda made: made.append_n([*made.out, made.free_list_head])),
+            },
+        ),
+        "prepend_n": Call(
+            lambda made: {"blocks": made.out},
+            {"blocks": SEVERAL},
+            misuse={"one twice": (FreeQueueError, lambda made: made.prepend_n([made.out[0], made.out[0]]))},
+        ),
+    },
+    {"popleft": "takes nothing", "get_all_free_blocks": "takes nothing"},
+)
+
+
+def empty_queue() -> Any:
+    return FreeKVCacheBlockQueue([])
+
+
+EMPTY_QUEUE = Face(
+    None,
+    empty_queue,
+    KVCacheManagerError,
+    {"popleft": Call(lambda made: {}, misuse={"empty": (NoFreeBlocksError, lambda made: made.popleft())}, works=False)},
+)
+
+
+def pool() -> Any:
+    made = BlockPool(6, NORMATIVE, null_block=True)
+    made.held = [made.take(), made.take()]  # type: ignore[attr-defined]  # what the cases refer to
+    return made
+
+
+POOL = Face(
+    BlockPool,
+    pool,
+    KVCacheManagerError,
+    {
+        "__init__": Call(
+            lambda made: {"num_gpu_blocks": 3, "rules": NORMATIVE},
+            {"num_gpu_blocks": count(1), "rules": one_of(None, 3)},
+            {"null_block": "a flag", "several_groups": "a flag"},
+        ),
+        "find": Call(lambda made: {"link": made}, {}, {"link": "made by the manager"}, works=False),
+        "copies": Call(lambda made: {"key": 3}, {}, {"key": "what is not there has no copies"}),
+        "get_cached_block": Call(
+            lambda made: {"block_hash": 3}, {}, {"block_hash": "any", "kv_cache_group_ids": "any"}
+        ),
+        "register": Call(
+            lambda made: {"block": made.held[0], "link": None},
+            {"block": BLOCK},
+            {"link": "made by the manager"},
+            works=False,
+        ),
+        "forget": Call(lambda made: {"block": made.held[0]}, {"block": BLOCK}),
+        "touch": Call(
+            lambda made: {"blocks": made.held}, {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}}
+        ),
+        "let_go": Call(
+            lambda made: {"block": made.held[0]},
+            {"block": BLOCK},
+            misuse={
+                "who is free": (FreeQueueError, lambda made: made.let_go(made.blocks[5])),
+                "the null block": (FreeQueueError, lambda made: made.let_go(made.null_block)),
+            },
+        ),
+        "release": Call(
+            lambda made: {"blocks": made.held},
+            {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}},
+            misuse={"one twice": (FreeQueueError, lambda made: made.release([made.held[0], made.held[0]]))},
+        ),
+        "own": Call(lambda made: {"blocks": made.held}, {"blocks": SEVERAL}),
+        "block": Call(lambda made: {"number": 3}, {"number": count(0, most=5)}, says=("block",)),
+    },
+    {
+        "take": "takes nothing",
+        "get_num_free_blocks": "takes nothing",
+        "get_usage": "takes nothing",
+        "reset_prefix_cache": "takes nothing",
+    },
+)
+
+FACES = {
+    "KVCacheManager, early": EARLY,
+    "KVCacheManager, later": LATER,
+    "FreeKVCacheBlockQueue": QUEUE,
+    "FreeKVCacheBlockQueue, empty": EMPTY_QUEUE,
+    "BlockPool": POOL,
+}

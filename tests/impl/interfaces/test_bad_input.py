@@ -1,0 +1,87 @@
+"""Bad input, in every argument of every public class: a clear exception of this package, and nothing has changed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from tests.impl.interfaces.bad_input.check import undeclared, wrong
+from tests.impl.interfaces.bad_input.sorts import Face
+
+torch.set_num_threads(1)
+
+TABLES = ("kv_managers",)
+FACES: dict[str, Face] = {
+    name: face
+    for table in TABLES
+    for name, face in import_module(f"tests.impl.interfaces.bad_input.{table}").FACES.items()
+}
+
+
+def calls() -> list[Any]:
+    return [pytest.param(name, method, id=f"{name}: {method}") for name, face in FACES.items() for method in face.calls]
+
+
+@pytest.mark.parametrize(("name", "method"), calls())
+def test_bad_input_is_refused_and_changes_nothing(name: str, method: str) -> None:
+    found = wrong(FACES[name], method)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", [name for name, face in FACES.items() if face.kind is not None])
+def test_the_table_says_something_of_every_argument(name: str) -> None:
+    assert not undeclared(FACES[name])
+
+
+# The check finds what it is for -------------------------------------------------------------------------------------
+
+Queue = FACES["FreeKVCacheBlockQueue"].kind
+
+
+def counts_before_it_looks(queue: Any, block: Any) -> None:
+    """State is changed, and then the call is refused."""
+    queue.num_free_blocks += 1
+    Queue._insert(queue, block, queue.fake_free_list_head)  # noqa: SLF001  # what the method does
+    queue.num_free_blocks -= 1
+
+
+def looks_at_nothing(queue: Any, block: Any) -> None:
+    """Whatever Python says of it."""
+    block.prev_free_block.next_free_block = block.next_free_block
+
+
+def takes_everything(queue: Any, block: Any) -> None:
+    """Nothing is refused."""
+
+
+def says_nothing(queue: Any, block: Any) -> None:
+    """A message that helps nobody."""
+    raise FACES["FreeKVCacheBlockQueue"].error("no")
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        (counts_before_it_looks, "changed"),
+        (looks_at_nothing, "AttributeError"),
+        (takes_everything, "nothing was raised"),
+        (says_nothing, "the message does not say"),
+    ],
+)
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, planted: Any, found: str) -> None:
+    face = FACES["FreeKVCacheBlockQueue"]._replace(calls=dict(FACES["FreeKVCacheBlockQueue"].calls))
+    call = face.calls["prepend"]._replace(works=False)
+    monkeypatch.setattr(Queue, "prepend", planted)
+    assert any(found in one for one in wrong(face._replace(calls={"prepend": call}), "prepend"))
+
+
+def test_an_argument_that_nobody_thought_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepend(queue: Any, block: Any, hurry: int) -> None:
+        """With one argument more."""
+
+    monkeypatch.setattr(Queue, "prepend", prepend)
+    monkeypatch.setattr(Queue, "shuffle", lambda queue, seed: None, raising=False)
+    found = undeclared(FACES["FreeKVCacheBlockQueue"])
+    assert found == ["shuffle is neither called nor open", "prepend: nothing is said of hurry"]
