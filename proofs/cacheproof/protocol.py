@@ -7,13 +7,18 @@ an implementation. A message that is not of this form is refused here, before an
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
 from cacheproof.wire import Message
 
-VERSION = "0.1"
+VERSION = "1.0"
+"""MAJOR.MINOR. From 1.0 on a minor version only adds what a peer may leave out or ignore: children in other languages
+rest on it. Before, both sides had to speak the same version, so that any addition would have broken them all."""
+EARLIER = "0.1"
+"""What is still spoken with peers that speak it: the same messages, and a `hello` that says nothing but the version."""
 LONGEST_LINE_BYTES = 1 << 20
 """With the newline. A longer line is refused and skipped."""
 DEEPEST = 8
@@ -53,6 +58,14 @@ class RefusedError(Exception):
     def as_message(self) -> Message:
         """The error as an answer."""
         return {"answer": "error", "error": self.fault.value, "text": shortened(str(self))}
+
+
+def agreed(version: Any) -> str | None:
+    """The version in which a peer that speaks the given one is answered; None where there is none."""
+    if version == EARLIER:
+        return EARLIER
+    parts = re.fullmatch(r"([0-9]{1,9})\.[0-9]{1,9}", version) if isinstance(version, str) else None
+    return VERSION if parts is not None and parts[1] == VERSION.partition(".")[0] else None
 
 
 def encode(message: Message) -> bytes:

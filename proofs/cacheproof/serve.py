@@ -7,8 +7,20 @@ from dataclasses import fields
 from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
+from cacheproof.features import REFUSALS, operation_feature
 from cacheproof.naming import names_in, wrong_operand
-from cacheproof.protocol import LONGEST_LINE_BYTES, VERSION, Fault, RefusedError, decode, encode, shortened
+from cacheproof.protocol import (
+    DEEPEST,
+    EARLIER,
+    LONGEST_LINE_BYTES,
+    VERSION,
+    Fault,
+    RefusedError,
+    agreed,
+    decode,
+    encode,
+    shortened,
+)
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, components, variant_named
 from cacheproof.wire import (
     Message,
@@ -17,6 +29,7 @@ from cacheproof.wire import (
     operation_from_message,
     outcome_to_message,
 )
+from cachespec import SPECIFICATION_VERSION, __version__
 from cachespec.kernel import NORMATIVE, Operation
 
 
@@ -60,12 +73,24 @@ class Oracle:
         return request(message)
 
     def _hello(self, message: Message) -> Message:
-        version = message.pop("protocol", None)
-        _nothing_else("hello", message)
-        if version != VERSION:
-            wrong = f"this is protocol {VERSION}, not {shortened(repr(version))}"
+        """Fields that this version does not know are not looked at: a later one may have them."""
+        given = message.get("protocol")
+        version = agreed(given)
+        if version is None:
+            wrong = f"this is protocol {VERSION}, not {shortened(repr(given))}"
             raise RefusedError(Fault.UNKNOWN_REQUEST, wrong)
-        return {"answer": "hello", "protocol": VERSION, "components": sorted(components())}
+        greeting = {"answer": "hello", "protocol": version, "components": sorted(components())}
+        if version == EARLIER:
+            _nothing_else("hello", {key: value for key, value in message.items() if key != "protocol"})
+            return greeting
+        return {
+            **greeting,
+            "implementation": f"cacheproof {__version__}",
+            "spec": SPECIFICATION_VERSION,
+            "features": [REFUSALS, *_operations(message)],
+            "longest_line": LONGEST_LINE_BYTES,
+            "deepest": DEEPEST,
+        }
 
     def _init(self, message: Message) -> Message:
         component = component_named(_text(message.pop("component", None), "component"))
@@ -141,9 +166,17 @@ def _nothing_else(request: str, message: Message) -> None:
         raise RefusedError(Fault.WRONG_FIELD, f"{request} does not take {shortened(', '.join(sorted(message)))}")
 
 
+def _operations(message: Message) -> list[str]:
+    """The operations of the component that a greeting asks for, as features."""
+    if "component" not in message:
+        return []
+    component = component_named(_text(message["component"], "component"))
+    return [operation_feature(component, kind) for kind in component.operations]
+
+
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise RefusedError(Fault.WRONG_FIELD, f"init needs '{key}', a string, not {shortened(repr(value))}")
+        raise RefusedError(Fault.WRONG_FIELD, f"'{key}' must be a string, not {shortened(repr(value))}")
     return value
 
 

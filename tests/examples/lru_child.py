@@ -68,7 +68,7 @@ cache = Cache(0)
 for line in sys.stdin:
     asked = json.loads(line)
     do = asked.pop("do")
-    answer: dict[str, object] = {"answer": "hello", "protocol": "0.1"} if do == "hello" else {"answer": "state"}
+    answer: dict[str, object] = {"answer": "hello", "protocol": "1.0"} if do == "hello" else {"answer": "state"}
     if do in ("init", "reset"):
         cache = Cache(asked.get("capacity", cache.capacity))
     if do == "apply":

@@ -145,6 +145,11 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
 
 def _headline(finding: Finding, campaign: Campaign) -> str:
     calls = len(finding.trace.steps)
-    what = {Difference: "a difference", Violation: "a property that does not hold", Breakdown: "the target failed"}
+    what: dict[type, str] = {
+        Difference: "a difference",
+        Violation: "a property that does not hold",
+        Breakdown: "the target failed",
+    }
     again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
-    return f"{what[type(finding)]} after {calls} call{'s' * (calls != 1)} (seed {campaign.seed}{again})"
+    named = f" ({finding.failure.value})" if isinstance(finding, Breakdown) else ""
+    return f"{what[type(finding)]}{named} after {calls} call{'s' * (calls != 1)} (seed {campaign.seed}{again})"

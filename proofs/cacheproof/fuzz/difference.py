@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.targets.target import Failure
 from cacheproof.trace import Trace, Violation
 from cachespec.kernel import Observation, Operation, Outcome
 
@@ -63,6 +64,7 @@ class Breakdown:
     target: str
     reason: str
     trace: Trace
+    failure: Failure = Failure.DRIVER_FAILED
 
     @property
     def sort(self) -> str:

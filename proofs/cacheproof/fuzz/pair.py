@@ -9,7 +9,7 @@ from cacheproof.errors import InputError
 from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding, Subject, differing
 from cacheproof.fuzz.properties import AnyProperty, broken_by_call, broken_in
 from cacheproof.fuzz.tally import Tally
-from cacheproof.targets.target import Target, TargetError
+from cacheproof.targets.target import Failure, Target, TargetError
 from cacheproof.trace import Trace, Violation, record
 from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
 
@@ -55,7 +55,7 @@ class Pair:
             self._target.reset(self.subject.config)
             actual = self._answer(None)
         except TargetError as error:
-            return Breakdown(self.name, f"{error} (at the start)", self._trace())
+            return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
         broken = broken_in(self.subject, self._state) if self._checks else None
         return self._compared(self._expected(None), actual, broken)
 
@@ -71,7 +71,7 @@ class Pair:
         try:
             actual = self._answer(self._target.apply(operation))
         except TargetError as error:
-            return Breakdown(self.name, str(error), self._trace())
+            return Breakdown(self.name, str(error), self._trace(), error.failure)
         return self._compared(self._expected(outcome), actual, broken)
 
     def replay(self, operations: Iterable[Operation], *, only_offered: bool) -> Finding | None:
@@ -105,7 +105,7 @@ class Pair:
         if strange:
             there_are = ", ".join(sorted(expected.observations))
             reason = f"the target shows {', '.join(strange)}: {self.subject.component.name} has {there_are}"
-            return Breakdown(self.name, reason, self._trace())
+            return Breakdown(self.name, reason, self._trace(), Failure.GARBAGE)
         if broken is not None:
             return Violation(broken.name, broken.statement, self._trace())
         if expected.outcome is not None and expected.outcome.code is Code.DIVERGED:

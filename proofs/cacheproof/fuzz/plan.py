@@ -16,7 +16,9 @@ from cacheproof.fuzz.tally import Limit
 from cacheproof.registry import AnyComponent, component_named, scope_file, variant_named
 from cacheproof.scope import scope_named, scopes_of
 from cacheproof.store import home
+from cacheproof.targets.declaration import declared_by
 from cacheproof.targets.factory import open_target
+from cacheproof.targets.target import Target, TargetError
 from cacheproof.wire import config_from_message, config_to_message
 from cachespec.kernel import NORMATIVE
 
@@ -84,10 +86,11 @@ def new_seed() -> int:
 
 
 def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campaign:
-    """Run it; the target is closed whatever happens."""
+    """Run it; the target is closed whatever happens. Operations that it declares not to have are left out."""
     subject = plan.subject
     target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
     try:
+        left_out = plan.left_out | _not_there(subject.component, target)
         if plan.driver == "lockstep":
             return lockstep(
                 subject.component,
@@ -99,12 +102,20 @@ def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campai
                 seed=plan.seed,
                 restart_every=max(plan.profile.steps_in_example, RESTART_EVERY),
                 name=plan.target,
-                left_out=plan.left_out,
+                left_out=left_out,
                 progress=progress,
             )
-        return _with_hypothesis(plan, Pair(subject, target, plan.target, plan.left_out), progress)
+        return _with_hypothesis(plan, Pair(subject, target, plan.target, left_out), progress)
     finally:
         target.close()
+
+
+def _not_there(component: AnyComponent, target: Target) -> frozenset[str]:
+    """The operations that the target declares not to have; a driver that fails here fails again, and is reported."""
+    try:
+        return declared_by(component, target).missing(component)
+    except TargetError:
+        return frozenset()
 
 
 def _with_hypothesis(plan: Plan, pair: Pair, progress: Callable[[str], None] | None) -> Campaign:

@@ -13,6 +13,7 @@ from cacheproof.show.trace_json import (
     violation_from_message,
     violation_to_message,
 )
+from cacheproof.targets.target import Failure
 from cacheproof.trace import Violation
 from cacheproof.wire import (
     Message,
@@ -29,7 +30,7 @@ def finding_to_message(finding: Finding) -> Message:
         return {"sort": "violation", **violation_to_message(finding)}
     told: Message = {"target": finding.target, "trace": trace_to_message(finding.trace)}
     if isinstance(finding, Breakdown):
-        return {"sort": "breakdown", "reason": finding.reason, **told}
+        return {"sort": "breakdown", "failure": finding.failure.value, "reason": finding.reason, **told}
     return {
         "sort": "difference",
         "index": finding.index,
@@ -50,11 +51,18 @@ def finding_from_message(message: Any) -> Finding:
     trace = trace_from_message(message.get("trace"))
     target, reason = str(message.get("target", "")), str(message.get("reason", ""))
     if sort == "breakdown":
-        return Breakdown(target, reason, trace)
+        return Breakdown(target, reason, trace, _failure(message.get("failure", Failure.DRIVER_FAILED.value)))
     if sort == "difference":
         answers = (_answer_from_message(key, message.get(key)) for key in ("expected", "actual"))
         return Difference(target, trace, *answers)
     raise InputError(f"a finding is a difference, a violation or a breakdown, not {sort!r}")
+
+
+def _failure(given: Any) -> Failure:
+    try:
+        return Failure(given)
+    except ValueError:
+        raise InputError(f"a failure is one of {', '.join(one.value for one in Failure)}, not {given!r}") from None
 
 
 def _answer_to_message(answer: Answer) -> Message:

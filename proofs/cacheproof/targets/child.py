@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from cacheproof.errors import InputError
-from cacheproof.protocol import RESERVED, VERSION, RefusedError, decode, encode, shortened
+from cacheproof.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode, shortened
 from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.targets.declaration import Declaration, declaration_from
 from cacheproof.targets.pipe import ChildProcess
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import Failure, TargetError
 from cacheproof.wire import (
     Message,
     config_to_message,
@@ -17,6 +18,7 @@ from cacheproof.wire import (
     operation_to_message,
     outcome_from_message,
 )
+from cachespec import SPECIFICATION_VERSION
 from cachespec.kernel import Observation, Operation, Outcome
 
 SECONDS_TO_ANSWER = 10.0
@@ -49,11 +51,17 @@ class ChildTarget:
         self._child: ChildProcess | None = None
         self._config: Any = None
         self._observations: Mapping[str, Observation] = {}
+        self._declared = Declaration()
+
+    def declaration(self) -> Declaration:
+        """What the child said of itself when it was greeted; it is started for that."""
+        if self._child is None:
+            self._start()
+        return self._declared
 
     def reset(self, config: Any) -> None:
         if self._child is None:
             self._start()
-            self._config = None
         if config == self._config:
             answer = self._ask({"do": "reset"}, "state")
         else:
@@ -67,9 +75,13 @@ class ChildTarget:
         try:
             outcome = outcome_from_message(answer)
         except InputError as error:
-            raise self._failed(str(error)) from None
+            raise self._failed(str(error), Failure.GARBAGE) from None
         self._take_observations(answer)
         return outcome
+
+    def offer(self, message: Message) -> Message:
+        """The child's whole answer to a message as it stands, an error too: after that it is asked the next one."""
+        return self._exchange(message, " ".join(str(message[key]) for key in ("do", "op") if key in message))
 
     def observe(self) -> Mapping[str, Observation]:
         return self._observations
@@ -80,41 +92,58 @@ class ChildTarget:
             self._child = None
 
     def _start(self) -> None:
-        self._child = ChildProcess(self._command)
-        answer = self._ask({"do": "hello", "protocol": VERSION}, "hello", self._seconds_to_start)
-        if answer.get("protocol") != VERSION:
+        self._child, self._config, self._declared = ChildProcess(self._command), None, Declaration()
+        greeting = {"do": "hello", "protocol": VERSION, "spec": SPECIFICATION_VERSION}
+        more = {"component": self._component.name, "longest_line": LONGEST_LINE_BYTES}
+        answer = self._ask({**greeting, **more}, "hello", self._seconds_to_start)
+        if agreed(answer.get("protocol")) is None:
             spoken = shortened(repr(answer.get("protocol")))
-            raise self._failed(f"the child speaks protocol {spoken}, not {VERSION!r}")
+            raise self._failed(f"the child speaks protocol {spoken}, not {VERSION!r}", Failure.WRONG_VERSION)
+        try:
+            self._declared = declaration_from(self._component, answer)
+        except InputError as error:
+            raise self._failed(f"asked to hello: the child says what cannot be: {error}", Failure.GARBAGE) from None
 
     def _ask(self, message: Message, wanted: str, seconds: float | None = None) -> Message:
         """The answer of the wanted sort, without that mark."""
-        if self._child is None:
-            raise TargetError("the child is not running: it failed before")
         asked = " ".join(str(message[key]) for key in ("do", "op") if key in message)
-        try:
-            answer = decode(self._child.ask(encode(message), self._seconds if seconds is None else seconds))
-        except (TargetError, RefusedError) as error:
-            said = "the child's answer is " if isinstance(error, RefusedError) else ""
-            raise self._failed(f"asked to {asked}: {said}{error}") from None
+        answer = self._exchange(message, asked, seconds)
         kind = answer.pop("answer", None)
         if kind == "error":
             told = f"{answer.get('error')}: {answer.get('text')}"
-            raise self._failed(f"asked to {asked}: the child refused; {shortened(told)}")
+            raise self._failed(f"asked to {asked}: the child refused; {shortened(told)}", Failure.REFUSED)
         if kind != wanted:
-            raise self._failed(f"asked to {asked}: the child's answer is {shortened(repr(kind))}, not '{wanted}'")
+            wrong = f"asked to {asked}: the child's answer is {shortened(repr(kind))}, not '{wanted}'"
+            raise self._failed(wrong, Failure.GARBAGE)
         return answer
+
+    def _exchange(self, message: Message, asked: str, seconds: float | None = None) -> Message:
+        """The answer, whatever sort it is of."""
+        if self._child is None:
+            raise TargetError("the child is not running: it failed before")
+        line = encode(message)
+        if len(line) > self._declared.longest_line:
+            most = self._declared.longest_line
+            long = f"asked to {asked}: the line has {len(line)} bytes, and the child takes {most}"
+            raise self._failed(long, Failure.TOO_LONG)
+        try:
+            return decode(self._child.ask(line, self._seconds if seconds is None else seconds))
+        except TargetError as error:
+            raise self._failed(f"asked to {asked}: {error}", error.failure) from None
+        except RefusedError as error:
+            raise self._failed(f"asked to {asked}: the child's answer is {error}", Failure.GARBAGE) from None
 
     def _take_observations(self, answer: Message) -> None:
         try:
             self._observations = observations_from_message(
-                {name: value for name, value in answer.items() if name not in RESERVED}
+                {name: value for name, value in answer.items() if name not in RESERVED | self._declared.own}
             )
         except InputError as error:
-            raise self._failed(str(error)) from None
+            raise self._failed(str(error), Failure.GARBAGE) from None
 
-    def _failed(self, text: str) -> TargetError:
+    def _failed(self, text: str, failure: Failure) -> TargetError:
         """The child is ended; the error says why."""
         if self._child is not None:
             self._child.kill()
             self._child = None
-        return TargetError(text)
+        return TargetError(text, failure)

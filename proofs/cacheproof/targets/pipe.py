@@ -13,7 +13,7 @@ import weakref
 
 from cacheproof.errors import InputError
 from cacheproof.protocol import LONGEST_LINE_BYTES, shortened
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import Failure, TargetError
 
 SECONDS_TO_LEAVE = 1.0
 """How long a child may take to end by itself once its input is closed, before it is killed."""
@@ -73,15 +73,17 @@ class ChildProcess:
 
     def _exchange(self, line: bytes, deadline: float, seconds: float) -> bytes:
         if self._pending or self._receive(self._output.fileno()):
-            raise TargetError(f"the child spoke without being asked: {_quoted(self._pending)}")
+            said = f"the child spoke without being asked: {_quoted(self._pending)}"
+            raise TargetError(said, Failure.SPOKE_UNASKED)
         unsent = line
         while b"\n" not in self._pending or unsent:
             if len(self._pending) >= LONGEST_LINE_BYTES:
-                raise TargetError(f"the child's answer is longer than {LONGEST_LINE_BYTES} bytes")
+                raise TargetError(f"the child's answer is longer than {LONGEST_LINE_BYTES} bytes", Failure.TOO_LONG)
             unsent = self._turn(unsent, deadline, seconds)
         answer, _, self._pending = self._pending.partition(b"\n")
         if self._pending:
-            raise TargetError(f"the child answered more than was asked: {_quoted(self._pending)}")
+            said = f"the child answered more than was asked: {_quoted(self._pending)}"
+            raise TargetError(said, Failure.SPOKE_UNASKED)
         return answer
 
     def _turn(self, unsent: bytes, deadline: float, seconds: float) -> bytes:
@@ -95,7 +97,8 @@ class ChildProcess:
             left = deadline - time.monotonic()
             ready = selector.select(left) if left > 0 else []
             if not ready:
-                raise TargetError(f"the child did not answer within {seconds:g} seconds{self._last_words()}")
+                silent = f"the child did not answer within {seconds:g} seconds{self._last_words()}"
+                raise TargetError(silent, Failure.TIMED_OUT)
             for key, _ in ready:
                 if key.fileobj is self._errors:
                     self._listen()
@@ -111,11 +114,11 @@ class ChildProcess:
         except BlockingIOError:
             return unsent
         except OSError:
-            raise TargetError(f"the child {self._ended()}") from None
+            raise TargetError(f"the child {self._ended()}", Failure.CRASHED) from None
 
     def _hear(self) -> None:
         if not self._receive(self._output.fileno()):
-            raise TargetError(f"the child {self._ended()}")
+            raise TargetError(f"the child {self._ended()}", Failure.CRASHED)
 
     def _receive(self, descriptor: int) -> bool:
         """Whether the child had said something; it is added to what is pending."""

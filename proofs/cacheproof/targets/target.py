@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Protocol
 
 from cacheproof.errors import InconclusiveError
 from cachespec.kernel import Observation, Operation, Outcome
 
 
+class Failure(Enum):
+    """How a driver or its connection failed: what reports name."""
+
+    TIMED_OUT = "timed_out"
+    """No answer within the time for it: a hang, or a child that is too slow."""
+    CRASHED = "crashed"
+    """The child ended, or closed its output."""
+    GARBAGE = "garbage"
+    """An answer that is no message, or no answer to what was asked."""
+    TOO_LONG = "too_long"
+    """A line longer than the side that reads it takes."""
+    SPOKE_UNASKED = "spoke_unasked"
+    """More than one answer, or one before anything was asked."""
+    REFUSED = "refused"
+    """The child answered with an error of its own."""
+    WRONG_VERSION = "wrong_version"
+    """The child speaks another version of the protocol."""
+    DRIVER_FAILED = "driver_failed"
+    """An exception in a driver in this process, or anything else that is no answer."""
+
+
 class TargetError(InconclusiveError):
     """The driver or its connection failed: not a verdict on the implementation."""
+
+    def __init__(self, text: str, failure: Failure = Failure.DRIVER_FAILED) -> None:
+        super().__init__(text)
+        self.failure = failure
 
 
 class Target(Protocol):

@@ -9,6 +9,7 @@ import pytest
 from cacheproof.protocol import DEEPEST, LONGEST_LINE_BYTES, VERSION, Fault
 from cacheproof.registry import components
 from cacheproof.serve import Oracle
+from cacheproof.targets.target import Failure
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "formats" / "protocol.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -16,7 +17,7 @@ CONVERSATIONS = re.findall(r"```conversation\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def test_there_are_conversations() -> None:
-    assert len(CONVERSATIONS) == 2
+    assert len(CONVERSATIONS) == 3
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS)
@@ -36,5 +37,7 @@ def test_figures_and_codes_of_the_document_are_those_of_the_code() -> None:
     assert f"version {VERSION}" in TEXT
     assert LONGEST_LINE_BYTES == 1 << 20
     assert f"at most {DEEPEST} deep" in TEXT
+    failures = TEXT.partition("## A child process")[2]
+    assert re.findall(r"^\| `(\w+)` \|", failures, re.MULTILINE)[1:] == [failure.value for failure in Failure]
     refused = TEXT.partition("## What is refused")[2].partition("```")[0]
     assert re.findall(r"^\| `(\w+)` \|", refused, re.MULTILINE)[1:] == [fault.value for fault in Fault]

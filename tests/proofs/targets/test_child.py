@@ -187,7 +187,7 @@ def test_never_reads(tmp_path: Path) -> None:
 
 def test_wrong_version(tmp_path: Path) -> None:
     text = 'import sys; sys.stdin.readline(); print(\'{"answer": "hello", "protocol": "7.0"}\', flush=True)'
-    assert failure_at_start(tmp_path, text) == "the child speaks protocol '7.0', not '0.1'"
+    assert failure_at_start(tmp_path, text) == "the child speaks protocol '7.0', not '1.0'"
 
 
 def test_it_starts_again_after_a_failure(tmp_path: Path) -> None:
