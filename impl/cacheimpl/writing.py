@@ -26,6 +26,8 @@ class Writing(NamedTuple):
     """Of a table of one axis: the least of what is there and all values for it."""
     put_rows: Write
     """The index counts rows, the values are rows ([n, ...]); where it repeats, one of them stays."""
+    note: Callable[[Tensor, Tensor, Tensor | int], Tensor]
+    """`put` into history: what no answer depends on, and only who checks reads."""
 
 
 def _put_into_copy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:
@@ -42,6 +44,7 @@ COPYING = Writing(
     lambda table, index, values: table.scatter_add(0, index, values),
     lambda table, index, values: table.scatter_reduce(0, index, values, "amin"),
     lambda table, index, values: torch.index_copy(table, 0, index, values),
+    _put_into_copy,
 )
 """The state that came in stays as it is."""
 
@@ -50,5 +53,9 @@ IN_PLACE = Writing(
     lambda table, index, values: table.scatter_add_(0, index, values),
     lambda table, index, values: table.scatter_reduce_(0, index, values, "amin"),
     lambda table, index, values: table.index_copy_(0, index, values),
+    _put_in_place,
 )
 """The state that came in is the one that goes out."""
+
+SERVING = IN_PLACE._replace(note=lambda table, _index, _values: table)
+"""In place, and without history, which stays as it was: what a check of it would say means nothing then."""

@@ -83,7 +83,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "what is taken keeps its KV": (
         "any call",
         f"{SLOTS}.with_slots",
-        "bytes=write.put(pool.bytes, taken, nothing)",
+        "bytes=write.note(pool.bytes, taken, nothing)",
         "bytes=pool.bytes",
     ),
     "what is taken has no reference": (
@@ -242,7 +242,12 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "torch.zeros_like(planned)",
     ),
     # a decode step
-    "two full blocks in one step": ("crowd", f"{DECODING}.decode", "(held - first > 1)", "(held - first > 2)"),
+    "two full blocks in one step": (
+        "crowd",
+        f"{DECODING}.decode",
+        "(held - first > one)",
+        "(held - first > one + one)",
+    ),
     "a block before it is needed": (
         "crowd",
         f"{DECODING}.decode",
@@ -258,7 +263,20 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "(first.index_select(0, turn) < size)",
         "(first.index_select(0, turn) <= size)",
     ),
-    "a decoded gap is closed": ("crowd", f"{DECODING}.decode", "| (size == 1)", "| (size >= 1)"),
+    "a decoded gap is closed": ("crowd", f"{DECODING}.decode", "| (size == one)", "| (size >= one)"),
+    "the chain is looked up one place too far": ("crowd", f"{DECODING}.decode", "(behind - 2)", "(behind - 1)"),
+    "a block that is not full is registered": (
+        "crowd",
+        f"{DECODING}.decode",
+        "torch.where(filled, behind - 1, spare)",
+        "torch.where(filled | ~full, behind - 1, spare)",
+    ),
+    "a new block has no owner": (
+        "crowd",
+        f"{DECODING}.decode",
+        "references=write.put(pool.references, blocks, more)",
+        "references=pool.references",
+    ),
     "what is refused is executed no more": (
         "crowd",
         f"{DECODING}.decode",

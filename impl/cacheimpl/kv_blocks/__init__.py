@@ -4,7 +4,7 @@ Requests, blocks and contents are rows. `nobody(pool)` is the row of no request:
 tokens 0. Sizes: `turns` is the length of a burst, its requests are distinct and served in this order; `width` is the
 most blocks that one of them needs or fills in this call (an `int`, part of the shape: 1 for a decode step). All
 operands are int64. `write=IN_PLACE` changes the pool that came in and costs what it touches; `COPYING`, the default,
-leaves it as it is.
+leaves it as it is. `SERVING` is in place, and does not keep the history that only a checker reads.
 
 - `configuration(contents [requests, positions], lengths [requests], *, block_size, limit, hashes=None, count=0)` and
   `empty(config, blocks)` make `Config` and `Pool`.
@@ -38,11 +38,12 @@ from cacheimpl.kv_blocks.releasing import free_request, withdraw
 from cacheimpl.kv_blocks.serving import BurstError, Serving
 from cacheimpl.kv_blocks.slots import Slots, allocate_slots
 from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
-from cacheimpl.writing import COPYING, IN_PLACE, Writing
+from cacheimpl.writing import COPYING, IN_PLACE, SERVING, Writing
 
 __all__ = [
     "COPYING",
     "IN_PLACE",
+    "SERVING",
     "BurstError",
     "Config",
     "Decoded",

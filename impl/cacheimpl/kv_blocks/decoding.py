@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
-from cacheimpl.kv_blocks.state import Config, Pool, nobody, nothing_of_nobody, null_block, wrapped
+from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -24,10 +24,22 @@ class Decoded(NamedTuple):
     """[turns] bool: whose tokens are written: all before the first one that is not for this function"""
     done: Tensor
     """[turns] bool: who was given a slot: the same, before the first one for whom there is no block"""
-    turns: Tensor
-    """[most] int64: the turns that were given a new block; the number of turns behind the last of them"""
+    turn: Tensor
+    """[most] int64: the turns that were given a new block, where `given`; anything behind the last of them"""
+    given: Tensor
+    """[most] bool: whether there is one"""
     blocks: Tensor
     """[most] int64: those blocks; the null block behind the last of them"""
+
+    @property
+    def turns(self) -> Tensor:
+        """[most] int64: the turns that were given a new block; the number of turns behind the last of them."""
+        return self.turn.masked_fill(~self.given, self.done.shape[0])
+
+    @property
+    def complete(self) -> Tensor:
+        """[] bool: whether everybody was served; who was is before all who were not, so the last one says it."""
+        return self.done[-1]
 
     @property
     def served(self) -> Tensor:
@@ -55,29 +67,28 @@ def decode(
     """
     turns = requests.shape[0]
     width = turns if most is None else most
-    held, planned, first, written = (
-        column.index_select(0, requests) for column in (pool.blocks, pool.scheduled, pool.registered, pool.computed)
-    )
-    unsettled = (held - first > 1) | (planned <= 0) | (planned >= config.limit)
+    # Numbers are tensors: that is faster than a number of Python's wherever something is compared with it.
+    one, beyond = torch.ones_like(pool.free), torch.full_like(pool.free, width + 1)
+    null, spare = torch.full_like(pool.free, null_block(pool)), torch.full_like(pool.free, nothing_of_nobody(pool))
+    held, planned = pool.blocks.index_select(0, requests), pool.scheduled.index_select(0, requests)
+    first, written = pool.registered.index_select(0, requests), pool.computed.index_select(0, requests)
+    unsettled = (held - first > one) | (planned < one) | (planned >= config.limit)
     lacking = (planned == held * config.block_size).long()  # types are changed here once: mixed ones cost more
-    up_to = lacking.masked_fill(unsettled, width + 1).cumsum(0)
-    executed, done = up_to <= width, up_to <= pool.free.clamp(max=width)
-    # From here on [most]: the turns whose last block is full, each of which needs one more.
+    up_to = torch.where(unsettled, beyond, lacking).cumsum(0)
+    executed, done = up_to < beyond, up_to <= pool.free.clamp(max=width)
+    # From here on [most]: the turns whose last block is full, each of which needs one more. Where there is none, the
+    # last turn stands for it, and nothing is added to it.
     number = torch.arange(1, width + 1, device=requests.device)
     turn = torch.searchsorted(up_to, number).clamp(max=turns - 1)
     full = up_to.index_select(0, turn) == number
-    given, size = full & (number <= pool.free), held.index_select(0, turn)
-    more = given.long()
+    given, size, who = full & (number <= pool.free), held.index_select(0, turn), requests.index_select(0, turn)
     filled = full & (first.index_select(0, turn) < size)
-    who = requests.index_select(0, turn).masked_fill(~full, nobody(pool))
-    null, spare = torch.full_like(turn, null_block(pool)), torch.full_like(turn, nothing_of_nobody(pool))
-    behind = who * pool.tables.shape[1] + size
+    more, behind = given.long(), who * pool.tables.shape[1] + size
     blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head - 1 + number)), null)
-    last = torch.where(filled, behind - 1, spare)
+    last, before = torch.where(filled, behind - 1, spare), (behind - 2).clamp(min=0)
     table = pool.tables.flatten()
     ended, contents = table.index_select(0, last).long(), config.contents.flatten().index_select(0, last)
-    before = table.index_select(0, torch.where(filled & (size > 1), behind - 2, spare))
-    chained = (pool.carried.index_select(0, before) >= 0) | (size == 1)
+    chained = (pool.carried.index_select(0, table.index_select(0, before)) >= 0) | (size == one)
     found = torch.where(chained, ended, null)
     total = more.sum()
     after = pool._replace(
@@ -85,13 +96,13 @@ def decode(
         blocks=write.add(pool.blocks, who, more),
         registered=write.add(pool.registered, who, filled.long()),
         computed=write.put(pool.computed, requests, torch.where(executed, planned, written)),
-        scheduled=write.put(pool.scheduled, requests, planned + done.long()),
-        references=write.put(pool.references, blocks, 1),
+        scheduled=write.add(pool.scheduled, requests, done.long()),
+        references=write.put(pool.references, blocks, more),
         carried=write.put(write.put(pool.carried, found, contents), blocks, -1),
         stamp=write.put(pool.stamp, found, pool.clock + number),
-        bytes=write.put(write.put(pool.bytes, ended, contents), blocks, -1),
-        head=wrapped(pool, pool.head + total),
+        head=pool.head + total,
         free=pool.free - total,
         clock=pool.clock + width,
+        bytes=write.note(write.note(pool.bytes, ended, contents), blocks, -1),
     )
-    return after, Decoded(executed, done, turn.masked_fill(~given, turns), blocks)
+    return after, Decoded(executed, done, turn, given, blocks)

@@ -65,7 +65,7 @@ def commit(
         carried=write.put(pool.carried, found, contents),
         stamp=write.put(pool.stamp, found, pool.clock + registering.cumsum(0)),
         clock=pool.clock + registering.sum(),
-        bytes=write.put(pool.bytes, now.blocks.flatten(), contents),
+        bytes=write.note(pool.bytes, now.blocks.flatten(), contents),
     )
     code = torch.where(known, torch.where(current, int(Code.DONE), int(Code.STALE)), int(Code.ABSENT))
     return after, torch.where(known & current & too_wide, UNANSWERED, code)

@@ -21,7 +21,7 @@ def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing
     )
     width = pool.tables.shape[1] - 1
     flying = filled(config, pool, requests, first, torch.minimum(planned, lengths), width)
-    written = write.put(pool.bytes, flying.blocks.flatten(), flying.contents.flatten())
+    written = write.note(pool.bytes, flying.blocks.flatten(), flying.contents.flatten())
     return release(pool._replace(bytes=written), requests, write)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, prefix, releasing, slots
 from cacheimpl.kv_blocks.state import Config, Pool, empty, nobody, null_block
-from cacheimpl.writing import IN_PLACE
+from cacheimpl.writing import SERVING
 
 
 class BurstError(ValueError):
@@ -34,7 +34,7 @@ class Serving:
         """Slots, in the order of the turns."""
         self._look_at(requests, computed, tokens)
         after, given = slots.allocate_slots(
-            self.config, self.pool, requests, computed, tokens, width=width, write=IN_PLACE
+            self.config, self.pool, requests, computed, tokens, width=width, write=SERVING
         )
         self._keep(after)
         return given
@@ -46,7 +46,7 @@ class Serving:
         self._look_at(requests, computed, tokens, hits.lengths)
         self._look_at_blocks(hits.blocks, (requests.shape[0], self.pool.tables.shape[1]))
         after, given = admission.admit(
-            self.config, self.pool, requests, computed, tokens, hits, width=width, write=IN_PLACE
+            self.config, self.pool, requests, computed, tokens, hits, width=width, write=SERVING
         )
         self._keep(after)
         return given
@@ -54,28 +54,28 @@ class Serving:
     def commit(self, requests: Tensor, computed: Tensor, *, width: int) -> Tensor:
         """Steps were executed; the code of each turn."""
         self._look_at(requests, computed)
-        after, codes = execution.commit(self.config, self.pool, requests, computed, width=width, write=IN_PLACE)
+        after, codes = execution.commit(self.config, self.pool, requests, computed, width=width, write=SERVING)
         self._keep(after)
         return codes
 
     def decode(self, requests: Tensor, *, most: int | None = None) -> decoding.Decoded:
         """What is scheduled was executed, and each gets a slot for one token more."""
         self._look_at(requests)
-        after, step = decoding.decode(self.config, self.pool, requests, most=most, write=IN_PLACE)
+        after, step = decoding.decode(self.config, self.pool, requests, most=most, write=SERVING)
         self._keep(after)
         return step
 
     def free_request(self, requests: Tensor) -> Tensor:
         """They are finished; the code of each turn."""
         self._look_at(requests)
-        after, codes = releasing.free_request(self.config, self.pool, requests, write=IN_PLACE)
+        after, codes = releasing.free_request(self.config, self.pool, requests, write=SERVING)
         self._keep(after)
         return codes
 
     def withdraw(self, requests: Tensor) -> Tensor:
         """Their steps are never executed; the code of each turn."""
         self._look_at(requests)
-        after, codes = releasing.withdraw(self.config, self.pool, requests, write=IN_PLACE)
+        after, codes = releasing.withdraw(self.config, self.pool, requests, write=SERVING)
         self._keep(after)
         return codes
 

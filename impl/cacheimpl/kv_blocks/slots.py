@@ -142,7 +142,7 @@ def with_slots(pool: Pool, ask: Ask, done: Tensor, write: Writing) -> tuple[Pool
         scheduled=write.put(pool.scheduled, ask.requests, torch.where(done, ask.end, ask.planned)),
         references=write.put(pool.references, taken, torch.ones_like(taken)),
         carried=write.put(pool.carried, taken, nothing),
-        bytes=write.put(pool.bytes, taken, nothing),
+        bytes=write.note(pool.bytes, taken, nothing),
         head=wrapped(pool, pool.head + total),
         free=pool.free - total,
     )

@@ -8,7 +8,7 @@ from collections import deque
 import torch
 
 from cacheimpl import kv_blocks
-from cacheimpl.writing import IN_PLACE
+from cacheimpl.writing import SERVING
 from cacheproof.bench.measure import Work
 
 
@@ -33,14 +33,14 @@ class TensorDecode:
             torch.zeros_like(tokens),
             tokens,
             width=width,
-            write=IN_PLACE,
+            write=SERVING,
         )
-        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, tokens, width=width, write=IN_PLACE)
+        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, tokens, width=width, write=SERVING)
 
     def _advance(self) -> kv_blocks.Decoded:
         """What is scheduled is executed, and each gets a slot for one token more; who was served is read back."""
-        self.pool, step = kv_blocks.decode(self.config, self.pool, self.rows, most=self.most, write=IN_PLACE)
-        if not bool(step.done.all()):
+        self.pool, step = kv_blocks.decode(self.config, self.pool, self.rows, most=self.most, write=SERVING)
+        if not bool(step.complete):
             raise RuntimeError("a decode step of this benchmark serves everybody")
         return step
 
@@ -53,9 +53,9 @@ class TensorDecode:
         with torch.inference_mode():
             self._advance()
             started = time.process_time()
-            steps = [self._advance() for _ in range(self.steps)]
+            given = [self._advance().given for _ in range(self.steps)]
             seconds = time.process_time() - started
-        return Work(self.steps, [int((step.turns < self.rows.shape[0]).sum()) for step in steps], seconds)
+        return Work(self.steps, [int(blocks.sum()) for blocks in given], seconds)
 
 
 class PlainDecode:
