@@ -1,14 +1,14 @@
 """A whole scheduler step while every running request decodes: budgets, slots, the plan, and what its output changes.
 
 That is `schedule` and `update_from_output`. Nobody waits and nothing remains for a request alone: other steps cost
-more, and how many there are depends on the load.
+more, and how many there are depends on the load. `items` is the same with requests whose prompts showed an item each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from cacheproof.bench.measure import Benchmark, Contender, Goal, Make
+from cacheproof.bench.measure import Benchmark, Contender, Goal, Make, Released
 from cacheproof.bench.plain_steps import PlainSteps
 
 RUNNING = (256, 1024, 4096)
@@ -39,6 +39,11 @@ def make(running: int) -> Make:
     return contenders
 
 
+def released(running: int, items: int) -> Callable[[bool], Released]:
+    """The same of a release."""
+    return lambda small: Released("step", {**sizes(running, small=small), "items": items})
+
+
 BENCHMARKS = tuple(
     Benchmark(
         name=f"step-{running}",
@@ -47,6 +52,7 @@ BENCHMARKS = tuple(
         size=f"{running:,} running requests",
         contenders=make(running),
         goal=Goal((ON_TENSORS,), times_the_release=50) if running == max(RUNNING) else None,
+        released=released(running, 0),
         timed=True,
         most_repeats=TURNS,
     )

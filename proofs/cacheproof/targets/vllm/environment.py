@@ -26,7 +26,7 @@ from cacheproof.targets.vllm.pip import Progress, run_pip
 TORCH_VARIABLE = "TORCH_SPEC"
 TORCH = "torch==2.13.0"
 """Only the bytes of a tensor are asked for, so any build will do; one for the CPU is the smallest."""
-DEPENDENCIES = ("cachetools==8.0.0", "numpy", "packaging")
+DEPENDENCIES = ("cachetools==8.0.0", "msgspec", "numpy", "packaging")
 """What the driven modules use of the packages that they import. No release pins cachetools."""
 OVERLAYS = ("cachetools==7.1.6",)
 """Other versions that an era depends on, kept beside the environment and put before it when asked for."""

@@ -37,13 +37,13 @@ LRU = """
 """
 
 ENCODER = """
-    from vllm.v1.request import Request
+    from vllm.sampling_params import SamplingParams
 
     class EncoderCacheManager:
         def __init__(self, cache_size):
             self.num_free_slots = self.num_freeable_slots = cache_size
             self.cached, self.freeable, self.freed = {}, {}, []
-        def check_and_update_cache(self, request: Request, input_id: int):
+        def check_and_update_cache(self, request: SamplingParams, input_id: int):
             return False
 """
 
@@ -64,12 +64,12 @@ RELEASE: Mapping[str, str] = {
     "vllm/v1/__init__.py": "",
     "vllm/v1/core/__init__.py": "",
     "vllm/v1/core/encoder_cache_manager.py": ENCODER,
-    "vllm/v1/engine/__init__.py": "raise RuntimeError('likewise')",
+    "vllm/v1/engine/__init__.py": "",
     "vllm/v1/engine/mm_input_cache.py": MIRROR,
     "vllm/_C.so": "not a module",
 }
 
-DEPENDENCIES = ("torch", "numpy", "cachetools", "packaging")
+DEPENDENCIES = ("torch", "numpy", "cachetools", "msgspec", "packaging")
 
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:
@@ -114,7 +114,13 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything that `target add vllm==9.9.9` asks pip for."""
     folder = tmp_path_factory.mktemp("wheels")
     make_wheel(folder, "vllm", "9.9.9", RELEASE)
-    versions = {"torch": ("2.13.0",), "numpy": ("2.0",), "cachetools": ("8.0.0", "7.1.6"), "packaging": ("25.0",)}
+    versions = {
+        "torch": ("2.13.0",),
+        "numpy": ("2.0",),
+        "cachetools": ("8.0.0", "7.1.6"),
+        "msgspec": ("0.22",),
+        "packaging": ("25.0",),
+    }
     for name, all_versions in versions.items():
         for version in all_versions:
             make_wheel(folder, name, version, {f"{name}.py": f"version = '{version}'\n"})

@@ -80,11 +80,13 @@ def test_the_probe_tells_modules_and_stand_ins(source: Path) -> None:
     told = json.loads(ended.stdout)
     assert told["files"] == [
         "dependencies/cachetools.py",
+        "dependencies/msgspec.py",
         "dependencies/numpy.py",
         "dependencies/torch.py",
         "vllm/utils/__init__.py",
         "vllm/utils/cache.py",
         "vllm/v1/core/encoder_cache_manager.py",
+        "vllm/v1/engine/__init__.py",
         "vllm/v1/engine/mm_input_cache.py",
     ], "the planted __init__ of vllm was not run, and what nobody imports is not named"
     assert told["stand_ins"] == [
@@ -93,14 +95,15 @@ def test_the_probe_tells_modules_and_stand_ins(source: Path) -> None:
         "vllm.config",
         "vllm.distributed",
         "vllm.distributed.device_communicators",
+        "vllm.distributed.kv_events",
         "vllm.distributed.parallel_state",
         "vllm.multimodal",
         "vllm.multimodal.cache",
         "vllm.platforms",
+        "vllm.sampling_params",
         "vllm.v1",
         "vllm.v1.core",
-        "vllm.v1.engine",
-        "vllm.v1.request",
+        "vllm.v1.structured_output",
     ]
 
 
@@ -124,6 +127,7 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
         "configuration": "ModuleNotFoundError: nothing in the release chooses between caches",
         "block_hash": blocks,
         "kv_blocks": blocks,
+        "scheduler": "ModuleNotFoundError: No module named 'vllm.v1.core.sched'",
         "ring": storage,
         "object_store": storage,
     }

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
-from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 kv_managers: Any = importlib.import_module("driver.kv_managers")
 encoder_cache: Any = importlib.import_module("driver.encoder_cache")
+schedulers: Any = importlib.import_module("driver.schedulers")
 
 HASHING = "vllm.utils.hashing"
 DEFAULT_HASH = "sha256"
@@ -30,14 +30,6 @@ class Turn(NamedTuple):
     seconds: float
     units: int
     answers: list[int]
-
-
-class Status(IntEnum):
-    """Stands for the release's constants of a request's state, in a module that is not there, at the same cost."""
-
-    RUNNING = 0
-    WAITING = 1
-    PREEMPTED = 2
 
 
 class Request(SimpleNamespace):
@@ -53,7 +45,6 @@ class Pool:
         utilities.init_none_hash(hashed)
         self.hash = utilities.get_request_block_hasher(block_size, hashed)
         module = importlib.import_module(kv_managers.MANAGER)
-        vars(module)["RequestStatus"] = Status
         self.manager = module.KVCacheManager(
             kv_managers.kv_cache_config(block_size, blocks + 1, 1),
             max_model_len=limit,
@@ -64,7 +55,7 @@ class Pool:
         """Not hashed."""
         driven = kv_managers.Request(name, tokens)
         attributes = {field.name: getattr(driven, field.name) for field in fields(driven)}
-        known = {"num_tokens": len(tokens), "num_prompt_tokens": len(tokens), "status": Status.RUNNING}
+        known = {"num_tokens": len(tokens), "num_prompt_tokens": len(tokens)}
         return Request(**{**attributes, **known})
 
     def hashed(self, name: str, tokens: list[int]) -> Request:
@@ -104,6 +95,64 @@ class Decode:
         for request in self.requests:
             request.num_computed_tokens += 1
         return seconds, sum(len(blocks.blocks[0]) for blocks in given)
+
+
+class Step:
+    """Whole steps of the release's scheduler, one token for each running request: `schedule`, `update_from_output`.
+
+    What the workers make of a step is made before the clock goes on. With `items` a request has so many items, whose
+    embeddings were computed with the prompt.
+    """
+
+    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int, items: int) -> None:
+        limit = prompt + block_size + steps * (turns + 2) + 2
+        self.steps, classes = steps, schedulers.Classes()
+        self.scheduler = classes.make(
+            schedulers.Settings(
+                block_size=block_size,
+                blocks=running * (-(-limit // block_size)) + 1,
+                token_budget=max(running, limit),
+                max_running=running,
+                max_model_len=limit,
+                encoder_compute=max(1, running * items),
+                encoder_capacity=max(1, running * items),
+            )
+        )
+        hasher = classes.hasher(block_size, importlib.import_module(HASHING).get_hash_fn_by_name(DEFAULT_HASH))
+        self.output = classes.output
+        for number in range(running):
+            tokens = [number * limit + place for place in range(prompt + number % block_size)]
+            shown = [schedulers.Item(number * items + place, place, 1) for place in range(items)]
+            self.scheduler.add_request(classes.new_request(str(number), tokens, limit, hasher, shown))
+        self._prefill(running * (prompt + block_size))
+
+    def _prefill(self, tokens: int) -> None:
+        """All prompts at once, as one large step."""
+        scheduler, settings = self.scheduler, self.scheduler.scheduler_config
+        kept = scheduler.max_num_scheduled_tokens, settings.max_num_batched_tokens
+        scheduler.max_num_scheduled_tokens = settings.max_num_batched_tokens = tokens
+        self._step()
+        scheduler.max_num_scheduled_tokens, settings.max_num_batched_tokens = kept
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """So many steps; of each the tokens, and the free blocks afterwards."""
+        seconds, answers = 0.0, []
+        for _ in range(self.steps):
+            taken, tokens = self._step()
+            seconds += taken
+            answers += [tokens, self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()]
+        return Turn(seconds, self.steps, answers)
+
+    def _step(self) -> tuple[float, int]:
+        """The seconds that the two calls took, and how many tokens were scheduled."""
+        scheduler = self.scheduler
+        started = time.process_time()
+        planned = scheduler.schedule()
+        seconds = time.process_time() - started
+        made = self.output({name: [1] for name in planned.num_scheduled_tokens})
+        started = time.process_time()
+        scheduler.update_from_output(planned, made)
+        return seconds + time.process_time() - started, planned.total_num_scheduled_tokens
 
 
 def prompt_of(number: int, tokens: int) -> list[int]:
@@ -272,6 +321,7 @@ class Shared:
 
 WORKS: Mapping[str, Callable[..., Any]] = {
     "decode": Decode,
+    "step": Step,
     "burst": Burst,
     "cycle": Cycle,
     "hashes": Hashes,

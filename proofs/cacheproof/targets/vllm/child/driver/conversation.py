@@ -27,6 +27,7 @@ COMPONENTS = {
     "ring": ("driver.ring", "RingDriver"),
     "object_store": ("driver.object_store", "ObjectStoreDriver"),
     "kv_blocks": ("driver.kv_blocks", "KvBlocksDriver"),
+    "scheduler": ("driver.scheduler", "SchedulerDriver"),
 }
 """Where the driver of each component is."""
 

@@ -26,7 +26,6 @@ PACKAGES = {
     "vllm.distributed.device_communicators": "its __init__ has nothing; the others in it are for accelerators",
     "vllm.v1": RE_EXPORTS,
     "vllm.v1.core": RE_EXPORTS,
-    "vllm.v1.engine": "its __init__ declares messages, and would import the scheduler's types",
     "vllm.multimodal": RE_EXPORTS + "; the registry of models that it names is never asked",
     "vllm.multimodal.cache": RE_EXPORTS + "; a plain module, and the released one, before it became a package",
     "vllm.multimodal.processing": RE_EXPORTS + "; a plain module, and the released one, before it became a package",
@@ -38,18 +37,26 @@ MODULES = {
     "PIL": ANNOTATIONS,
     "cbor2": OTHER_PATHS,
     "cloudpickle": OTHER_PATHS,
+    "prometheus_client": OTHER_PATHS,
     "psutil": OTHER_PATHS,
+    "pydantic": ANNOTATIONS,
     "regex": OTHER_PATHS,
     "setproctitle": OTHER_PATHS,
     "transformers": ANNOTATIONS,
+    "uvloop": OTHER_PATHS,
     "yaml": OTHER_PATHS,
     "zmq": OTHER_PATHS,
+    "vllm.compilation": ANNOTATIONS,
     "vllm.config": ANNOTATIONS + "; a driven class gets an object with the one setting that it reads",
+    "vllm.distributed.aux_output_connector": OTHER_PATHS,
+    "vllm.distributed.ec_transfer": "no encoder output comes from elsewhere",
     "vllm.distributed.kv_events": "called only where events are on, and they are off",
+    "vllm.distributed.kv_transfer": "no KV comes from elsewhere",
     "vllm.distributed.parallel_state": "a driven call asks it one question, which is answered below",
     "vllm.exceptions": OTHER_PATHS,
     "vllm.inputs": ANNOTATIONS,
     "vllm.lora": ANNOTATIONS,
+    "vllm.model_executor": OTHER_PATHS,
     "vllm.multimodal.gpu_ipc_memory": OTHER_PATHS,
     "vllm.multimodal.hasher": "items come with their hashes",
     "vllm.multimodal.media": ANNOTATIONS,
@@ -59,6 +66,7 @@ MODULES = {
     "vllm.multimodal.processing.inputs": ANNOTATIONS,
     "vllm.multimodal.registry": OTHER_PATHS,
     "vllm.platforms": OTHER_PATHS,
+    "vllm.outputs": ANNOTATIONS,
     "vllm.pooling_params": ANNOTATIONS,
     "vllm.ray": OTHER_PATHS,
     "vllm.renderers.embed_utils": OTHER_PATHS,
@@ -68,13 +76,19 @@ MODULES = {
     "vllm.tasks": ANNOTATIONS,
     "vllm.tokenizers": ANNOTATIONS,
     "vllm.transformers_utils": OTHER_PATHS,
+    "vllm.usage": OTHER_PATHS,
     "vllm.utils.async_utils": OTHER_PATHS,
     "vllm.utils.diffusion": OTHER_PATHS,
+    "vllm.utils.network_utils": OTHER_PATHS,
+    "vllm.utils.system_utils": OTHER_PATHS,
     "vllm.utils.torch_utils": OTHER_PATHS,
     "vllm.v1.kv_hints": ANNOTATIONS,
-    "vllm.v1.metrics": OTHER_PATHS,
-    "vllm.v1.request": "a driven class gets an object with the attributes of a request that it reads",
-    "vllm.v1.utils": OTHER_PATHS + ": embeddings in the place of tokens",
+    "vllm.v1.metrics.cache_hit_source": OTHER_PATHS,
+    "vllm.v1.metrics.perf": OTHER_PATHS + ": statistics are off",
+    "vllm.v1.metrics.utils": OTHER_PATHS,
+    "vllm.v1.serial_utils": ANNOTATIONS,
+    "vllm.v1.spec_decode": OTHER_PATHS + ": drafts come with a step's output, and statistics are off",
+    "vllm.v1.structured_output": "no request asks for structured output",
 }
 """Modules that are not there at all, with everything below them. An installed module of the name is not used."""
 
@@ -83,13 +97,25 @@ ANSWERS: dict[str, tuple[Any, str]] = {
         None,
         "the first KV cache specification asks whose plug-ins to load: no engine's, as none is there",
     ),
+    "vllm.distributed.kv_events.EventPublisherFactory.create": (
+        None,
+        "a scheduler asks for somebody to tell of its blocks: events are off, and nobody is told",
+    ),
     "vllm.distributed.parallel_state.is_local_first_rank": (
         False,
         "a warning about an oversized item asks whether this process is the one that logs it",
     ),
+    "vllm.platforms.current_platform.is_xpu": (
+        False,
+        "the asynchronous scheduler of later releases asks for one kind of accelerator: there is none",
+    ),
     "vllm.platforms.current_platform.register_custom_kv_cache_specs": (
         None,
         "the same asks the accelerator for KV caches of its own: there is none",
+    ),
+    "vllm.v1.structured_output.request.StructuredOutputRequest.from_sampling_params": (
+        None,
+        "a request of later releases asks whether its output has a structure: it has none",
     ),
 }
 """Functions of those modules that driven code does call, what they answer, and why that plays no part."""
@@ -190,7 +216,7 @@ def listed(name: str) -> str | None:
 
 def install(source: Path) -> Finder:
     """Make `import vllm...` mean the release in this folder. What may look for optional packages is imported before."""
-    for real in ("torch", "numpy", "cachetools"):
+    for real in ("torch", "numpy", "cachetools", "msgspec"):
         importlib.import_module(real)
     finder = Finder(source)
     sys.meta_path.insert(0, finder)

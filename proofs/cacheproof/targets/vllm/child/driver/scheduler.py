@@ -1,0 +1,252 @@
+"""The release's scheduler, one call at a time: requests arrive and are aborted, steps are planned, and executed.
+
+What an engine does around it is written here: prompts, whether a prompt is shorter than the model's length, and the
+workers, who sample a token where a step has computed all that is known of a request, and propose drafts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .calls import ABSENT, DONE, MISS, UNSUPPORTED, Calls, DriverError, Reply, integer
+from .schedulers import Classes, Item, Settings
+
+REFUSED, PRESENT, TOO_LARGE = Reply("refused"), Reply("present"), Reply("too_large")
+
+MIXED_IN = 1 << 20
+"""Above all tokens of one request: the tokens of another one begin here."""
+DRAFTED = -1
+"""A draft, whose value plays no part."""
+NOT_DRIVEN = {
+    "external": "KV in an external store: no connector is driven",
+    "alignment": "chunks that end at multiples: that takes layers that keep states, as Mamba's",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One request's part of a step: its tokens from `start` on, the last ones drafts."""
+
+    request: int
+    start: int
+    tokens: int
+    drafts: int
+    samples: bool
+    encodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step in flight: what the release has said, and what there is to do."""
+
+    said: Any
+    parts: tuple[Part, ...]
+
+
+class SchedulerDriver:
+    """One scheduler; with steps ahead of their output it is the release's asynchronous one."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._classes = Classes()
+        self._config: Mapping[str, Any] = {}
+        self._scheduler: Any = None
+        self._hasher: Any = None
+        self._requests: dict[int, Any] = {}
+        self._gone: set[int] = set()
+        self._steps: list[Step] = []
+        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "add": self._add,
+            "schedule": self._schedule,
+            "update": self._update,
+            "abort": self._abort,
+            "reset_prefix_cache": self._reset_prefix_cache,
+            "reset_encoder_cache": self._reset_encoder_cache,
+        }
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """A new scheduler, and nobody waits."""
+        for name, reason in NOT_DRIVEN.items():
+            if any(config[name]) if isinstance(config.get(name), list) else config.get(name):
+                raise DriverError(f"{name} is not driven: {reason}")
+        if config["ahead"] > 1 and config["drafts"]:
+            raise DriverError("drafts ahead of their output are not driven: their number is not the engine's to choose")
+        self._config = config
+        self._scheduler = self._classes.make(
+            Settings(
+                block_size=config["block_size"],
+                blocks=config["kv_blocks"],
+                token_budget=config["token_budget"],
+                max_running=config["max_running"],
+                max_model_len=config["max_model_len"],
+                encoder_compute=config["encoder_compute"],
+                encoder_capacity=config["encoder_capacity"],
+                whole_items=bool(config["whole_items"]),
+                chunked_prefill=bool(config["chunked_prefill"]),
+                long_prefill_threshold=config["long_prefill_threshold"],
+                by_priority=bool(config["policy"]),
+                asynchronous=config["ahead"] > 1,
+                drafts=config["drafts"],
+                reserve=False,
+            )
+        )
+        self._hasher = self._classes.hasher(config["block_size"])
+        self._requests, self._gone, self._steps = {}, set(), []
+
+    def observe(self) -> dict[str, Any]:
+        """Names of requests are their numbers. A request that waits and counts as computed is shown, too."""
+        scheduler, live = self._scheduler, self._live()
+        running = [int(request.request_id) for request in scheduler.running]
+        computed = {number: request.num_computed_tokens for number, request in live.items()}
+        newest = self._steps[-1].parts if self._steps else ()
+        return {
+            "waiting": [int(request.request_id) for request in self._waiting()],
+            "running": running,
+            "computed": _flat((number, count) for number, count in computed.items() if count or number in running),
+            "produced": _flat(
+                (number, request.num_output_tokens) for number, request in live.items() if request.num_output_tokens
+            ),
+            "plans": len(self._steps),
+            "scheduled": _flat((part.request, part.start, part.tokens) for part in newest),
+            "encoded": _flat((part.request, place) for part in newest for place in part.encodes),
+            "encoder_free": scheduler.encoder_cache_manager.num_free_slots,
+            "kv_free": scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
+        }
+
+    def _live(self) -> dict[int, Any]:
+        """Requests that the scheduler knows, ascending."""
+        return {number: self._requests[number] for number in sorted(set(self._requests) - self._gone)}
+
+    def _waiting(self) -> Iterable[Any]:
+        """In the order in which they will be looked at."""
+        queues = ("kv_holding_waiting", "waiting") if hasattr(self._scheduler, "kv_holding_waiting") else ("waiting",)
+        if hasattr(self._scheduler, "skipped_waiting"):
+            queues = ("skipped_waiting", "waiting")
+        return [request for name in queues for request in getattr(self._scheduler, name)]
+
+    def _add(self, message: Mapping[str, Any]) -> Reply:
+        """The front end turns down a prompt that leaves no room for output, and an id that is known."""
+        number = integer(message, "request")
+        if number in self._requests:
+            return PRESENT
+        if self._config["prompts"][number] >= self._config["max_model_len"]:
+            return TOO_LARGE
+        request = self._request(number)
+        self._requests[number] = request
+        return self._calls.done(lambda: self._scheduler.add_request(request))
+
+    def _request(self, number: int) -> Any:
+        """Tokens are named by the group of the request as far as it shares them, and by the request behind."""
+        config = self._config
+        groups, items, priorities = config["groups"], config["items"], config["priorities"]
+        shared = config["shared"][number] if groups else 0
+        own = (1 + number) * MIXED_IN
+        common = -(1 + groups[number]) * MIXED_IN if groups else 0
+        return self._classes.new_request(
+            str(number),
+            [(common if place < shared else own) + place for place in range(config["prompts"][number])],
+            config["outputs"][number],
+            self._hasher,
+            [Item(*item) for item in items[number]] if items else (),
+            priorities[number] if priorities else 0,
+            float(len(self._requests)),
+        )
+
+    def _schedule(self, message: Mapping[str, Any]) -> Reply:
+        if len(self._steps) >= self._config["ahead"]:
+            return REFUSED
+        before = {number: request.num_computed_tokens for number, request in self._live().items()}
+        running = {int(request.request_id) for request in self._scheduler.running}
+
+        def scheduled() -> Reply:
+            said = self._scheduler.schedule()
+            preempted = running - {int(request.request_id) for request in self._scheduler.running}
+            if not (said.num_scheduled_tokens or said.free_encoder_mm_hashes or said.finished_req_ids or preempted):
+                return MISS
+            parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
+            self._steps.append(Step(said, parts))
+            return Reply("done", tuple(_flat((part.request, part.start, part.tokens) for part in parts)))
+
+        return self._calls.perform(scheduled)
+
+    def _part(self, said: Any, name: str, before: Mapping[int, int]) -> Part:
+        """What the workers are to do for a request. They sample where nothing that is known remains."""
+        number, tokens = int(name), said.num_scheduled_tokens[name]
+        admitted = {new.req_id: new.num_computed_tokens for new in said.scheduled_new_reqs}
+        again = said.scheduled_cached_reqs
+        admitted.update(zip(again.req_ids, again.num_computed_tokens, strict=True))
+        start = admitted.get(name, before[number])
+        known = self._requests[number].num_tokens + sum(
+            part.samples for step in self._steps for part in step.parts if part.request == number
+        )
+        return Part(
+            request=number,
+            start=start,
+            tokens=tokens,
+            drafts=len(said.scheduled_spec_decode_tokens.get(name, ())),
+            samples=start + tokens >= known,
+            encodes=tuple(said.scheduled_encoder_inputs.get(name, ())),
+        )
+
+    def _update(self, message: Mapping[str, Any]) -> Reply:
+        accepted = integer(message, "accepted")
+        if not self._steps:
+            return ABSENT
+        step = self._steps.pop(0)
+        sampled = {
+            str(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
+            if part.samples
+            else []
+            for part in step.parts
+        }
+        output = self._classes.output(sampled)
+
+        def executed() -> Reply:
+            if step.parts:
+                self._scheduler.update_from_output(step.said, output)
+            known = self._scheduler.requests
+            over = tuple(one.request for one in step.parts if one.request not in self._gone)
+            finished = tuple(number for number in over if str(number) not in known)
+            self._gone.update(finished)
+            self._propose(step)
+            return Reply("done", finished)
+
+        return self._calls.perform(executed)
+
+    def _next_token(self, part: Part, place: int) -> int:
+        """A token of the output, which nobody else has."""
+        return (1 + part.request) * MIXED_IN + int(self._requests[part.request].num_tokens) + place
+
+    def _propose(self, step: Step) -> None:
+        """As many drafts as are of use behind each output, none behind a part of a prompt."""
+        if not self._config["drafts"]:
+            return
+        proposed: dict[str, list[int]] = {}
+        for part in step.parts:
+            request = self._requests[part.request]
+            whole = min(self._config["prompts"][part.request] + request.max_tokens, self._config["max_model_len"])
+            count = min(self._config["drafts"], whole - 1 - request.num_tokens) if part.samples else 0
+            proposed[request.request_id] = [DRAFTED] * max(0, count)
+        self._scheduler.update_draft_token_ids(self._classes.drafts(list(proposed), list(proposed.values())))
+
+    def _abort(self, message: Mapping[str, Any]) -> Reply:
+        number = integer(message, "request")
+        if number not in self._live():
+            return ABSENT
+        self._gone.add(number)
+        status = self._classes.status.FINISHED_ABORTED
+        return self._calls.done(lambda: self._scheduler.finish_requests(str(number), status))
+
+    def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
+        return self._calls.perform(lambda: DONE if self._scheduler.reset_prefix_cache() else REFUSED)
+
+    def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
+        if not hasattr(self._scheduler, "reset_encoder_cache"):
+            return UNSUPPORTED
+        return self._calls.done(self._scheduler.reset_encoder_cache)
+
+
+def _flat(groups: Iterable[Iterable[int]]) -> list[int]:
+    return [part for group in groups for part in group]

@@ -1,0 +1,258 @@
+"""The schedulers of the releases, made by their own constructors, with the requests and the outputs that they take.
+
+From 0.11 on. The settings of an engine are plain attributes: a text model without adapters, connectors, statistics or
+parallelism. What the encoder may compute in a step and how much the encoder cache holds is set afterwards, as a real
+engine derives both from a multimodal model.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from .block_hash import MANAGER, UTILITIES, digest
+from .kv_managers import kv_cache_config, parameters
+
+SCHEDULER = "vllm.v1.core.sched.scheduler"
+ASYNCHRONOUS = "vllm.v1.core.sched.async_scheduler"
+ENCODER = "vllm.v1.core.encoder_cache_manager"
+REQUEST = "vllm.v1.request"
+INPUTS = "vllm.multimodal.inputs"
+OUTPUTS = "vllm.v1.outputs"
+
+POLICIES = ("fcfs", "priority")
+UNLIMITED = 1 << 30
+
+
+class Item(NamedTuple):
+    """An item of a prompt: what it shows, where its placeholders begin, and how many there are."""
+
+    content: int
+    start: int
+    length: int
+
+
+class Settings(NamedTuple):
+    """What a scheduler is made with. Lengths and budgets are in tokens; an item has one embedding a token."""
+
+    block_size: int
+    blocks: int
+    token_budget: int
+    max_running: int
+    max_model_len: int
+    encoder_compute: int = 0
+    encoder_capacity: int = 0
+    whole_items: bool = False
+    chunked_prefill: bool = True
+    long_prefill_threshold: int = 0
+    by_priority: bool = False
+    asynchronous: bool = False
+    drafts: int = 0
+    reserve: bool = True
+    """Whether a request is admitted only where all of its tokens have room; not in 0.11."""
+
+
+class Classes:
+    """What is taken from a release, with its own hashing of blocks."""
+
+    def __init__(self) -> None:
+        self.scheduler = importlib.import_module(SCHEDULER).Scheduler
+        self.asynchronous = importlib.import_module(ASYNCHRONOUS).AsyncScheduler
+        self._encoder_cache = importlib.import_module(ENCODER).EncoderCacheManager
+        request: Any = importlib.import_module(REQUEST)
+        self.request, self.status = request.Request, request.RequestStatus
+        inputs: Any = importlib.import_module(INPUTS)
+        self._feature, self._range = inputs.MultiModalFeatureSpec, inputs.PlaceholderRange
+        outputs: Any = importlib.import_module(OUTPUTS)
+        self._output, self.drafts = outputs.ModelRunnerOutput, outputs.DraftTokenIds
+        self._utilities: Any = importlib.import_module(UTILITIES)
+        importlib.import_module(MANAGER)
+
+    def make(self, settings: Settings) -> Any:
+        """A scheduler without requests."""
+        kind = self.asynchronous if settings.asynchronous else self.scheduler
+        sized = {"block_size": settings.block_size} if "block_size" in parameters(self.scheduler) else {}
+        made = kind(
+            vllm_config=engine_settings(settings),
+            kv_cache_config=kv_cache_config(settings.block_size, settings.blocks, 1),
+            structured_output_manager=NoStructure(),
+            mm_registry=TextOnly(),
+            **sized,
+        )
+        made.max_num_encoder_input_tokens = settings.encoder_compute
+        made.encoder_cache_manager = self._encoder_cache(cache_size=settings.encoder_capacity)
+        return made
+
+    def hasher(self, block_size: int, function: Any = digest) -> Any:
+        """What gives keys to a request's full blocks."""
+        self._utilities.init_none_hash(function)
+        return self._utilities.get_request_block_hasher(block_size, function)
+
+    def new_request(
+        self,
+        name: str,
+        tokens: Sequence[int],
+        output: int,
+        hasher: Any,
+        items: Sequence[Item] = (),
+        priority: int = 0,
+        arrival: float = 0.0,
+    ) -> Any:
+        """The release's own request, which its hasher has hashed."""
+        ends = {"eos_token_id": None} if "eos_token_id" in parameters(self.request) else {}
+        return self.request(
+            request_id=name,
+            prompt_token_ids=list(tokens),
+            sampling_params=Sampling(output),
+            pooling_params=None,
+            arrival_time=arrival,
+            priority=priority,
+            mm_features=[
+                self._feature(
+                    data=None,
+                    modality="image",
+                    identifier=str(item.content),
+                    mm_position=self._range(offset=item.start, length=item.length),
+                )
+                for item in items
+            ],
+            block_hasher=hasher,
+            **ends,
+        )
+
+    def output(self, sampled: Mapping[str, list[int]]) -> Any:
+        """What the workers have made of a step: the tokens that were sampled for each of its requests."""
+        wanted: dict[str, Any] = {"logprobs": None, "prompt_logprobs_dict": {}, "pooler_output": None}
+        return self._output(
+            req_ids=list(sampled),
+            req_id_to_index={name: place for place, name in enumerate(sampled)},
+            sampled_token_ids=list(sampled.values()),
+            **wanted,
+        )
+
+
+class Sampling(SimpleNamespace):
+    """How a request samples, as plain attributes: so many tokens, and nothing that ends it before."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__(
+            max_tokens=tokens,
+            min_tokens=0,
+            ignore_eos=True,
+            eos_token_id=None,
+            stop_token_ids=(),
+            logprobs=None,
+            num_logprobs=None,
+            prompt_logprobs=None,
+            extra_args=None,
+            structured_outputs=None,
+            repetition_detection=None,
+            skip_reading_prefix_cache=None,
+        )
+
+
+class NoStructure:
+    """In the place of the manager of structured output: no request asks for any."""
+
+    def should_advance(self, request: Any) -> bool:
+        """No grammar goes on."""
+        return False
+
+    def accept_tokens(self, request: Any, tokens: list[int]) -> bool:
+        """No grammar objects."""
+        return True
+
+    def validate_tokens(self, request: Any, tokens: list[int]) -> list[int]:
+        """Drafts as they are."""
+        return tokens
+
+
+class TextOnly:
+    """In the place of the registry of multimodal models."""
+
+    def supports_multimodal_inputs(self, model_config: Any) -> bool:
+        """The model takes text; what the encoder may do is set on the scheduler."""
+        return False
+
+
+def engine_settings(settings: Settings) -> Any:
+    """The settings of an engine that the schedulers read, and nothing else: another one that is read is an error."""
+    speculative = SimpleNamespace(
+        num_speculative_tokens=settings.drafts,
+        use_eagle=lambda: False,
+        uses_draft_model=lambda: False,
+        use_eagle_block_drop=lambda: False,
+        needs_eagle_block_drop=lambda: False,
+        num_speculative_tokens_per_batch_size=None,
+        max_num_new_slots_for_drafting=0,
+    )
+    return SimpleNamespace(
+        scheduler_config=SimpleNamespace(
+            max_num_seqs=settings.max_running,
+            max_num_active_seqs=None,
+            max_num_batched_tokens=settings.token_budget,
+            max_num_scheduled_tokens=None,
+            max_num_encoder_input_tokens=settings.encoder_compute,
+            encoder_cache_size=settings.encoder_capacity,
+            max_model_len=settings.max_model_len,
+            long_prefill_token_threshold=settings.long_prefill_threshold,
+            long_prefill_token_threshold_adaptive=False,
+            chunked_prefill_enabled=settings.chunked_prefill,
+            enable_chunked_prefill=settings.chunked_prefill,
+            disable_chunked_mm_input=settings.whole_items,
+            policy=POLICIES[settings.by_priority],
+            async_scheduling=settings.asynchronous,
+            scheduler_reserve_full_isl=settings.reserve,
+            watermark=0.0,
+            prefill_schedule_interval=1,
+        ),
+        model_config=SimpleNamespace(
+            max_model_len=settings.max_model_len,
+            is_encoder_decoder=False,
+            is_multimodal_model=False,
+            supports_multimodal_inputs=False,
+            uses_mrope=False,
+            runner_type="generate",
+            is_diffusion=False,
+            return_sampling_mask=False,
+            enable_return_routed_experts=False,
+        ),
+        cache_config=SimpleNamespace(
+            num_gpu_blocks=settings.blocks,
+            block_size=settings.block_size,
+            enable_prefix_caching=True,
+            mamba_cache_mode="none",
+            enable_mamba_shared_prefix_checkpoint=False,
+        ),
+        parallel_config=SimpleNamespace(
+            data_parallel_rank=0,
+            data_parallel_index=0,
+            data_parallel_size=1,
+            decode_context_parallel_size=1,
+            prefill_context_parallel_size=1,
+            pipeline_parallel_size=1,
+        ),
+        observability_config=SimpleNamespace(
+            kv_cache_metrics=False,
+            per_request_spec_decode_metrics="none",
+            enable_mfu_metrics=False,
+            enable_logging_iteration_details=False,
+        ),
+        ec_manager_config=SimpleNamespace(get_encoder_cache_manager_obj=lambda: None),
+        aux_output_config=SimpleNamespace(enabled=False),
+        speculative_config=speculative if settings.drafts else None,
+        lora_config=None,
+        kv_events_config=None,
+        kv_transfer_config=None,
+        ec_transfer_config=None,
+        is_mm_encoder_only=False,
+        num_speculative_tokens=settings.drafts,
+        num_lookahead_tokens=0,
+        num_prefill_lookahead_tokens=0,
+        num_hash_lookahead_tokens=0,
+        max_concurrent_batches=1 + settings.asynchronous,
+        max_in_flight_tokens=(1 + settings.asynchronous) * settings.token_budget,
+        use_v2_model_runner=True,
+    )
