@@ -13,6 +13,10 @@ class InvalidSettingError(EncoderBudgetError):
     """A size or a setting is not an integer, is negative, or is missing."""
 
 
+class MissingArgumentError(EncoderBudgetError, TypeError):
+    """What says how large items are is not given, or cannot say it."""
+
+
 class ItemTooLongError(EncoderBudgetError):
     """Items may not be split, and the longest takes more tokens than one request can be sure of in one step."""
 

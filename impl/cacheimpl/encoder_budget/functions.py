@@ -14,7 +14,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from cacheimpl.encoder_budget.rules import EncoderBudget, budget_of, released_budget_of, settings_of
+from cacheimpl.encoder_budget.errors import MissingArgumentError
+from cacheimpl.encoder_budget.rules import EncoderBudget, budget_of, largest_of, released_budget_of, settings_of
 
 logger = logging.getLogger(__name__)
 
@@ -33,21 +34,32 @@ def compute_encoder_budget(
     """What the encoder computes in one step, and what its cache holds; `(0, 0)` for a text model.
 
     Read: `mm_registry.supports_multimodal_inputs(model_config)`, or `model_config.is_multimodal_model` where a registry
-    has no such method; `mm_registry.get_max_tokens_per_item_by_nonzero_modality(model_config)`. Raises TypeError for a
-    multimodal model without a registry; otherwise as `compute_mm_encoder_budget`.
+    has no such method; `mm_registry.get_max_tokens_per_item_by_nonzero_modality(model_config)`. Raises
+    `MissingArgumentError` (a TypeError) for a multimodal model without a registry; otherwise as
+    `compute_mm_encoder_budget`.
     """
     if not is_multimodal(model_config, mm_registry):
         return 0, 0
     if mm_registry is None:
-        raise TypeError("compute_encoder_budget needs mm_registry for a multimodal model: there is no global one here")
-    sizes = mm_registry.get_max_tokens_per_item_by_nonzero_modality(model_config)
+        raise MissingArgumentError(
+            "compute_encoder_budget needs mm_registry for a multimodal model: there is no global one here"
+        )
+    ask = getattr(mm_registry, "get_max_tokens_per_item_by_nonzero_modality", None)
+    if ask is None:
+        raise MissingArgumentError("mm_registry has no get_max_tokens_per_item_by_nonzero_modality")
+    sizes = ask(model_config)
     return compute_mm_encoder_budget(scheduler_config, sizes, alignment=alignment, as_released=as_released)
 
 
 def is_multimodal(model_config: Any, mm_registry: Any) -> bool:
     """Whether the model takes other inputs than text: the registry knows, or, in early releases, the model."""
     ask = getattr(mm_registry, "supports_multimodal_inputs", None)
-    return bool(model_config.is_multimodal_model if ask is None else ask(model_config))
+    try:
+        return bool(model_config.is_multimodal_model if ask is None else ask(model_config))
+    except AttributeError as error:
+        raise MissingArgumentError(
+            f"neither mm_registry nor model_config says whether the model is multimodal: {error}"
+        ) from None
 
 
 def compute_mm_encoder_budget(
@@ -70,7 +82,9 @@ def compute_mm_encoder_budget(
     """
     sizes = max_tokens_by_modality if max_tokens_by_modality is not None else mm_max_toks_per_item
     if sizes is None:
-        raise TypeError("compute_mm_encoder_budget needs the largest item of each modality")
+        raise MissingArgumentError(
+            "compute_mm_encoder_budget needs max_tokens_by_modality: the size of each modality's largest item"
+        )
     budget = encoder_budget(scheduler_config, sizes, prompt_tokens_by_modality, alignment, as_released=as_released)
     return budget.compute, budget.space
 
@@ -84,9 +98,10 @@ def encoder_budget(
     as_released: bool = False,
 ) -> EncoderBudget:
     """The same with all that follows from it: which items are let in, and what the encoder is profiled with."""
+    settings = settings_of(scheduler_config, alignment)
+    largest_of(embeds)
     if not embeds:
         logger.warning("every modality of the model is turned off: there is no encoder cache")
-    settings = settings_of(scheduler_config, alignment)
     if as_released:
         return released_budget_of(settings, embeds)
     return budget_of(settings, embeds, embeds if tokens is None else tokens)
@@ -111,13 +126,15 @@ class MultiModalBudget:
         alignment: int = 1,
         as_released: bool = False,
     ) -> None:
-        self.model_config, self.scheduler_config = vllm_config.model_config, vllm_config.scheduler_config
-        self.max_model_len = self.model_config.max_model_len
-        self.max_num_reqs = self.scheduler_config.max_num_seqs
-        self.processor = mm_registry.create_processor(self.model_config)
-        self.mm_limits = self.processor.info.allowed_mm_limits
-        on = self._modalities()
-        embeds, tokens = self._sizes(on)
+        try:
+            self.model_config, self.scheduler_config = vllm_config.model_config, vllm_config.scheduler_config
+            self.max_model_len = self.model_config.max_model_len
+            self.max_num_reqs = getattr(self.scheduler_config, "max_num_seqs", 1)
+            self.processor = mm_registry.create_processor(self.model_config)
+            self.mm_limits = self.processor.info.allowed_mm_limits
+            embeds, tokens = self._sizes(self._modalities())
+        except AttributeError as error:
+            raise MissingArgumentError(f"vllm_config or mm_registry does not say the size of items: {error}") from None
         self.budget = encoder_budget(
             self.scheduler_config, embeds, prompt_tokens_by_modality or tokens, alignment, as_released=as_released
         )

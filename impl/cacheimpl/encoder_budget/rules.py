@@ -7,9 +7,9 @@ placeholders in the prompt, which separators make longer. Budgets are in embeddi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import index
 from typing import Any, NamedTuple
 
+from cacheimpl import counts
 from cacheimpl.encoder_budget.errors import InvalidSettingError, ItemTooLargeError, ItemTooLongError
 
 
@@ -102,6 +102,9 @@ class EncoderBudget(NamedTuple):
         sequence that the model takes. As many as the smaller budget holds, no more than all running requests can
         have, at least one; none where the modality is off.
         """
+        whole("size, of the largest item,", size)
+        whole("limit, of items in a prompt,", limit)
+        whole("model_tokens, of the longest sequence,", model_tokens)
         if min(size, limit, self.usable) <= 0:
             return 0, 0
         per_prompt, running = max(1, min(limit, model_tokens // size)), self.settings.sequences
@@ -135,6 +138,8 @@ def released_budget_of(settings: Settings, sizes: Mapping[str, int]) -> EncoderB
 
 def largest_of(sizes: Mapping[str, int]) -> int:
     """The largest of these sizes; 0 where there is none."""
+    if not isinstance(sizes, Mapping):
+        raise InvalidSettingError(f"the size of each modality's largest item must be in a mapping, not {sizes!r}")
     return max((whole(f"the size of {modality}", size) for modality, size in sizes.items()), default=0)
 
 
@@ -158,17 +163,9 @@ def counted(config: Any, name: str, default: int | None = None) -> int:
 
 def positive(what: str, count: Any) -> int:
     """A count above zero."""
-    if (found := whole(what, count)) == 0:
-        raise InvalidSettingError(f"{what} must be positive")
-    return found
+    return counts.whole(what, count, InvalidSettingError, least=1)
 
 
 def whole(what: str, count: Any) -> int:
     """A count: an integer that is not negative."""
-    try:
-        found = index(count)
-    except TypeError:
-        raise InvalidSettingError(f"{what} must be an integer, not {count!r}") from None
-    if found < 0:
-        raise InvalidSettingError(f"{what} must not be negative, and is {found}")
-    return found
+    return counts.whole(what, count, InvalidSettingError, least=0)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cacheimpl import counts
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, UnknownInputError
-from cacheimpl.encoder_cache.tables import LARGEST_COUNT, counted, integer, size_of
+from cacheimpl.encoder_cache.tables import LARGEST_COUNT, counted, integer, name_of, size_of
 
 Input = tuple[str, int]
 """A request's id, and the position of one of its inputs."""
@@ -52,7 +53,8 @@ class EarlyEncoderCacheManager:
         With `num_tokens_to_schedule` the caller counts by itself what was granted; without it, that is counted here
         until it is allocated, or until the pass ends with `get_freed_ids` (C-ENC-3).
         """
-        name, size = named(request, input_id), size_of(request, input_id)
+        name = named(request, input_id)
+        size = size_of(request, name[1])
         if num_tokens_to_schedule is None:
             pending = sum(granted for other, granted in self._granted.items() if other != name)
         else:
@@ -68,7 +70,8 @@ class EarlyEncoderCacheManager:
 
         Raises `AlreadyCachedError` where it is (C-ENC-2), `NoRoomError` without free slots.
         """
-        name, size = named(request, input_id), size_of(request, input_id)
+        name = named(request, input_id)
+        size = size_of(request, name[1])
         if name in self._sizes:
             raise AlreadyCachedError(f"input {input_id} of {request.request_id!r} is cached")
         if size > self.num_free_slots:
@@ -76,11 +79,11 @@ class EarlyEncoderCacheManager:
         self._granted.pop(name, None)
         self._sizes[name] = size
         self.num_free_slots -= size
-        self.cached.setdefault(request.request_id, set()).add(input_id)
+        self.cached.setdefault(name[0], set()).add(name[1])
 
     def get_cached_input_ids(self, request: Any) -> set[int]:
         """The inputs of the request that are cached; a copy."""
-        return set(self.cached.get(request.request_id, ()))
+        return set(self.cached.get(name_of(request), ()))
 
     def free_encoder_input(self, request: Any, input_id: int) -> None:
         """The input is cached no more. Nothing happens where it was not (C-ENC-1)."""
@@ -89,7 +92,7 @@ class EarlyEncoderCacheManager:
         if name not in self._sizes:
             return
         self.num_free_slots += self._sizes.pop(name)
-        self.cached[request.request_id].remove(input_id)
+        self.cached[request.request_id].remove(name[1])
         if not self.cached[request.request_id]:
             del self.cached[request.request_id]
         self.freed.append(name)
@@ -110,6 +113,5 @@ class EarlyEncoderCacheManager:
 
 def named(request: Any, input_id: int) -> Input:
     """What an entry belongs to. Raises `UnknownInputError` for what is no position."""
-    if integer("an input", input_id) < 0:
-        raise UnknownInputError(f"{request.request_id!r} has no input {input_id}")
-    return request.request_id, input_id
+    name = name_of(request)
+    return name, counts.whole(f"input_id, of an input of request {name!r},", input_id, UnknownInputError, least=0)

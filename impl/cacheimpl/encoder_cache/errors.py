@@ -25,6 +25,14 @@ class UnknownInputError(EncoderCacheError, IndexError):
     """The request has no input of this index."""
 
 
+class InvalidRequestError(EncoderCacheError, TypeError):
+    """What is given as a request lacks its id, its inputs, or the hash or the size of one."""
+
+
+class InvalidDeviceError(EncoderCacheError, ValueError):
+    """A device that torch does not know, or has no support for here."""
+
+
 class InvalidCountError(EncoderCacheError, ValueError):
     """A count is not an integer, negative, or too large to add another to it in 64 bits."""
 

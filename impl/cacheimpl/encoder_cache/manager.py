@@ -15,7 +15,7 @@ import torch
 from cacheimpl.answer import Answer, Code
 from cacheimpl.encoder_cache import operations
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
-from cacheimpl.encoder_cache.tables import LARGEST_COUNT, Tables, counted, identifier_of, integer
+from cacheimpl.encoder_cache.tables import LARGEST_COUNT, Tables, counted, identifier_of, integer, name_of
 
 
 class EncoderCacheManager:
@@ -27,7 +27,7 @@ class EncoderCacheManager:
 
     def __init__(self, cache_size: int, device: torch.device | str = "cpu") -> None:
         self.cache_size = counted("cache_size", cache_size)
-        self._tables = Tables(cache_size, device)
+        self._tables = Tables(self.cache_size, device)
 
     @classmethod
     def create_manager(cls, *, cache_size: int, vllm_config: Any = None) -> EncoderCacheManager:  # noqa: ARG003  # the released signature
@@ -41,9 +41,10 @@ class EncoderCacheManager:
 
         Raises `SizeMismatchError` where it is resident with another size than the input claims.
         """
-        code = self._ask(operations.check_and_update, *self._tables.row_of_input(request, input_id))
-        if code is Code.REFUSED:
-            raise SizeMismatchError(f"{identifier_of(request, input_id)!r} is cached with another size")
+        with self._tables.registered(request, input_id) as row:
+            code = self._ask(operations.check_and_update, *row)
+            if code is Code.REFUSED:
+                raise SizeMismatchError(f"{identifier_of(request, input_id)!r} is cached with another size")
         return code is Code.HIT
 
     def can_allocate(
@@ -62,28 +63,29 @@ class EncoderCacheManager:
         `num_embeds_to_schedule`.
         """
         pending = num_tokens_to_schedule if num_embeds_to_schedule is None else num_embeds_to_schedule
-        counted("what is scheduled already", pending)
-        budget = max(-1, min(integer("the compute budget", encoder_compute_budget), LARGEST_COUNT))
-        row = self._tables.row_of_input(request, input_id)
-        return self._ask(operations.can_allocate, *row, budget, pending) is Code.DONE
+        counted("num_tokens_to_schedule (num_embeds_to_schedule)", pending)
+        budget = max(-1, min(integer("encoder_compute_budget", encoder_compute_budget), LARGEST_COUNT))
+        with self._tables.registered(request, input_id) as row:
+            return self._ask(operations.can_allocate, *row, budget, int(pending)) is Code.DONE
 
     def allocate(self, request: Any, input_id: int) -> None:
         """The input's entry is created, and the request holds it.
 
         Raises `AlreadyCachedError` for a content that is resident, `NoRoomError` without free slots.
         """
-        code = self._ask(operations.allocate, *self._tables.row_of_input(request, input_id))
-        if code is Code.PRESENT:
-            raise AlreadyCachedError(f"{identifier_of(request, input_id)!r} is cached: check before allocating")
-        if code is Code.REFUSED:
-            raise NoRoomError(f"{self.num_free_slots} slots are free: ask `can_allocate` before allocating")
+        with self._tables.registered(request, input_id) as row:
+            code = self._ask(operations.allocate, *row)
+            if code is Code.PRESENT:
+                raise AlreadyCachedError(f"{identifier_of(request, input_id)!r} is cached: check before allocating")
+            if code is Code.REFUSED:
+                raise NoRoomError(f"{self.num_free_slots} slots are free: ask `can_allocate` before allocating")
 
     def abandon(self, request: Any) -> None:
         """The admission of a request has failed: what its checks have pinned in this pass is released again.
 
         Not a call of the field: there, such pins stay until the request is admitted after all (C-ENC-10).
         """
-        if request.request_id in self._tables.requests:
+        if name_of(request) in self._tables.requests:
             self._ask(operations.abandon, self._tables.requests[request.request_id])
 
     # Release --------------------------------------------------------------------------------------------------------
@@ -92,11 +94,12 @@ class EncoderCacheManager:
         """The request has no more use for the input. Nothing happens where it does not hold it."""
         identifier_of(request, input_id)
         if request.request_id in self._tables.requests:
-            self._ask(operations.free_input, *self._tables.row_of_input(request, input_id))
+            with self._tables.registered(request, input_id) as row:
+                self._ask(operations.free_input, *row)
 
     def free(self, request: Any) -> None:
         """The request is finished, aborted or preempted: it holds nothing any more."""
-        if request.request_id in self._tables.requests:
+        if name_of(request) in self._tables.requests:
             self._ask(operations.free_request, self._tables.requests[request.request_id])
             self._tables.forget(request.request_id)
 
@@ -108,7 +111,7 @@ class EncoderCacheManager:
 
     def get_cached_input_ids(self, request: Any) -> set[int]:
         """The inputs that the request holds."""
-        if request.request_id not in self._tables.requests:
+        if name_of(request) not in self._tables.requests:
             return set()
         _, answer = self._perform(operations.cached_inputs, self._tables.requests[request.request_id])
         return set(answer.values[: int(answer.length)].tolist())

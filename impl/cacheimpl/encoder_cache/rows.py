@@ -23,6 +23,10 @@ class Rows(Generic[Named]):
         """The row of a known name."""
         return self._rows[name]
 
+    def get(self, name: Named) -> int | None:
+        """The row of a name; None where it has none."""
+        return self._rows.get(name)
+
     @property
     def full(self) -> bool:
         """Whether a new name has no row to go to."""
@@ -60,6 +64,12 @@ class Rows(Generic[Named]):
     def keep(self, used: Collection[int]) -> list[int]:
         """Take back every row that is not used; returns those that were."""
         return [self.remove(name) for name, row in self.items() if row not in used]
+
+    def copy(self) -> Rows[Named]:
+        """The same rows for the same names, to go back to."""
+        other: Rows[Named] = Rows(0)
+        other._rows, other._names, other._free = dict(self._rows), list(self._names), list(self._free)
+        return other
 
     def grow(self, count: int) -> None:
         """So many rows in all."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from operator import index
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from cacheimpl import counts
+from cacheimpl.devices import usable
 from cacheimpl.encoder_cache.errors import (
     InvalidCountError,
+    InvalidDeviceError,
+    InvalidRequestError,
     RequestMismatchError,
     SizeMismatchError,
     UnknownInputError,
@@ -32,6 +37,7 @@ class Tables:
     """
 
     def __init__(self, cache_size: int, device: torch.device | str) -> None:
+        device = usable(device, InvalidDeviceError)
         capacity = torch.tensor(cache_size, dtype=torch.int64, device=device)
         requests, positions, contents = FIRST_EXTENT
         self.config = Config(
@@ -46,11 +52,28 @@ class Tables:
         self._registered: dict[tuple[int, int], tuple[int, int]] = {}
         """Row of the request and position, to row of the content and size: what the tensors say, on the host."""
 
-    def row_of_input(self, request: Any, input_id: int) -> tuple[int, int]:
-        """The row of the request and the position, with content and claim registered."""
-        identifier, size = identifier_of(request, input_id), size_of(request, input_id)
+    @contextmanager
+    def registered(self, request: Any, input_id: Any) -> Iterator[tuple[int, int]]:
+        """The row of the request and the position, with content and claim registered.
+
+        Where what is done with them is refused, they are not registered any more.
+        """
+        identifier, position = identifier_of(request, input_id), place_of(request, input_id)
+        size, name = size_of(request, position), name_of(request)
+        row, content = self.requests.get(name), self.contents.get(identifier)
+        if row is not None and content is not None and self._registered.get((row, position)) == (content, size):
+            yield row, position
+            return
+        before = self.config, self.cache, self.requests.copy(), self.contents.copy(), dict(self._registered)
+        try:
+            yield self._row_of_input(name, identifier, size, position)
+        except BaseException:
+            self.config, self.cache, self.requests, self.contents, self._registered = before
+            raise
+
+    def _row_of_input(self, name: str, identifier: str, size: int, input_id: int) -> tuple[int, int]:
         self._reserve(input_id)
-        row = self._row_of_request(request.request_id)
+        row = self._row_of_request(name)
         content = self._row_of_content(identifier)
         if self._registered.get((row, input_id)) != (content, size):
             self._register(row, input_id, content, size)
@@ -122,33 +145,60 @@ class Tables:
         self.config = self.config._replace(contents=contents)
 
 
+def place_of(request: Any, input_id: Any) -> int:
+    """An input of a request, by its number. Raises `UnknownInputError`, `InvalidRequestError`."""
+    count = len(inputs_of(request))
+    name = f"input_id, of request {request.request_id!r} with {count} encoder inputs,"
+    return counts.whole(name, input_id, UnknownInputError, least=0, most=count - 1)
+
+
+def inputs_of(request: Any) -> Any:
+    """Features or hashes of a request, whichever it has. Raises `InvalidRequestError`."""
+    name_of(request)
+    for name in ("mm_features", "mm_hashes"):
+        found = getattr(request, name, None)
+        if found is not None:
+            return found
+    raise InvalidRequestError(f"request {request.request_id!r} has neither mm_features nor mm_hashes")
+
+
 def identifier_of(request: Any, input_id: int) -> str:
     """The hash of one input of a request, under whichever name the era gives it."""
-    features = getattr(request, "mm_features", None)
-    hashes = request.mm_hashes if features is None else features
-    if not 0 <= input_id < len(hashes):
-        raise UnknownInputError(f"{request.request_id!r} has {len(hashes)} encoder inputs, and no input {input_id}")
-    found: str = hashes[input_id] if features is None else features[input_id].identifier
+    found = inputs_of(request)[place_of(request, input_id)]
+    found = getattr(found, "identifier", None) if getattr(request, "mm_features", None) is not None else found
+    if not isinstance(found, str):
+        where = "mm_features (identifier) or mm_hashes"
+        raise InvalidRequestError(f"input {input_id} of {request.request_id!r} has no hash in {where}: {found!r}")
     return found
+
+
+def name_of(request: Any) -> str:
+    """The id of a request. Raises `InvalidRequestError`."""
+    found = getattr(request, "request_id", None)
+    if found is None:
+        raise InvalidRequestError(f"a request has a request_id, and {type(request).__name__} has none")
+    name: str = found
+    return name
 
 
 def size_of(request: Any, input_id: int) -> int:
     """The embeddings of one input of a request, under whichever name the era gives them."""
-    count = getattr(request, "get_num_encoder_embeds", None) or request.get_num_encoder_tokens
-    return counted(f"the size of input {input_id} of {request.request_id!r}", count(input_id))
+    names = ("get_num_encoder_embeds", "get_num_encoder_tokens")
+    ask = next((found for name in names if (found := getattr(request, name, None)) is not None), None)
+    if ask is None:
+        raise InvalidRequestError(f"request {name_of(request)!r} has no {' or '.join(names)}")
+    try:
+        size = ask(input_id)
+    except (IndexError, KeyError):
+        raise UnknownInputError(f"request {name_of(request)!r} knows no size of input {input_id}") from None
+    return counted(f"the size of input {input_id} of {name_of(request)!r}", size)
 
 
 def counted(what: str, count: Any) -> int:
     """A count that can be one, and of which two can be added."""
-    whole = integer(what, count)
-    if not 0 <= whole <= LARGEST_COUNT:
-        raise InvalidCountError(f"{what} must be from 0 to {LARGEST_COUNT}, not {whole}")
-    return whole
+    return counts.whole(what, count, InvalidCountError, least=0, most=LARGEST_COUNT)
 
 
 def integer(what: str, count: Any) -> int:
-    """Anything that Python takes for an index."""
-    try:
-        return index(count)
-    except TypeError:
-        raise InvalidCountError(f"{what} must be an integer, not {count!r}") from None
+    """Anything that Python takes for an index, but no truth value."""
+    return counts.whole(what, count, InvalidCountError)

@@ -12,7 +12,7 @@ from tests.impl.interfaces.bad_input.sorts import Face
 
 torch.set_num_threads(1)
 
-TABLES = ("kv_managers",)
+TABLES = ("kv_managers", "kv_pool", "encoder_caches", "encoder_budgets")
 FACES: dict[str, Face] = {
     name: face
     for table in TABLES
@@ -43,7 +43,7 @@ Queue = FACES["FreeKVCacheBlockQueue"].kind
 def counts_before_it_looks(queue: Any, block: Any) -> None:
     """State is changed, and then the call is refused."""
     queue.num_free_blocks += 1
-    Queue._insert(queue, block, queue.fake_free_list_head)  # noqa: SLF001  # what the method does
+    Queue._insert(queue, block, queue.fake_free_list_head)  # what the method does
     queue.num_free_blocks -= 1
 
 
@@ -78,10 +78,10 @@ def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, planted: Any, f
 
 
 def test_an_argument_that_nobody_thought_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def prepend(queue: Any, block: Any, hurry: int) -> None:
+    def prepend(self: Any, block: Any, hurry: int) -> None:
         """With one argument more."""
 
     monkeypatch.setattr(Queue, "prepend", prepend)
-    monkeypatch.setattr(Queue, "shuffle", lambda queue, seed: None, raising=False)
+    monkeypatch.setattr(Queue, "shuffle", lambda self, seed: None, raising=False)
     found = undeclared(FACES["FreeKVCacheBlockQueue"])
     assert found == ["shuffle is neither called nor open", "prepend: nothing is said of hurry"]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from tests.impl.interfaces.bad_input.kv_pool import foreign_block
 from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, amount, count, lacking, one_of
 from tests.impl.interfaces.kv_requests import EarlyRequest, kv_cache_config
 
 from cacheimpl.kv_cache_manager import (
-    NORMATIVE,
-    BlockPool,
     EarlyKVCacheManager,
-    FreeKVCacheBlockQueue,
     KVCacheBlock,
     KVCacheBlocks,
     KVCacheManagerError,
@@ -20,9 +18,7 @@ from cacheimpl.kv_cache_manager import (
 )
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
-    FreeQueueError,
     InvalidCountError,
-    NoFreeBlocksError,
     NotRunningError,
     RequestMismatchError,
     StaleBlocksError,
@@ -63,10 +59,6 @@ def used(made: Any) -> Any:
 def later() -> Any:
     made = LaterKVCacheManager(kv_cache_config(BLOCKS + 1, SIZE), LIMIT, log_stats=True)
     return used(made)
-
-
-def foreign_block() -> KVCacheBlock:
-    return KVCacheBlock(3)
 
 
 LISTS = {
@@ -311,146 +303,4 @@ LATER = Face(
 )
 
 
-# Pool and queue -----------------------------------------------------------------------------------------------------
-
-
-def queued_elsewhere() -> KVCacheBlock:
-    blocks = [KVCacheBlock(0), KVCacheBlock(1)]
-    FreeKVCacheBlockQueue(blocks)
-    return blocks[1]
-
-
-BLOCK = {
-    "nothing": always(None),
-    "a number": always(3),
-    "of another pool": lambda good: queued_elsewhere(),
-}
-SEVERAL = {
-    "a number": always(3),
-    "nothing": always(None),
-    "numbers": always([0, 1]),
-    "None behind good ones": lambda good: [*good, None],
-}
-
-
-def queue() -> Any:
-    """Four blocks, and two that were taken out."""
-    made = FreeKVCacheBlockQueue([KVCacheBlock(number) for number in range(6)])
-    made.out = made.popleft_n(2)  # type: ignore[attr-defined]  # what the cases refer to
-    return made
-
-
-QUEUE = Face(
-    FreeKVCacheBlockQueue,
-    queue,
-    KVCacheManagerError,
-    {
-        "__init__": Call(lambda made: {"blocks": [KVCacheBlock(0)]}, {"blocks": one_of(None, 3, [None], [1, 2])}),
-        "popleft_n": Call(lambda made: {"n": 2}, {"n": count(0, most=4)}, says=("blocks",)),
-        "remove": Call(
-            lambda made: {"block": made.free_list_head},
-            {"block": BLOCK},
-            misuse={"who is out": (FreeQueueError, lambda made: made.remove(made.out[0]))},
-        ),
-        "append": Call(
-            lambda made: {"block": made.out[0]},
-            {"block": BLOCK},
-            misuse={"who is in": (FreeQueueError, lambda made: made.append(made.free_list_tail))},
-        ),
-        "prepend": Call(
-            lambda made: {"block": made.out[0]},
-            {"block": BLOCK},
-            misuse={"who is in": (FreeQueueError, lambda made: made.prepend(made.free_list_tail))},
-        ),
-        "append_n": Call(
-            lambda made: {"blocks": made.out},
-            {"blocks": SEVERAL},
-            misuse={
-                "one twice": (FreeQueueError, lambda made: made.append_n([made.out[0], made.out[0]])),
-                "one that is in": (FreeQueueError, lambda made: made.append_n([*made.out, made.free_list_head])),
-            },
-        ),
-        "prepend_n": Call(
-            lambda made: {"blocks": made.out},
-            {"blocks": SEVERAL},
-            misuse={"one twice": (FreeQueueError, lambda made: made.prepend_n([made.out[0], made.out[0]]))},
-        ),
-    },
-    {"popleft": "takes nothing", "get_all_free_blocks": "takes nothing"},
-)
-
-
-def empty_queue() -> Any:
-    return FreeKVCacheBlockQueue([])
-
-
-EMPTY_QUEUE = Face(
-    None,
-    empty_queue,
-    KVCacheManagerError,
-    {"popleft": Call(lambda made: {}, misuse={"empty": (NoFreeBlocksError, lambda made: made.popleft())}, works=False)},
-)
-
-
-def pool() -> Any:
-    made = BlockPool(6, NORMATIVE, null_block=True)
-    made.held = [made.take(), made.take()]  # type: ignore[attr-defined]  # what the cases refer to
-    return made
-
-
-POOL = Face(
-    BlockPool,
-    pool,
-    KVCacheManagerError,
-    {
-        "__init__": Call(
-            lambda made: {"num_gpu_blocks": 3, "rules": NORMATIVE},
-            {"num_gpu_blocks": count(1), "rules": one_of(None, 3)},
-            {"null_block": "a flag", "several_groups": "a flag"},
-        ),
-        "find": Call(lambda made: {"link": made}, {}, {"link": "made by the manager"}, works=False),
-        "copies": Call(lambda made: {"key": 3}, {}, {"key": "what is not there has no copies"}),
-        "get_cached_block": Call(
-            lambda made: {"block_hash": 3}, {}, {"block_hash": "any", "kv_cache_group_ids": "any"}
-        ),
-        "register": Call(
-            lambda made: {"block": made.held[0], "link": None},
-            {"block": BLOCK},
-            {"link": "made by the manager"},
-            works=False,
-        ),
-        "forget": Call(lambda made: {"block": made.held[0]}, {"block": BLOCK}),
-        "touch": Call(
-            lambda made: {"blocks": made.held}, {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}}
-        ),
-        "let_go": Call(
-            lambda made: {"block": made.held[0]},
-            {"block": BLOCK},
-            misuse={
-                "who is free": (FreeQueueError, lambda made: made.let_go(made.blocks[5])),
-                "the null block": (FreeQueueError, lambda made: made.let_go(made.null_block)),
-            },
-        ),
-        "release": Call(
-            lambda made: {"blocks": made.held},
-            {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}},
-            misuse={"one twice": (FreeQueueError, lambda made: made.release([made.held[0], made.held[0]]))},
-        ),
-        "own": Call(lambda made: {"blocks": made.held}, {"blocks": SEVERAL}),
-        "block": Call(lambda made: {"number": 3}, {"number": count(0, most=5)}, says=("block",)),
-    },
-    {
-        "take": "takes nothing",
-        "get_num_free_blocks": "takes nothing",
-        "get_usage": "takes nothing",
-        "reset_prefix_cache": "takes nothing",
-    },
-)
-
-FACES = {
-    "KVCacheManager, early": EARLY,
-    "KVCacheManager, later": LATER,
-    "FreeKVCacheBlockQueue": QUEUE,
-    "FreeKVCacheBlockQueue, empty": EMPTY_QUEUE,
-    "BlockPool": POOL,
-}
+FACES = {"KVCacheManager, early": EARLY, "KVCacheManager, later": LATER}

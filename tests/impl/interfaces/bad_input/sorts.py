@@ -153,3 +153,12 @@ class Face(NamedTuple):
     close: Callable[[Any], Any] = lambda face: None
     look: Callable[[Any], Any] = lambda face: face
     """What must not change: the face itself."""
+
+
+def within(sort: Sort, around: Callable[[Any], Any], prefix: str = "") -> Sort:
+    """The bad values of a sort, each inside of something else."""
+
+    def made(bad: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda good: around(bad(None))
+
+    return {f"{prefix}{what}": made(bad) for what, bad in sort.items()}
