@@ -14,8 +14,11 @@ from cacheproof.command.console import Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.fuzz.difference import Breakdown, Difference, Finding
 from cacheproof.fuzz.lockstep import Campaign
+from cacheproof.fuzz.macros import report
+from cacheproof.fuzz.macros.plan import MacroPlan, loads_of, perform_macros
 from cacheproof.fuzz.plan import DRIVERS, LARGEST_SEED, PROFILES, Plan, left_out_from, new_seed, perform, subject_from
 from cacheproof.fuzz.tally import Limit
+from cacheproof.registry import component_named, variant_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.store import save
@@ -23,6 +26,7 @@ from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
 from cacheproof.trace import Violation
 from cacheproof.wire import config_to_message
+from cachespec.kernel import NORMATIVE
 
 
 def command(
@@ -38,6 +42,11 @@ def command(
     profile: Annotated[str, typer.Option(help="How much where nothing is said: ci or nightly.")] = "ci",
     driver: Annotated[str, typer.Option(help="hypothesis, or lockstep: plain, for long runs.")] = "hypothesis",
     without: Annotated[list[str] | None, typer.Option(metavar="OPERATION", help="Never make this call.")] = None,
+    macros: Annotated[
+        bool, typer.Option("--macros", help="Bursts of many callers, where the component has them.")
+    ] = False,
+    requests: Annotated[int | None, typer.Option(min=1, help="With --macros: of the loads that are made.")] = None,
+    blocks: Annotated[int | None, typer.Option(min=1, help="With --macros: of the loads that are made.")] = None,
     answer: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
     ] = SECONDS_TO_ANSWER,
@@ -45,15 +54,29 @@ def command(
 ) -> Report:
     """Drive a target beside the specification with random calls, and shrink the first difference.
 
-    Examples that failed are kept in .cacheproof/hypothesis and tried first the next time, unless a seed is given.
+    Examples that failed are kept in .cacheproof/hypothesis and tried first the next time, unless a seed is given. With
+    --macros many callers do the same at once, on loads of --requests and --blocks or in the configuration of --scope.
     """
-    subject, origin = subject_from(component, variant, scope, config or [])
     amount = PROFILES[_one_of("profile", profile, PROFILES)]
+    limit = Limit(amount.steps if steps is None and seconds is None else steps, seconds)
+    if macros:
+        if without or driver != "hypothesis":
+            raise InputError("--without and --driver are of single calls, and not of --macros")
+        chosen, given = component_named(component), bool(scope or config)
+        loads = loads_of(
+            chosen, requests, blocks, subject_from(component, variant, scope, config or [])[0].config if given else None
+        )
+        against = variant_named(chosen, variant or NORMATIVE)
+        number = new_seed() if seed is None else seed
+        return _with_macros(MacroPlan(chosen, against, scope or "", loads, target, limit, number, answer), write)
+    if requests is not None or blocks is not None:
+        raise InputError("--requests and --blocks are for --macros: otherwise say --scope or --config")
+    subject, origin = subject_from(component, variant, scope, config or [])
     plan = Plan(
         subject=subject,
         scope=origin,
         target=target,
-        limit=Limit(amount.steps if steps is None and seconds is None else steps, seconds),
+        limit=limit,
         seed=new_seed() if seed is None else seed,
         reuse=seed is None,
         profile=amount,
@@ -70,6 +93,18 @@ def command(
     data = _data(plan, campaign, files)
     save("fuzz", data["run"], data)
     return Report(data, _rendered(plan, campaign, files), _status(campaign), interrupted=campaign.interrupted)
+
+
+def _with_macros(plan: MacroPlan, write: Path | None) -> Report:
+    if write is not None:
+        folder_to_write(write)
+    announce(f"seed {plan.seed} (the same run again: --seed {plan.seed})")
+    with progress() as show:
+        done = perform_macros(plan, show)
+    files = [] if write is None else report.write_macros(plan, done, write)
+    data = report.data_of(plan, done, files)
+    save("fuzz", data["run"], data)
+    return Report(data, report.rendered(plan, done, files), report.status(done), interrupted=done.interrupted)
 
 
 def _one_of(what: str, given: str, known: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from cacheproof.command.console import Report
+from cacheproof.fuzz.macros.macro import VOCABULARIES
 from cacheproof.meaning import kind_of
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import scopes_of
@@ -34,6 +35,9 @@ def entry(component: AnyComponent) -> dict[str, Any]:
         "summary": component.summary,
         "operations": [operation.wire_name() for operation in component.operations],
         "torch": form.value if (form := form_of(component.name)) is not None else None,
+        "macros": [kind.__name__ for kind in VOCABULARIES[component.name].weights]
+        if component.name in VOCABULARIES
+        else [],
         "variants": [{"tag": variant.tag, "title": variant.title} for variant in component.variants.values()],
         "scopes": [
             {"name": scope.name, "set": scope.set, "variants": scope.variants, "about": scope.about} for scope in scopes
@@ -49,6 +53,8 @@ def rendered(found: dict[str, Any]) -> Iterable[Any]:
     yield f"{found['name']}: {found['summary']}"
     yield f"  operations: {', '.join(found['operations'])}"
     yield f"  torch:      {found['torch'] or 'nothing of ours implements this by itself'}"
+    if found["macros"]:
+        yield f"  macros:     {', '.join(found['macros'])}"
     yield f"  variants:   {', '.join(_with_title(**variant) for variant in found['variants'])}"
     if found["scopes"]:
         yield _table(("scope", "set", "variants", "what it is about"), [_scope(scope) for scope in found["scopes"]])

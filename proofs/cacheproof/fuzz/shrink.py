@@ -42,6 +42,15 @@ def shrunk(
     return _Shrinker(pair, finding, time.monotonic() + seconds, progress).run()
 
 
+def shrunk_calls(
+    pair: Pair, finding: Finding, seconds: float, progress: Callable[[str], None] | None = None
+) -> Finding:
+    """The same for calls that no scope offers: operations are left out, and names given out anew, and nothing else."""
+    if not finding.trace.steps:
+        return finding
+    return _Shrinker(pair, finding, time.monotonic() + seconds, progress, only_offered=False).run()[0]
+
+
 def alike(finding: Finding, other: Finding | None) -> bool:
     """Whether both are the same sort of finding: a difference, the same property, the same breakdown."""
     if isinstance(finding, Violation):
@@ -52,8 +61,17 @@ def alike(finding: Finding, other: Finding | None) -> bool:
 
 
 class _Shrinker:
-    def __init__(self, pair: Pair, finding: Finding, deadline: float, progress: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        finding: Finding,
+        deadline: float,
+        progress: Callable[[str], None] | None,
+        *,
+        only_offered: bool = True,
+    ) -> None:
         self.pair = pair
+        self.only_offered = only_offered
         self.best = finding
         self.deadline = deadline
         self.progress = progress
@@ -64,7 +82,7 @@ class _Shrinker:
         try:
             if not self.accept(self.operations):
                 return self.best, False
-            while self.leave_out() or self.merge() or self.replace() or self.rename():
+            while self.leave_out() or (self.only_offered and (self.merge() or self.replace())) or self.rename():
                 pass
         except (_Spent, KeyboardInterrupt):
             pass
@@ -85,7 +103,7 @@ class _Shrinker:
             raise _Spent
         if self.progress is not None:
             self.progress(f"shrinking: {len(self.operations)} operations, {len(self.tried)} runs")
-        finding = self.pair.replay(candidate, only_offered=True)
+        finding = self.pair.replay(candidate, only_offered=self.only_offered)
         if finding is None or not alike(self.best, finding):
             return False
         self.best = finding

@@ -28,6 +28,11 @@ def form_of(component: str) -> Form | None:
     return _forms().get(component)
 
 
+def has_bursts(component: str) -> bool:
+    """Whether the target `torch` makes many calls of the component at once."""
+    return component in _modules(TENSOR / "bursts")
+
+
 def without_implementation(component: str) -> str:
     """One line for who asks for `torch` where there is none."""
     there = ", ".join(sorted(_forms()))

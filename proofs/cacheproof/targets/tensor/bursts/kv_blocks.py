@@ -1,0 +1,184 @@
+"""`kv_blocks` in bursts: `Serving`, which changes its pool in place, as an engine calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks as tensors
+from cacheimpl.answer import UNANSWERED
+from cacheproof.fuzz.macros.macro import Answered, Together
+from cacheproof.registry import component_named
+from cacheproof.targets.target import TargetError
+from cacheproof.targets.tensor.kv_blocks import decode, tables_of
+from cacheproof.targets.tensor.model import code_of, outcome_of
+from cachespec.kernel import MISS, Code, Observation, Operation, Outcome
+from cachespec.kv_blocks import operations as calls
+from cachespec.kv_blocks.configuration import Config
+
+
+class ServingTarget:
+    """One pool in one configuration. A call alone is a burst of one."""
+
+    def __init__(self, device: str = "cpu", *, most: int | None = None) -> None:
+        torch.set_num_threads(1)
+        self._device, self._most = device, most
+        self._config: Config | None = None
+        self._serving: tensors.Serving | None = None
+
+    @property
+    def serving(self) -> tensors.Serving:
+        """Raises `TargetError` before `reset`."""
+        if self._serving is None:
+            raise TargetError("the target was not reset to a configuration yet")
+        return self._serving
+
+    def reset(self, config: Config) -> None:
+        self._config = config
+        self._serving = tensors.Serving(tables_of(config, self._device), config.blocks)
+
+    def apply(self, operation: Operation) -> Outcome:
+        sort = ALONE.get(type(operation))
+        if sort is None:
+            raise TargetError(f"there is no burst for {operation.wire_name()}")
+        if isinstance(operation, calls.AllocateSlots) and operation.hits:
+            sort = "admit"
+        ((_, outcome),) = self.burst(Together(sort, (operation,)))
+        return outcome
+
+    def burst(self, together: Together) -> Answered:
+        perform = PERFORM.get(together.sort)
+        if perform is None:
+            raise TargetError(f"there is no burst '{together.sort}'")
+        return perform(self, together.calls)
+
+    def observe(self) -> Mapping[str, Observation]:
+        component, pool = component_named("kv_blocks"), self.serving.pool
+        row = {name: values.tolist() for name, values in zip(pool._fields, pool, strict=True)}
+        view = component.normative.view(self._config, decode(self._config, row)) if self._config else None
+        return component.observe(self._config, view)
+
+    def close(self) -> None:
+        self._serving = None
+
+    def column(self, values: Sequence[int]) -> Tensor:
+        """An operand."""
+        return torch.tensor(values, dtype=torch.int64, device=self._device)
+
+    @property
+    def positions(self) -> int:
+        """Blocks of the longest table."""
+        return self.serving.pool.tables.shape[1] - 1
+
+    def answered(self, asked: Sequence[Operation], codes: Tensor) -> Answered:
+        """Those with a code, which come first."""
+        return [
+            (call, Outcome(code_of(code)))
+            for call, code in zip(asked, codes.tolist(), strict=True)
+            if code != UNANSWERED
+        ]
+
+    def slots(self, asked: Sequence[Any], given: tensors.Slots) -> Answered:
+        """Those that were answered, with their blocks."""
+        rows = zip(asked, given.codes.tolist(), given.blocks.tolist(), given.lengths.tolist(), strict=True)
+        return [(call, outcome_of(code, blocks, length)) for call, code, blocks, length in rows if code != UNANSWERED]
+
+    def operands(self, asked: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """Requests, where they begin, and how many tokens they want."""
+        rows = [(call.request, call.computed, call.tokens) for call in asked]
+        requests, computed, tokens = zip(*rows, strict=True)
+        return self.column(requests), self.column(computed), self.column(tokens)
+
+    # Bursts ---------------------------------------------------------------------------------------------------------
+
+    def look_up(self, asked: Sequence[Any]) -> Answered:
+        """The longest cached prefixes."""
+        requests, tokens = ([getattr(call, name) for call in asked] for name in ("request", "tokens"))
+        hits = self.serving.get_computed_blocks(self.column(requests), self.column(tokens))
+        rows = zip(asked, hits.blocks.tolist(), hits.lengths.tolist(), strict=True)
+        return [(call, Outcome(Code.HIT, tuple(blocks[:length])) if length else MISS) for call, blocks, length in rows]
+
+    def admit(self, asked: Sequence[Any]) -> Answered:
+        """Behind hits."""
+        null, cells = self.serving.pool.references.shape[0] - 1, self.positions + 1
+        hits = [call.hits[:cells] for call in asked]
+        rows = [[*found, *[null] * (cells - len(found))] for found in hits]
+        blocks = torch.tensor(rows, dtype=torch.int64, device=self._device)
+        brought = tensors.Hits(blocks, self.column([len(call.hits) for call in asked]))
+        return self.slots(asked, self.serving.admit(*self.operands(asked), brought, width=self.positions))
+
+    def allocate(self, asked: Sequence[Any]) -> Answered:
+        """As wide as a table."""
+        return self.slots(asked, self.serving.allocate_slots(*self.operands(asked), width=self.positions))
+
+    def allocate_narrow(self, asked: Sequence[Any]) -> Answered:
+        """Up to the first that needs more than one block."""
+        return self.slots(asked, self.serving.allocate_slots(*self.operands(asked), width=1))
+
+    def commit(self, asked: Sequence[Any]) -> Answered:
+        """All of them."""
+        requests, ends = ([getattr(call, name) for call in asked] for name in ("request", "computed"))
+        codes = self.serving.commit(self.column(requests), self.column(ends), width=self.positions)
+        return self.answered(asked, codes)
+
+    def decode(self, asked: Sequence[Any]) -> Answered:
+        """Both halves of a decode step, as far as they go in one."""
+        turns = len(asked) // 2
+        step = self.serving.decode(self.column([call.request for call in asked[:turns]]), most=self._most)
+        given = dict(zip(step.turns.tolist(), step.blocks.tolist(), strict=True))
+        done = [(call, Outcome(Code.DONE)) for call in asked[: int(step.executed.sum())]]
+        codes = enumerate(zip(asked[turns:], step.codes.tolist(), strict=True))
+        return done + [
+            (call, Outcome(code_of(code), (given[turn],) if turn in given and code_of(code) is Code.DONE else ()))
+            for turn, (call, code) in codes
+            if code != UNANSWERED
+        ]
+
+    def free(self, asked: Sequence[Any]) -> Answered:
+        """All of them."""
+        return self.answered(asked, self.serving.free_request(self.column([call.request for call in asked])))
+
+    def withdraw(self, asked: Sequence[Any]) -> Answered:
+        """All of them."""
+        return self.answered(asked, self.serving.withdraw(self.column([call.request for call in asked])))
+
+    def evict(self, asked: Sequence[Any]) -> Answered:
+        """There is no burst of these: one after the other."""
+        codes = [self.serving.evict_block(torch.tensor(call.block, device=self._device)) for call in asked]
+        return self.answered(asked, torch.stack(codes))
+
+    def reset_prefix_cache(self, asked: Sequence[Any]) -> Answered:
+        """There is one."""
+        return self.answered(asked, self.serving.reset_prefix_cache().reshape(1))
+
+
+PERFORM: Mapping[str, Callable[[ServingTarget, Sequence[Any]], Answered]] = {
+    "look_up": ServingTarget.look_up,
+    "admit": ServingTarget.admit,
+    "allocate": ServingTarget.allocate,
+    "allocate_narrow": ServingTarget.allocate_narrow,
+    "commit": ServingTarget.commit,
+    "decode": ServingTarget.decode,
+    "free": ServingTarget.free,
+    "withdraw": ServingTarget.withdraw,
+    "evict": ServingTarget.evict,
+    "reset": ServingTarget.reset_prefix_cache,
+}
+ALONE: Mapping[type[Operation], str] = {
+    calls.GetComputedBlocks: "look_up",
+    calls.AllocateSlots: "allocate",
+    calls.Commit: "commit",
+    calls.FreeRequest: "free",
+    calls.Withdraw: "withdraw",
+    calls.EvictBlock: "evict",
+    calls.ResetPrefixCache: "reset",
+}
+"""Which burst an operation is one of."""
+
+
+def open_bursts(device: str) -> ServingTarget:
+    """The pool."""
+    return ServingTarget(device)
