@@ -6,6 +6,7 @@ is run, and its status is looked at. A comment of Markdown in the line before a 
     <!-- exits 1 -->            the last command ends with this status
     <!-- not run: REASON -->    the block is not run, and why
     <!-- source: NAMES -->      the block is the specification's own source, filled by `cacheproof book`
+    <!-- file: NAME -->         the block is not run but written to this file, for what comes after it
 
 `make TARGET` is not run but asked whether there is such a target.
 """
@@ -26,7 +27,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-LANGUAGES = {"python", "console", "text", "json", "toml", "mermaid", "markdown", "conversation"}
+LANGUAGES = {"python", "console", "text", "json", "toml", "yaml", "mermaid", "markdown", "conversation"}
 TIMEOUT_SECONDS = 120
 
 FENCE = re.compile(
@@ -45,6 +46,7 @@ class Block:
     body: str
     status: int = 0
     not_run: str = ""
+    file: str = ""
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -54,7 +56,8 @@ def blocks(text: str) -> Iterator[Block]:
         status = re.fullmatch(r"exits (\d)", comment)
         mark, _, rest = comment.partition(":")
         reason = rest.strip() if mark in ("not run", "source") else ""
-        yield Block(line, found["language"].strip(), found["body"], int(status[1]) if status else 0, reason)
+        file = rest.strip() if mark == "file" else ""
+        yield Block(line, found["language"].strip(), found["body"], int(status[1]) if status else 0, reason, file)
 
 
 def without_blocks(text: str) -> str:
@@ -92,7 +95,10 @@ def run_page(text: str, folder: Path, page: str = "page") -> None:
         assert block.language in LANGUAGES, f"{where}: a block of '{block.language}' is neither run nor plain text"
         if block.not_run:
             continue
-        if block.language == "python":
+        if block.file:
+            assert Path(block.file).name == block.file, f"{where}: a file of the page's own folder has no path"
+            (folder / block.file).write_text(block.body)
+        elif block.language == "python":
             run_python(block, namespace, page)
         if block.language == "console":
             *others, last = commands(block)
@@ -182,6 +188,10 @@ def test_marks_are_heeded(folder: Path) -> None:
     run_page("<!-- not run: it needs a network -->\n```console\n$ curl example.org\n```", folder)
     run_page("<!-- exits 2 -->\n```console\n$ cacheproof --version\n$ cacheproof no-such-verb\n```", folder)
     run_page("```python\nx = 1\n```\ntext\n```python\nassert x == 1\n```", folder)
+    run_page("<!-- file: y.py -->\n```python\nassert False\n```", folder)
+    assert (folder / "y.py").read_text() == "assert False\n"
+    with pytest.raises(AssertionError, match="has no path"):
+        run_page("<!-- file: tests/z.py -->\n```python\nz = 2\n```", folder)
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:

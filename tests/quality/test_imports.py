@@ -18,7 +18,7 @@ import cacheproof
 ROOT = Path(__file__).parents[2]
 
 EXTRAS = (
-    *("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "tomlkit", "zmq"),
+    *("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "tomlkit", "zmq", "pytest"),
     "cacheimpl",
 )
 
@@ -54,10 +54,15 @@ RULES = (
     Rule(MEASURED, ("driver", "vllm", "works")),
 )
 
-KNOWS_THE_IMPLEMENTATION = ("cacheproof.targets.tensor", "cacheproof.explore.tensor", "cacheproof.bench.tensor")
+KNOWS_THE_IMPLEMENTATION = (
+    "cacheproof.targets.tensor",
+    "cacheproof.explore.tensor",
+    "cacheproof.bench.tensor",
+    "cacheproof.device.tensor",
+)
 """The only places where the checkers meet our own implementation."""
 
-NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.fuzz")
+NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.fuzz", "cacheproof.pytest_plugin")
 """Where an extra may be imported at the top of a module; whoever imports these does so in a function."""
 
 

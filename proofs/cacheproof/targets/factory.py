@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.implementation import Factory
 from cacheproof.protocol import shortened
 from cacheproof.registry import AnyComponent, AnyVariant, variant_named
 from cacheproof.targets import vllm
@@ -35,14 +34,14 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     if form == "exec":
         return ChildTarget(rest, component, variant, seconds=seconds)
     if form == "python":
-        return InProcessTarget(_factory(rest), component.name)
+        return InProcessTarget(_factory(rest), component)
     if form == "torch":
         return _torch(rest or "cpu", component)
     raise InputError(f"unknown target '{text}': a target is one of {FORMS}")
 
 
-def _factory(text: str) -> Callable[[str], Any]:
-    """The callable that `MODULE:NAME` names; it takes the component's name and returns a target.
+def _factory(text: str) -> Factory:
+    """The callable that `MODULE:NAME` names; it takes a configuration and returns an implementation.
 
     The module is looked for in the working directory as well, as `python -m` does.
     """
@@ -58,7 +57,7 @@ def _factory(text: str) -> Callable[[str], Any]:
     factory = getattr(module, name, None)
     if not callable(factory):
         raise InputError(f"'{module_name}' has no callable '{name}'")
-    made: Callable[[str], Any] = factory
+    made: Factory = factory
     return made
 
 

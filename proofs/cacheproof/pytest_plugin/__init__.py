@@ -1,0 +1,106 @@
+"""The plugin for pytest: options, and suites turned into tests.
+
+Nothing else of the package is imported before a file with a `Suite` is collected, so that a project that has none pays
+for these few lines only. The rest is in `collecting` (which tests there are) and `reporting` (what they say).
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cacheproof.suite import Suite, tests_for
+
+LARGEST_SEED = 1 << 32
+SEED = pytest.StashKey[int]()
+KEY_OF_WORKERS = "cacheproof_seed"
+"""Under which pytest-xdist hands the seed to its workers."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of a run."""
+    group = parser.getgroup("cacheproof", "implementations held to the specification")
+    add = group.addoption
+    add("--cacheproof-seed", type=_integer(0), metavar="N", help="repeats a run; by default, a new one for each run")
+    add("--cacheproof-steps", type=_integer(1), metavar="N", help="calls that each test makes")
+    add("--cacheproof-seconds", type=_seconds, metavar="S", help="how long each test looks for a difference")
+    add("--cacheproof-scope", action="append", default=[], metavar="NAME", help="only this scope; may be repeated")
+    add(
+        "--cacheproof-profile",
+        choices=("ci", "nightly"),
+        default="ci",
+        help="how much where nothing is said: ci (the default), or nightly, which takes the larger scopes too",
+    )
+    add("--cacheproof-write", metavar="DIR", help="write what is found, in every format")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed for the whole run, the same in every worker."""
+    given = config.getoption("--cacheproof-seed")
+    handed = getattr(config, "workerinput", {}).get(KEY_OF_WORKERS)
+    config.stash[SEED] = next((one for one in (handed, given) if one is not None), secrets.randbelow(LARGEST_SEED))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """pytest-xdist is about to start a worker."""
+    node.workerinput[KEY_OF_WORKERS] = node.config.stash[SEED]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> pytest.Collector | list[pytest.Item] | None:
+    """A suite, under whatever name it stands; and not `tests_for` itself, whose name begins as a test's does."""
+    if obj is tests_for:
+        return []
+    if not isinstance(obj, Suite):
+        return None
+    from cacheproof.pytest_plugin.collecting import SuiteCollector  # noqa: PLC0415  # only where there is a suite
+
+    made: SuiteCollector = SuiteCollector.from_parent(collector, name=name, suite=obj)
+    return made
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How much was done, and how to do it again."""
+    done = [
+        properties
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        and "cacheproof_steps" in (properties := dict(getattr(report, "user_properties", ())))
+    ]
+    if done:
+        steps = sum(int(properties["cacheproof_steps"]) for properties in done)
+        seed = config.stash[SEED]
+        terminalreporter.write_line(
+            f"cacheproof: {len(done)} tests, {steps:,} calls in lockstep, seed {seed} "
+            f"(the same again: --cacheproof-seed {seed})"
+        )
+
+
+def _integer(least: int) -> Callable[[str], int]:
+    """A type for an option: an integer that is not smaller, nor larger than a seed may be."""
+
+    def parsed(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= LARGEST_SEED:
+            raise argparse.ArgumentTypeError(f"'{text}' is not an integer from {least} to {LARGEST_SEED}")
+        return int(text)
+
+    return parsed
+
+
+def _seconds(text: str) -> float:
+    """A type for an option: a positive number."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number of seconds")
+    return seconds

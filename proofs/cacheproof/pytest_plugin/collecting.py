@@ -1,0 +1,185 @@
+"""Which tests a suite has: one in lockstep for each scope, one for each shortest trace of the catalogue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from cacheproof.catalogue.agenda import Calls, agenda
+from cacheproof.catalogue.register import entry_named
+from cacheproof.errors import InputError
+from cacheproof.fuzz.difference import Subject
+from cacheproof.fuzz.lockstep import Campaign, lockstep
+from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.plan import PROFILES, left_out_from
+from cacheproof.fuzz.shrink import shrunk
+from cacheproof.pytest_plugin import SEED
+from cacheproof.pytest_plugin.reporting import FoundError, rendered
+from cacheproof.registry import component_named, components, scope_file, variant_named
+from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
+from cacheproof.show.formats import write_files
+from cacheproof.suite import Suite
+from cacheproof.targets.process import InProcessTarget
+
+
+class SuiteCollector(pytest.Collector):
+    """The tests of one suite."""
+
+    def __init__(self, *, suite: Suite, **named: Any) -> None:
+        super().__init__(**named)
+        self.suite = suite
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """The tests, by name; what the suite or an option names wrong is one line."""
+        try:
+            component = component_named(self.suite.component)
+            variant = variant_named(component, self.suite.variant)
+            left_out = left_out_from(component, self.suite.without)
+            scopes = self._scopes()
+            traces = list(agenda(component, variant, left_out)) if self.suite.traces else []
+        except InputError as error:
+            raise self.CollectError(f"cacheproof: {error}") from None
+        shared = {"suite": self.suite, "left_out": left_out}
+        for scope in scopes:
+            subject = Subject(component, variant, scope.config)
+            yield LockstepItem.from_parent(self, name=f"scope[{scope.name}]", subject=subject, **shared)
+        for calls in traces:
+            if self._asked_for(calls.scope.name):
+                subject = Subject(component, variant, calls.scope.config)
+                yield TraceItem.from_parent(self, name=f"trace[{calls.name}]", subject=subject, calls=calls, **shared)
+
+    def _scopes(self) -> list[Scope]:
+        """Those that the profile has and that are run for the variant, or just those that are named."""
+        component = component_named(self.suite.component)
+        wanted: list[str] = self.config.getoption("--cacheproof-scope")
+        there = {scope.name for one in components().values() if scope_file(one).is_file() for scope in scopes_of(one)}
+        strange = sorted(set(wanted) - there)
+        if strange:
+            raise InputError(f"--cacheproof-scope: no component has a scope '{strange[0]}': see `cacheproof list`")
+        named = [scope_named(component, name) for name in self.suite.scopes]
+        every = self.config.getoption("--cacheproof-profile") != "ci" or bool(wanted)
+        known = named or [scope for scope in scopes_of(component) if every or scope.set == DEFAULT]
+        tag = variant_named(component, self.suite.variant).tag
+        return [scope for scope in known if self._asked_for(scope.name) and (named or tag in scope.variants)]
+
+    def _asked_for(self, scope: str) -> bool:
+        wanted: list[str] = self.config.getoption("--cacheproof-scope")
+        named = self.suite.scopes
+        return (not wanted or scope in wanted) and (not named or scope in named)
+
+
+class _Item(pytest.Item):
+    """One test: it opens the target, and says what was found."""
+
+    def __init__(self, *, suite: Suite, subject: Subject, left_out: frozenset[str], **named: Any) -> None:
+        super().__init__(**named)
+        self.suite = suite
+        self.subject = subject
+        self.left_out = left_out
+        module = self.getparent(pytest.Module)
+        name = self.path.stem if module is None else module.obj.__name__
+        self.target = f"python:{name}:{self._suite_name()}"
+
+    def runtest(self) -> None:
+        target = InProcessTarget(self.suite.factory, self.subject.component)
+        try:
+            campaign = self.campaign(target)
+        finally:
+            target.close()
+        self.user_properties.append(("cacheproof_seed", campaign.seed))
+        self.user_properties.append(("cacheproof_steps", campaign.tally.steps))
+        if campaign.finding is not None:
+            self.raise_found(campaign)
+        if campaign.interrupted:
+            raise KeyboardInterrupt
+        if campaign.tally.steps == 0:
+            raise InputError("nothing was tried: the limit was reached before the first call")
+
+    def campaign(self, target: InProcessTarget) -> Campaign:
+        """What was done with the target, and found."""
+        raise NotImplementedError
+
+    def about(self) -> str:
+        """What the calls are, for a report of what they found."""
+        return ""
+
+    def raise_found(self, campaign: Campaign) -> NoReturn:
+        """Fail, and write what was found where that is asked for."""
+        finding = campaign.finding
+        assert finding is not None
+        folder = self.config.getoption("--cacheproof-write")
+        files = [] if folder is None else write_files(finding, Path(folder) / _as_folder(self.nodeid))
+        raise FoundError(finding, rendered(campaign, finding, self.about(), self._again(), files))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What was found as a table and as a diagram; a wrong input as its line."""
+        if isinstance(excinfo.value, FoundError):
+            return excinfo.value.text
+        if isinstance(excinfo.value, InputError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where the suite is, and what the test is called."""
+        return self.path, None, f"{self._suite_name()} {self.name}"
+
+    def _suite_name(self) -> str:
+        return self.parent.name if self.parent is not None else self.name
+
+    def _again(self) -> str:
+        given = [f"--cacheproof-seed {self.config.stash[SEED]}"]
+        for option in ("steps", "seconds"):
+            value = self.config.getoption(f"--cacheproof-{option}")
+            given += [f"--cacheproof-{option} {value}"] if value is not None else []
+        profile = self.config.getoption("--cacheproof-profile")
+        given += [f"--cacheproof-profile {profile}"] if profile != "ci" else []
+        return f"pytest '{self.nodeid}' {' '.join(given)}"
+
+
+class LockstepItem(_Item):
+    """Random calls in one scope, beside the specification."""
+
+    def campaign(self, target: InProcessTarget) -> Campaign:
+        option = self.config.getoption
+        profile = PROFILES[option("--cacheproof-profile")]
+        steps, seconds = option("--cacheproof-steps"), option("--cacheproof-seconds")
+        return lockstep(
+            self.subject.component,
+            self.subject.variant,
+            self.subject.config,
+            target,
+            steps=profile.steps if steps is None and seconds is None else steps,
+            seconds=seconds,
+            seed=self.config.stash[SEED],
+            name=self.target,
+            left_out=self.left_out,
+        )
+
+
+class TraceItem(_Item):
+    """The calls that once showed a violation."""
+
+    def __init__(self, *, calls: Calls, **named: Any) -> None:
+        super().__init__(**named)
+        self.calls = calls
+
+    def campaign(self, target: InProcessTarget) -> Campaign:
+        pair = Pair(self.subject, target, self.target, self.left_out)
+        campaign = Campaign(self.config.stash[SEED], pair.tally)
+        campaign.finding = pair.replay(self.calls.operations, only_offered=False)
+        if campaign.finding is not None:
+            campaign.finding, campaign.came_again = shrunk(pair, campaign.finding)
+        return campaign
+
+    def about(self) -> str:
+        entry = entry_named(self.calls.catalogue)
+        title = "" if entry is None else f": {entry.title}"
+        return f"the calls are those that show {self.calls.catalogue} in {self.calls.era}{title}"
+
+
+def _as_folder(nodeid: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in nodeid).strip("_.")

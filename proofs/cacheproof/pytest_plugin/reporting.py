@@ -1,0 +1,61 @@
+"""What a failing test says: the shortest calls that were found, as a table and a diagram, and how to have it again."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cacheproof.fuzz.difference import Breakdown, Difference, Finding
+from cacheproof.fuzz.lockstep import Campaign
+from cacheproof.show.formats import FORMATS
+from cacheproof.trace import Violation
+
+COLUMNS = 120
+
+HEADLINES = {
+    Difference: "the implementation and the specification differ",
+    Violation: "a property does not hold",
+    Breakdown: "the implementation failed without an answer",
+}
+
+
+class FoundError(Exception):
+    """A test found something; `text` is the whole report."""
+
+    def __init__(self, finding: Finding, text: str) -> None:
+        super().__init__(headline(finding))
+        self.text = text
+
+
+def headline(finding: Finding) -> str:
+    """In one line: what was found, after how many calls."""
+    calls = len(finding.trace.steps)
+    return f"{HEADLINES[type(finding)]} after {calls} call{'s' * (calls != 1)}"
+
+
+def rendered(campaign: Campaign, finding: Finding, about: str, again: str, files: Sequence[Path]) -> str:
+    """The report of a finding."""
+    came_again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
+    parts = [
+        f"{headline(finding)} (seed {campaign.seed}{came_again})",
+        *([about] if about else []),
+        "",
+        as_text(FORMATS["table"](finding)),
+        "as a sequence diagram (Mermaid):",
+        "",
+        FORMATS["mermaid"](finding),
+        *(f"written: {path}" for path in files),
+        f"the same again: {again}",
+    ]
+    return "\n".join(parts)
+
+
+def as_text(part: Any) -> str:
+    """A rich renderable as plain text."""
+    written = io.StringIO()
+    Console(file=written, width=COLUMNS, markup=False, highlight=False, color_system=None).print(part)
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"

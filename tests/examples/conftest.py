@@ -1,0 +1,3 @@
+"""Examples are run by the tests that are about them, in copies."""
+
+collect_ignore = ["sample_project"]

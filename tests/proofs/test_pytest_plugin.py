@@ -1,0 +1,225 @@
+"""The plugin for pytest: a project that has a cache gets tests by one line, also on several workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cacheproof.pytest_plugin import pytest_addoption
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "tests" / "examples" / "sample_project"
+PLUGIN = ("-p", "cacheproof.pytest_plugin", "-p", "no:cacheproof")
+"""Named, so that these tests do not depend on how the package is installed, and is not loaded a second time."""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLE, tmp_path / "project", ignore=shutil.ignore_patterns("__pycache__", ".*")))
+
+
+def run(folder: Path, *options: str, plugin: tuple[str, ...] = PLUGIN, **more: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, *options],
+        cwd=folder,
+        env={**kept, "PYTHONDONTWRITEBYTECODE": "1", **more},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def write(folder: Path, suite: str) -> Path:
+    """A project of one test file."""
+    folder.mkdir(exist_ok=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    text = (
+        "import cacheproof\n"
+        "from cacheproof.registry import component_named\n"
+        "from cacheproof.targets.specification import SpecificationTarget\n"
+        "LRU = component_named('lru')\n"
+        f"{suite}\n"
+    )
+    (folder / "test_it.py").write_text(text)
+    return folder
+
+
+ERA = "test_it = cacheproof.tests_for('lru', lambda config: SpecificationTarget(LRU, LRU.variants['{}']))"
+
+
+def test_the_sample_project_passes_on_two_workers_that_share_a_seed(project: Path) -> None:
+    scopes = ("--cacheproof-scope", "three-keys", "--cacheproof-scope", "turns")
+    ended = run(project, "-n", "2", "--cacheproof-steps", "300", *scopes, "--junitxml", "found.xml")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    cases = {case.get("name", ""): case for case in ET.parse(project / "found.xml").iter("testcase")}
+    assert {"test_by_hand", "scope[three-keys]", "scope[turns]"} <= set(cases)
+    assert any(name.startswith("trace[C-MIR-10-M2-") for name in cases)
+    found = [(one.get("name"), one.get("value")) for one in cases["scope[three-keys]"].iter("property")]
+    assert ("cacheproof_steps", "300") in found
+    said = re.search(r"seed (\d+) \(the same again: --cacheproof-seed \1\)", ended.stdout)
+    assert said is not None
+    seeds = {
+        one.get("value") for case in cases.values() for one in case.iter("property") if "seed" in one.get("name", "")
+    }
+    assert seeds == {said[1]}
+
+
+def test_a_bug_is_shown_with_its_shortest_calls_and_comes_again(project: Path) -> None:
+    only = ("--cacheproof-scope", "three-keys", "-k", "scope", "--cacheproof-write", "found")
+    first = run(project, *only, SAMPLE_BUG="1")
+    assert first.returncode == 1
+    for part in (
+        "differ after 3 calls (seed ",
+        "│ caller │ cache │ done",
+        "order: the specification has [",
+        "sequenceDiagram",
+        "L0->>L1: 3. put(key=",
+    ):
+        assert part in first.stdout
+    assert "Traceback" not in first.stdout
+    again = re.search(r"the same again: pytest '(.+)' --cacheproof-seed (\d+)", first.stdout)
+    assert again is not None
+    second = run(project, again[1], "--cacheproof-seed", again[2], SAMPLE_BUG="1")
+    assert "differ after 3 calls" in second.stdout
+    written = next((project / "found").rglob("*.py"))
+    reproduced = run(written.parent, str(written), PYTHONPATH=f"{project}{os.pathsep}{project}/tests", SAMPLE_BUG="1")
+    assert reproduced.returncode == 1
+    assert "after call 3: order: the specification has [" in reproduced.stdout
+    assert run(written.parent, str(written), PYTHONPATH=f"{project}{os.pathsep}{project}/tests").returncode == 0
+
+
+def test_the_traces_of_the_catalogue_find_what_they_are_about(tmp_path: Path) -> None:
+    """Without any random call: the era that had the ghost fails the traces of C-MIR-10."""
+    ended = run(write(tmp_path / "ghost", ERA.format("M2")), "-k", "trace")
+    assert ended.returncode == 1
+    assert "the calls are those that show C-MIR-10 in M2: " in ended.stdout
+    assert run(write(tmp_path / "right", ERA.format("normative")), "-k", "trace").returncode == 0
+
+
+def test_an_era_can_be_what_is_compared_with(tmp_path: Path) -> None:
+    suite = ERA.format("M2").replace("'lru', lambda", "'lru', variant='M2', traces=False, factory=lambda")
+    ended = run(write(tmp_path, suite), "--cacheproof-steps", "100")
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_the_decorator_is_the_same_and_tests_for_is_no_test(tmp_path: Path) -> None:
+    suite = (
+        "from cacheproof import implements, tests_for\n"
+        "@implements('lru', scopes=['pins'])\n"
+        "def any_name(config):\n"
+        "    return SpecificationTarget(LRU, LRU.normative)\n"
+        "def test_it_is_still_the_factory():\n"
+        "    assert any_name(None).observe\n"
+    )
+    ended = run(write(tmp_path, suite), "--collect-only")
+    names = [line for line in ended.stdout.splitlines() if "::" in line]
+    assert names[-1] == "test_it.py::test_it_is_still_the_factory"
+    assert names[0] == "test_it.py::any_name::scope[pins]"
+    assert all("pins" in name for name in names[:-1])
+
+
+def test_the_larger_scopes_belong_to_the_nightly_profile(project: Path) -> None:
+    every_night = run(project, "--collect-only", "--cacheproof-profile", "nightly").stdout
+    assert "scope[five-keys]" in every_night
+    assert "scope[five-keys]" not in run(project, "--collect-only").stdout
+
+
+def test_what_a_suite_names_wrong_is_one_line_each(tmp_path: Path) -> None:
+    suites = (
+        "test_1 = cacheproof.tests_for('lrv', dict)",
+        "test_2 = cacheproof.tests_for('lru', dict, variant='M9')",
+        "test_3 = cacheproof.tests_for('lru', dict, scopes=['pin'])",
+        "test_4 = cacheproof.tests_for('lru', dict, without=['push'])",
+    )
+    ended = run(write(tmp_path, "\n".join(suites)))
+    assert ended.returncode == 2
+    for said in (
+        "cacheproof: unknown component 'lrv': there are",
+        "cacheproof: lru has no variant 'M9'",
+        "cacheproof: lru has no scope 'pin'",
+        "cacheproof: lru has no operation 'push'",
+    ):
+        assert said in ended.stdout
+    assert "Traceback" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "said"),
+    [
+        ("steps", "0", "'0' is not an integer from 1"),
+        ("seed", "-1", "'-1' is not an integer from 0"),
+        ("seed", "²", "'²' is not an integer from 0"),
+        ("seconds", "nan", "'nan' is not a positive number"),
+        ("seconds", "soon", "'soon' is not a positive number"),
+    ],
+)
+def test_a_wrong_option_is_wrong_usage(option: str, given: str, said: str) -> None:
+    parser = pytest.Parser(_ispytest=True)
+    pytest_addoption(parser)
+    with pytest.raises(pytest.UsageError, match=said):
+        parser.parse([f"--cacheproof-{option}={given}"])
+
+
+def test_a_scope_that_nobody_has_is_said(project: Path) -> None:
+    ended = run(project, "--cacheproof-scope", "three-kings")
+    assert ended.returncode == 2
+    assert "no component has a scope 'three-kings'" in ended.stdout
+
+
+def test_an_implementation_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+    suite = (
+        "class Broken:\n"
+        "    def apply(self, operation):\n"
+        "        raise KeyError(operation.key)\n"
+        "    def observe(self):\n"
+        "        return {}\n"
+        "test_it = cacheproof.tests_for('lru', lambda config: Broken(), scopes=['pins'])\n"
+    )
+    ended = run(write(tmp_path, suite))
+    assert ended.returncode == 1
+    assert "the implementation failed without an answer after 1 call" in ended.stdout
+    assert "KeyError; 0 (test_it.py, line 7)" in ended.stdout
+
+
+def test_a_call_of_ctrl_c_ends_the_run(tmp_path: Path) -> None:
+    suite = (
+        "class Impatient:\n"
+        "    def apply(self, operation):\n"
+        "        raise KeyboardInterrupt\n"
+        "    def observe(self):\n"
+        "        return {}\n"
+        "test_it = cacheproof.tests_for('lru', lambda config: Impatient(), scopes=['pins'])\n"
+    )
+    assert run(write(tmp_path, suite)).returncode == 2
+
+
+LOADED = """
+import json, sys
+def test_what_is_loaded():
+    names = {name.partition(".")[0] for name in sys.modules} & {"cachespec", "rich", "typer", "msgspec", "hypothesis"}
+    names |= {name for name in sys.modules if name.startswith("cacheproof")}
+    with open("loaded.json", "w") as file:
+        json.dump(sorted(names), file)
+"""
+
+
+def test_a_project_without_a_suite_loads_next_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_other.py").write_text(LOADED)
+    ended = run(tmp_path, "-p", "no:hypothesispytest")
+    assert ended.returncode == 0
+    assert "cacheproof" not in ended.stdout
+    loaded = json.loads((tmp_path / "loaded.json").read_text())
+    assert loaded == ["cacheproof", "cacheproof.pytest_plugin", "cacheproof.suite"]
