@@ -40,6 +40,7 @@ from cacheimpl.arena.errors import (
     AlreadyStoredError,
     ArenaError,
     ChunkError,
+    InvalidSettingError,
     NoSlotsError,
     NotStoredError,
     OutputMismatchError,
@@ -240,7 +241,7 @@ def test_what_was_computed_again_is_written_over() -> None:
 
 @pytest.mark.parametrize(("slots", "hidden"), [(-1, 2), (3, 0)])
 def test_a_buffer_that_cannot_be(slots: int, hidden: int) -> None:
-    with pytest.raises(OutputMismatchError):
+    with pytest.raises(InvalidSettingError):
         EncoderArena(slots, hidden)
 
 

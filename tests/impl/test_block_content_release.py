@@ -75,7 +75,7 @@ def test_wrong_input_is_refused_and_changes_nothing(case: str) -> None:
 
 @pytest.mark.parametrize(("block_size", "rows"), [(0, 4), (2, 0), (-1, 4)])
 def test_a_table_of_nothing(block_size: int, rows: int) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match="must be 1 or more"):
         BlockContents(block_size, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,11 +13,14 @@ from cacheimpl.arena import runs as operations
 from cacheimpl.arena.errors import (
     AlreadyStoredError,
     ChunkError,
+    InvalidSettingError,
     NoSlotsError,
     NotStoredError,
     OutputMismatchError,
 )
 from cacheimpl.arena.runs import Config, Runs
+from cacheimpl.counts import whole
+from cacheimpl.devices import usable
 from cacheimpl.encoder_cache.growth import enlarged
 from cacheimpl.encoder_cache.rows import Rows
 
@@ -48,8 +51,11 @@ class EncoderArena:
     def __init__(
         self, slots: int, hidden_size: int, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> None:
-        if slots < 0 or hidden_size <= 0:
-            raise OutputMismatchError(f"a buffer of {slots} slots of {hidden_size} elements")
+        slots = whole("slots", slots, InvalidSettingError, least=0)
+        hidden_size = whole("hidden_size", hidden_size, InvalidSettingError, least=1)
+        if not isinstance(dtype, torch.dtype):
+            raise InvalidSettingError(f"dtype must be a torch.dtype, not {dtype!r}")
+        device = usable(device, InvalidSettingError)
         self._buffer = torch.zeros((slots + 1, hidden_size), dtype=dtype, device=device)
         self._config = Config(torch.tensor(slots, device=device))
         self._runs: Runs = operations.empty(FIRST_OUTPUTS, device)
@@ -94,9 +100,12 @@ class EncoderArena:
 
         The size is that of all chunks together if none is given.
         """
-        chunks = [Chunk(*chunk) for chunk in chunks]
+        chunks = _chunks(chunks)
+        size = size if size is None else whole("size", size, ChunkError, least=0)
+        self._assert_inside(chunks)
         total = sum(chunk.rows for chunk in chunks)
-        self._assert_inside(chunks, total, size)
+        if size is not None and size < total:
+            raise ChunkError(f"size is {size}, and the chunks have {total} rows together")
         if not chunks:
             return self._buffer.new_zeros((size or 0, self._buffer.shape[1]))
         outputs = self._tensor([self._rows[chunk.identifier] for chunk in chunks])
@@ -123,11 +132,18 @@ class EncoderArena:
 
     def _assert_storable(self, outputs: Tensor, identifiers: Sequence[str], lengths: Sequence[int]) -> None:
         buffer = self._buffer
+        _check_names(identifiers)
+        if not isinstance(outputs, Tensor):
+            raise OutputMismatchError(f"outputs must be a tensor, not {type(outputs).__name__}")
         if (outputs.ndim, *outputs.shape[1:]) != (2, buffer.shape[1]):
             raise OutputMismatchError(f"outputs are {tuple(outputs.shape)}, not of {buffer.shape[1]} elements a row")
         if (outputs.dtype, outputs.device) != (buffer.dtype, buffer.device):
             raise OutputMismatchError(f"outputs are {outputs.dtype} on {outputs.device}, not as the buffer")
-        if len(lengths) != len(identifiers) or any(length < 1 for length in lengths):
+        if not isinstance(lengths, Sequence):
+            raise OutputMismatchError(f"lengths must be a list of rows of each output, not {lengths!r}")
+        for length in lengths:
+            whole("lengths: the rows of an output", length, OutputMismatchError, least=1)
+        if len(lengths) != len(identifiers):
             raise OutputMismatchError(f"{len(identifiers)} outputs have the lengths {list(lengths)}")
         if sum(lengths) != outputs.shape[0]:
             raise OutputMismatchError(f"lengths add up to {sum(lengths)}, and there are {outputs.shape[0]} rows")
@@ -141,17 +157,18 @@ class EncoderArena:
             raise NoSlotsError(f"{need} rows, and {self.free_slots} of {self.slots} slots are free")
 
     def _assert_stored(self, identifiers: Sequence[str]) -> None:
+        _check_names(identifiers)
         missing = [identifier for identifier in identifiers if identifier not in self]
         if missing or len(set(identifiers)) < len(identifiers):
             raise NotStoredError(f"not stored, or given twice: {missing or list(identifiers)}")
 
-    def _assert_inside(self, chunks: Sequence[Chunk], total: int, size: int | None) -> None:
+    def _assert_inside(self, chunks: Sequence[Chunk]) -> None:
         for identifier, first, rows in chunks:
             length = self.length(identifier)
-            if first < 0 or rows < 0 or first + rows > length:
+            whole("the first row of a chunk", first, ChunkError, least=0)
+            whole("the rows of a chunk", rows, ChunkError, least=0)
+            if first + rows > length:
                 raise ChunkError(f"{rows} rows from {first} on, of {identifier!r}, which has {length}")
-        if size is not None and size < total:
-            raise ChunkError(f"the chunks have {total} rows, more than {size}")
 
     # Slots ----------------------------------------------------------------------------------------------------------
 
@@ -191,3 +208,19 @@ class EncoderArena:
 
     def _tensor(self, values: list[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._buffer.device)
+
+
+def _check_names(identifiers: Any) -> None:
+    """Raises `NotStoredError` for what are no identifiers: texts, in a list or the like."""
+    if isinstance(identifiers, str) or not isinstance(identifiers, Sequence):
+        raise NotStoredError(f"identifiers must be texts in a list, not {identifiers!r}")
+    if wrong := [name for name in identifiers if not isinstance(name, str)]:
+        raise NotStoredError(f"identifiers must be texts, and nothing else is stored: {wrong[0]!r}")
+
+
+def _chunks(chunks: Any) -> list[Chunk]:
+    """Raises `ChunkError` for what is none."""
+    try:
+        return [Chunk(*chunk) for chunk in chunks]
+    except TypeError:
+        raise ChunkError(f"chunks must be several, each of identifier, first row and rows, not {chunks!r}") from None

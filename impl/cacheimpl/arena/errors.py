@@ -17,6 +17,10 @@ class AlreadyStoredError(ArenaError, ValueError):
     """An output of this identifier is stored with another length, or is given twice."""
 
 
+class InvalidSettingError(ArenaError, ValueError):
+    """A buffer that cannot be: of sizes that are no counts, or of a type or a device that there is not."""
+
+
 class NotStoredError(ArenaError, LookupError):
     """No output of this identifier is stored: it never was, or it was drained."""
 

@@ -7,6 +7,7 @@ from itertools import count
 import torch
 from torch import Tensor
 
+from cacheimpl.block_content.errors import BlockContentError, WrongTensorError
 from cacheimpl.block_content.hashing import packed
 from cacheimpl.block_content.operations import again, burst_of, intern
 from cacheimpl.block_content.release import (
@@ -20,6 +21,8 @@ from cacheimpl.block_content.release import (
     with_ancestors,
 )
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
+from cacheimpl.counts import whole
+from cacheimpl.devices import usable
 from cacheimpl.writing import IN_PLACE
 
 CROWDED = 0.1
@@ -32,11 +35,13 @@ class BlockContents:
     def __init__(
         self, block_size: int, rows: int, device: torch.device | str = "cpu", config: Config | None = None
     ) -> None:
-        if block_size <= 0 or rows <= 0:
-            raise ValueError(f"block_size and rows must be positive, not {block_size} and {rows}")
-        self.block_size = block_size
-        self.config = drawn(block_size, device) if config is None else config
-        self.contents: Contents = empty(block_size, rows, device)
+        self.block_size = whole("block_size", block_size, BlockContentError, least=1)
+        count_of_rows = whole("rows", rows, BlockContentError, least=1)
+        place = usable(device, BlockContentError)
+        self.config = drawn(self.block_size, place) if config is None else config
+        self.contents: Contents = empty(self.block_size, count_of_rows, place)
+        if not isinstance(self.config, Config) or self.config.words.shape[0] != self.contents.words.shape[1]:
+            raise BlockContentError(f"config must be a Config drawn for blocks of {block_size} tokens")
 
     @property
     def used(self) -> int:
@@ -85,6 +90,10 @@ class BlockContents:
 
         So do all contents before them. Every other row is free again, and may become another content.
         """
+        for holder in holders:
+            self._check_tensor("holders", holder, torch.int64)
+            if bool((holder >= self.contents.rows).any()):
+                raise BlockContentError(f"holders must have rows below {self.contents.rows}, or negative ones for none")
         live = held_in(self.contents, *holders)
         if not bool(is_closed(self.contents, live)):
             live = with_ancestors(self.contents, live)
@@ -101,8 +110,9 @@ class BlockContents:
 
     def grow(self, rows: int) -> None:
         """So many rows; contents keep theirs."""
-        if rows <= self.contents.rows:
-            raise ValueError(f"there are {self.contents.rows} rows already")
+        rows = whole(
+            f"rows (there are {self.contents.rows} rows already)", rows, BlockContentError, least=self.contents.rows + 1
+        )
         before = self.contents
         live = occupied(before)
         self.contents = grown(before, rows)
@@ -120,23 +130,34 @@ class BlockContents:
             walked = placed.walked
 
     def _check(self, tokens: Tensor, lengths: Tensor, extras: Tensor | None, parents: Tensor | None) -> None:
-        if tokens.dtype != torch.int32 or tokens.dim() != 2:
-            raise TypeError(f"tokens must be [requests, tokens] int32, not {tokens.dtype} {tuple(tokens.shape)}")
+        self._check_tensor("tokens", tokens, torch.int32)
+        if tokens.dim() != 2:
+            raise WrongTensorError(f"tokens must be [requests, tokens] int32, not {tuple(tokens.shape)}")
         requests, blocks = tokens.shape[0], tokens.shape[1] // self.block_size
         for name, values, shape in (
             ("lengths", lengths, (requests,)),
             ("extras", extras, (requests, blocks)),
             ("parents", parents, (requests,)),
         ):
-            if values is not None and (values.dtype != torch.int64 or tuple(values.shape) != shape):
-                raise TypeError(f"{name} must be {list(shape)} int64, not {values.dtype} {tuple(values.shape)}")
-            if values is not None and values.device != tokens.device:
-                raise ValueError(f"{name} is on {values.device}, tokens are on {tokens.device}")
+            if values is None and name != "lengths":
+                continue
+            self._check_tensor(name, values, torch.int64)
+            if values is not None and tuple(values.shape) != shape:
+                raise WrongTensorError(f"{name} must be {list(shape)} int64, not {tuple(values.shape)}")
+        if extras is not None and bool((extras < 0).any()):
+            raise BlockContentError("extras must be numbers of `ExtraKeys`, which are not negative")
         wrong = (lengths < 0) | (lengths > tokens.shape[1])
         if parents is not None:
             wrong = wrong | ~((parents == NONE) | self._is_content(parents))
         if bool(wrong.any()):
-            raise ValueError("lengths must be 0 to the number of tokens given, and parents contents or NONE")
+            raise BlockContentError("lengths must be 0 to the number of tokens given, and parents contents or NONE")
+
+    def _check_tensor(self, name: str, given: object, dtype: torch.dtype) -> None:
+        device = self.contents.free.device
+        if not isinstance(given, Tensor):
+            raise WrongTensorError(f"{name} must be a tensor of {dtype}, not {type(given).__name__}")
+        if given.dtype != dtype or given.device != device:
+            raise WrongTensorError(f"{name} must be {dtype} on {device}, not {given.dtype} on {given.device}")
 
     def _is_content(self, rows: Tensor) -> Tensor:
         inside = (rows >= 0) & (rows < self.contents.rows)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cacheimpl.counts import whole
+from cacheimpl.errors import CacheError
 from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, prefix, releasing, slots
 from cacheimpl.kv_blocks.state import Config, Pool, empty, nobody, null_block
 from cacheimpl.writing import SERVING
 
 
-class BurstError(ValueError):
+class BurstError(CacheError, ValueError):
     """Operands that no call can have: nothing was done."""
 
 
@@ -23,7 +25,10 @@ class Serving:
     """
 
     def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
-        self.config, self.pool, self.checked = config, empty(config, blocks), checked
+        if not isinstance(config, Config):
+            raise BurstError(f"config must be a Config, as `configuration` makes one, not {type(config).__name__}")
+        self.config, self.checked = config, checked
+        self.pool = empty(config, whole("blocks", blocks, BurstError, least=1))
 
     def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
         """The longest cached prefix of each; nothing changes."""
@@ -33,6 +38,7 @@ class Serving:
     def allocate_slots(self, requests: Tensor, computed: Tensor, tokens: Tensor, *, width: int) -> slots.Slots:
         """Slots, in the order of the turns."""
         self._look_at(requests, computed, tokens)
+        self._look_at_width("width", width)
         after, given = slots.allocate_slots(
             self.config, self.pool, requests, computed, tokens, width=width, write=SERVING
         )
@@ -43,8 +49,9 @@ class Serving:
         self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, *, width: int
     ) -> slots.Slots:
         """Slots behind hits."""
+        self._look_at_hits(hits, requests)
         self._look_at(requests, computed, tokens, hits.lengths)
-        self._look_at_blocks(hits.blocks, (requests.shape[0], self.pool.tables.shape[1]))
+        self._look_at_width("width", width)
         after, given = admission.admit(
             self.config, self.pool, requests, computed, tokens, hits, width=width, write=SERVING
         )
@@ -54,6 +61,7 @@ class Serving:
     def commit(self, requests: Tensor, computed: Tensor, *, width: int) -> Tensor:
         """Steps were executed; the code of each turn."""
         self._look_at(requests, computed)
+        self._look_at_width("width", width)
         after, codes = execution.commit(self.config, self.pool, requests, computed, width=width, write=SERVING)
         self._keep(after)
         return codes
@@ -61,6 +69,8 @@ class Serving:
     def decode(self, requests: Tensor, *, most: int | None = None) -> decoding.Decoded:
         """What is scheduled was executed, and each gets a slot for one token more."""
         self._look_at(requests)
+        if most is not None:
+            self._look_at_width("most", most, limited=False)
         after, step = decoding.decode(self.config, self.pool, requests, most=most, write=SERVING)
         self._keep(after)
         return step
@@ -101,7 +111,8 @@ class Serving:
         """Rows that there are, each once but nobody's, and a count for each that is not negative."""
         if not self.checked:
             return
-        for operand in (requests, *counts):
+        self._look_at_form(requests, None)
+        for operand in counts:
             self._look_at_form(operand, (requests.shape[0],) if requests.dim() == 1 else None)
         none = nobody(self.pool)
         if bool(((requests < 0) | (requests > none)).any()):
@@ -112,6 +123,24 @@ class Serving:
         if any(bool((count < 0).any()) for count in counts):
             raise BurstError("counts must not be negative")
 
+    def _look_at_width(self, name: str, width: object, *, limited: bool = True) -> None:
+        """A number of blocks that a table can have."""
+        if self.checked:
+            most = self.pool.tables.shape[1] - 1 if limited else None
+            whole(name, width, BurstError, least=1, most=most)
+
+    def _look_at_hits(self, hits: object, requests: Tensor) -> None:
+        """As `get_computed_blocks` gives them for these requests."""
+        if not self.checked:
+            return
+        if not isinstance(hits, prefix.Hits):
+            raise BurstError(f"hits must be Hits, as `get_computed_blocks` gives them, not {type(hits).__name__}")
+        self._look_at_form(requests, None)
+        self._look_at_blocks(hits.blocks, (requests.shape[0], self.pool.tables.shape[1]))
+        self._look_at_form(hits.lengths, (requests.shape[0],))
+        if bool((hits.lengths >= self.pool.tables.shape[1]).any()):
+            raise BurstError(f"hits must not be longer than a table: {self.pool.tables.shape[1] - 1} blocks")
+
     def _look_at_blocks(self, blocks: Tensor, shape: tuple[int, ...]) -> None:
         if not self.checked:
             return
@@ -119,10 +148,12 @@ class Serving:
         if bool(((blocks < 0) | (blocks > null_block(self.pool))).any()):
             raise BurstError(f"blocks must be rows from 0 to {null_block(self.pool)}, the last of them the null block")
 
-    def _look_at_form(self, operand: Tensor, shape: tuple[int, ...] | None) -> None:
+    def _look_at_form(self, operand: object, shape: tuple[int, ...] | None) -> None:
+        if not isinstance(operand, Tensor):
+            raise BurstError(f"operands must be tensors, not {type(operand).__name__}")
         if operand.dtype != torch.int64 or operand.device != self.pool.tables.device:
             raise BurstError(
                 f"operands are int64 on {self.pool.tables.device}, not {operand.dtype} on {operand.device}"
             )
-        if shape is None or tuple(operand.shape) != shape:
+        if operand.dim() != 1 if shape is None else tuple(operand.shape) != shape:
             raise BurstError(f"an operand has the shape {tuple(operand.shape)}, not {shape or '[turns]'}")
