@@ -1,0 +1,179 @@
+"""`cacheproof validate`: is the log of an implementation that of a run of the specification?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cacheproof.command.console import Report, interruptible, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.show.wording import observation_texts, operation_text, outcome_text
+from cacheproof.store import save
+from cacheproof.validate.header import Header
+from cacheproof.validate.possible import CAP
+from cacheproof.validate.run import Validation
+from cacheproof.validate.source import STANDARD_INPUT, open_source
+from cacheproof.validate.verdict import SHOWN_INTEGERS, Impossible, Inconclusive, Sort, Tried, around
+from cacheproof.wire import config_to_message, operation_to_message, outcome_to_message
+from cachespec import __version__
+
+STATUS = {
+    Sort.POSSIBLE: ExitStatus.AS_EXPECTED,
+    Sort.IMPOSSIBLE: ExitStatus.FELL_SHORT,
+    Sort.INCONCLUSIVE: ExitStatus.INCONCLUSIVE,
+}
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, plain or gzip; - for standard input.")],
+    *,
+    component: Annotated[
+        str | None, typer.Option(help="Of what it is a log, where the header does not say so.")
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="Held to this variant, whatever the header says.")] = None,
+    cap: Annotated[int, typer.Option(min=1, help="So many possible states are followed.")] = CAP,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Take a log that breaks off as far as it goes.")
+    ] = False,
+) -> Report:
+    """Validate a log: all of it is a run of the specification, or the first line that cannot have happened is shown."""
+    source = open_source(file)
+    try:
+        validation = Validation(source, component=component, variant=variant, cap=cap, unfinished=unfinished)
+        with progress() as show, interruptible() as stop:
+            validation.run(show)
+    finally:
+        source.close()
+    if validation.header is None:
+        raise InputError(f"{source.name}: the header was not read yet")
+    data = data_of(validation, validation.header, source.name, cap)
+    if not stop.happened:
+        save("validate", _run_name(validation.header, file), data)
+    return Report(data, rendered(validation, validation.header), STATUS[validation.sort], interrupted=stop.happened)
+
+
+def _run_name(header: Header, file: Path) -> str:
+    """Under which the run is kept; a later one of a log of the same name replaces it."""
+    log = "standard-input" if str(file) == STANDARD_INPUT else file.name
+    named = re.sub(r"[^A-Za-z0-9.=-]+", "_", log).strip("_.")
+    return f"{header.component.name}.{header.variant.tag}.{named[:80]}"
+
+
+def data_of(validation: Validation, header: Header, name: str, cap: int) -> dict[str, Any]:
+    """What a machine reads."""
+    found = validation.found
+    return {
+        "log": name,
+        "source": header.source,
+        "component": header.component.name,
+        "variant": header.variant.tag,
+        "config": _short_config(header),
+        "specification": {"here": __version__, "log": header.specification},
+        "verdict": validation.sort.value,
+        "consumed": validation.consumed,
+        "states": {"now": validation.possible, "most": validation.peak, "cap": cap},
+        "first_impossible": _impossible(found, validation) if isinstance(found, Impossible) else None,
+        "inconclusive": {"line": found.line, "reason": found.reason} if isinstance(found, Inconclusive) else None,
+        "seconds": round(validation.seconds, 3),
+        "lines_per_second": round(validation.consumed / validation.seconds) if validation.seconds else None,
+    }
+
+
+def _short_config(header: Header) -> dict[str, Any] | None:
+    """The configuration, unless it is as long as a workload."""
+    message = config_to_message(header.config)
+    return message if len(str(message)) <= 2000 else None
+
+
+def _impossible(found: Impossible, validation: Validation) -> dict[str, Any]:
+    return {
+        "line": found.line,
+        "text": found.text,
+        "source": found.source,
+        "reason": found.reason,
+        "before": list(validation.before),
+        "possible": found.states,
+        "tried": [_tried(each) for each in found.tried],
+    }
+
+
+def _tried(tried: Tried) -> dict[str, Any]:
+    return {
+        "state": {name: _short(value) for name, value in tried.before.items()},
+        "operation": None if tried.operation is None else operation_to_message(tried.operation),
+        "outcome": None if tried.outcome is None else outcome_to_message(tried.outcome),
+        "differences": [
+            {
+                "what": part.what,
+                "expected": _short(part.expected),
+                "logged": _short(part.logged),
+                "unchanged": part.unchanged,
+                "statement": part.statement,
+            }
+            for part in tried.differences
+        ],
+    }
+
+
+def _short(value: Any) -> Any:
+    """A long array is its length and its beginning: what differs in it is in the statement."""
+    if isinstance(value, tuple) and len(value) > 1000:
+        return {"length": len(value), "begins": list(value[:SHOWN_INTEGERS])}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def rendered(validation: Validation, header: Header) -> list[str]:
+    """What a person reads."""
+    whose = f"{header.component.name} ({header.variant.title})"
+    rate = f"{validation.consumed / max(validation.seconds, 1e-9):,.0f} a second"
+    most = f", at most {validation.peak:,} states possible at once" if validation.peak > 1 else ""
+    lines = [*_remarks(header)]
+    found = validation.found
+    if found is None:
+        done = "all" if validation.finished else "the first"
+        return [*lines, f"{done} {validation.consumed:,} lines are a run of {whose}{most}; {rate}"]
+    begun = f"{validation.consumed:,} lines are a run of {whose}{most}; then"
+    if isinstance(found, Inconclusive):
+        return [*lines, f"{begun}, in line {found.line:,}, it is not known any more: {found.reason}"]
+    return [*lines, f"{begun} line {found.line:,} cannot have happened", *_explained(found, validation)]
+
+
+def _remarks(header: Header) -> Iterator[str]:
+    if header.source:
+        yield f"a log of {header.source}"
+    if header.specification != __version__:
+        yield f"it was written for specification {header.specification}, and this is {__version__}"
+
+
+def _explained(found: Impossible, validation: Validation) -> Iterator[str]:
+    first = found.line - len(validation.before)
+    yield ""
+    for number, text in enumerate((*validation.before, found.text), start=first):
+        mark = ">" if number == found.line else " "
+        yield f"{mark} {number:>7,}  {text}"
+    if found.source:
+        yield f"  source: {found.source}"
+    yield ""
+    if found.reason:
+        yield found.reason
+        return
+    if found.states > 1:
+        yield f"{found.states:,} states were possible before it; the attempts that differ least:"
+    for tried in found.tried:
+        yield "the last possible state: " + (", ".join(_abridged(tried)) or "nothing is observable")
+        if tried.operation is not None and tried.outcome is not None:
+            yield f"  {operation_text(tried.operation)} is answered {outcome_text(tried.outcome)}"
+        yield from (f"  {part.statement}" for part in tried.differences)
+
+
+def _abridged(tried: Tried) -> Iterator[str]:
+    """The observables, long ones by their beginning."""
+    for name, value in tried.before.items():
+        if isinstance(value, tuple) and len(value) > SHOWN_INTEGERS:
+            yield f"{name} {around(value, value)[1]} of {len(value):,}"
+        else:
+            yield from observation_texts({name: value})
