@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cacheproof.book.catalogue_page import catalogue_part, summary_part
+from cacheproof.book.device_page import device_part
 from cacheproof.book.markers import Part, filled
 from cacheproof.book.pictures import counterexample_part, trace_part
 from cacheproof.book.source import source_part
@@ -24,6 +25,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "trace": trace_part,
         "catalogue": catalogue_part,
         "summary": summary_part,
+        "device": device_part,
     }
 )
 """What can be generated, by the word of its marker."""

@@ -17,16 +17,16 @@ from cacheproof.bench.workload import prompt_of
 class Engine:
     """A pool, and the contents of its blocks, for so many requests of so many tokens."""
 
-    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int) -> None:
+    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, device: str = "cpu") -> None:
         torch.set_num_threads(1)
         self.width = tokens // block_size
         needed = requests * self.width
-        self.contents = BlockContents(block_size, blocks + 2 * needed)
-        self.block_size, self.rows = block_size, torch.arange(requests)
-        self.tokens = torch.full((requests,), tokens)
+        self.contents = BlockContents(block_size, blocks + 2 * needed, device)
+        self.block_size, self.rows = block_size, torch.arange(requests, device=device)
+        self.tokens = torch.full((requests,), tokens, device=device)
         self.zeros = torch.zeros_like(self.tokens)
         self.config = kv_blocks.configuration(
-            torch.full((requests, self.width), -1),
+            torch.full((requests, self.width), -1, device=device),
             self.tokens,
             block_size=block_size,
             limit=tokens,

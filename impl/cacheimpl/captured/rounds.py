@@ -1,0 +1,117 @@
+"""The rounds of the scheduler, and what their output changes, recorded once for each extent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cacheimpl.captured.capture import Capture
+from cacheimpl.recency import length, queued
+from cacheimpl.scheduler import Config, Extent, State, proceed, release, schedule, update
+from cacheimpl.writing import IN_PLACE
+
+Change = Callable[[State], tuple[State, Tensor]]
+
+
+class Round(NamedTuple):
+    """What the host reads to decide what comes next, in one tensor; it is written over by the next call."""
+
+    told: Tensor
+    """[4] int64: the code of the call; how many wait; how many tokens the largest part of a plan in flight has; how
+    many requests are `ending`"""
+
+
+class CapturedRounds:
+    """`schedule`, `proceed`, `update` and `release` of one extent, on a state whose tensors stay at their addresses.
+
+    `state` is copied; `self.state` is what the calls change. Each returns its `Round`, of which `told.tolist()` is the
+    one thing that is read back: a round goes on with `proceed` while its code is UNANSWERED, and while anybody is
+    ending, `release` is called. Graphs are made where they are first called for, so `prepare` all that are needed
+    before serving. Arrivals and aborts are written by the host between rounds, into `self.state` by way of `keep`.
+    """
+
+    def __init__(self, config: Config, state: State, extent: Extent) -> None:
+        self.config, self.extent = config, extent
+        self.state: State = _cloned(state)
+        self.accepted = torch.zeros_like(config.prompts)
+        """[requests] int64: the operand of `update`: how many drafts of each request were right"""
+        self._captures: dict[str, Capture[Round]] = {}
+        self._changes: dict[str, Change] = {
+            "schedule": lambda state: schedule(config, state, extent=extent, write=IN_PLACE),
+            "proceed": lambda state: proceed(config, state, extent=extent, write=IN_PLACE),
+            "update": lambda state: update(config, state, self.accepted, extent=extent, write=IN_PLACE),
+            "release": self._released,
+        }
+
+    def schedule(self) -> Round:
+        """A round begins, and ends if nobody has to be taken alone."""
+        return self._capture("schedule")()
+
+    def proceed(self) -> Round:
+        """The round goes on."""
+        return self._capture("proceed")()
+
+    def update(self) -> Round:
+        """The oldest plan was executed, with what is `accepted`."""
+        return self._capture("update")()
+
+    def release(self) -> Round:
+        """The first of those that are ending let go."""
+        return self._capture("release")()
+
+    def prepare(self, *names: str) -> None:
+        """Record these calls now, all four without a name."""
+        for name in names or tuple(self._changes):
+            self._capture(name)
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether graphs are replayed: on a device of CUDA."""
+        return self._capture("schedule").is_graph
+
+    def keep(self, after: State) -> None:
+        """The state is this one from now on, at the addresses that it has."""
+        _keep(self.state, after)
+
+    def _capture(self, name: str) -> Capture[Round]:
+        if name not in self._captures:
+            self._captures[name] = Capture(lambda: self._once(self._changes[name]), _leaves(self.state))
+        return self._captures[name]
+
+    def _once(self, change: Change) -> Round:
+        after, code = change(self.state)
+        _keep(self.state, after)
+        state = self.state
+        ending = queued(state.ending).sum()
+        return Round(torch.stack((code, length(state.waiting), state.tokens.amax(), ending)))
+
+    def _released(self, state: State) -> tuple[State, Tensor]:
+        return release(self.config, state, extent=self.extent, write=IN_PLACE), torch.zeros_like(state.plans)
+
+
+def _leaves(state: Any) -> list[Tensor]:
+    """Every tensor of a state and of the states in it."""
+    return [one for value in state for one in ([value] if isinstance(value, Tensor) else _leaves(value))]
+
+
+def _cloned(state: Any) -> Any:
+    """In memory of its own, field by field: fields that begin alike may be one tensor."""
+    return type(state)(*(value.clone() if isinstance(value, Tensor) else _cloned(value) for value in state))
+
+
+def _keep(state: State, after: State) -> None:
+    """Copy what is not written in place. What is in the memory of another field is read before that is written."""
+    pairs = [(ours, new) for ours, new in zip(_leaves(state), _leaves(after), strict=True) if new is not ours]
+    owned = {_memory(values) for values in _leaves(state)}
+    ready = [(ours, new.clone() if _memory(new) in owned else new) for ours, new in pairs]
+    for ours, new in ready:
+        ours.copy_(new)
+
+
+def _memory(values: Tensor) -> int:
+    """The storage, by a name that tensors without data have as well."""
+    name: int = values.untyped_storage()._cdata  # noqa: SLF001  # an address is not to be had of every sort of tensor
+    return name

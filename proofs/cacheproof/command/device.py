@@ -1,0 +1,140 @@
+"""`cacheproof device`: all checks and figures of a device, in one call."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, announce, interruptible, progress
+from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
+from cacheproof.device.running import PASSED, Outcome, Result, performed, performed_apart, resumed, run, write
+from cacheproof.errors import InputError, MissingExtraError
+
+OUTPUT = Path("device_result.json")
+
+
+def command(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]…", help="All checks without one.")] = None,
+    *,
+    device: Annotated[str | None, typer.Option(help="cuda, cuda:1, cpu. Without it cuda where there is one.")] = None,
+    output: Annotated[Path, typer.Option(help="Where the result is kept, whole after every check.")] = OUTPUT,
+    small: Annotated[bool, typer.Option("--small", help="A fraction of the size, to try it out; no goals.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from what --output has.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Of random loads; drawn and printed without it.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="Begin no check after so many.")] = None,
+    each: Annotated[float, typer.Option(min=1, help="Seconds after which one check is given up, where apart.")] = 300,
+    apart: Annotated[
+        bool | None,
+        typer.Option("--apart/--together", help="A process for each check; so on a device, as an error there stays."),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="What is checked and measured; nothing is run.")] = False,
+) -> Report:
+    """Check the implementation on a device and measure it there, and write down what was seen and on which machine."""
+    chosen = checks_named(names)
+    if listing:
+        return Report({"checks": [_listed(check) for check in chosen]}, [_listing(chosen)])
+    where = _device(device)
+    drawn = random.randrange(1 << 31) if seed is None else seed  # noqa: S311  # not a secret
+    asked = Asked(where, small, drawn)
+    result = Result(asked, _machine(where))
+    if resume:
+        resumed(result, output)
+    announce(f"device {where} ({result.machine['device']}), seed {asked.seed}, result in {output}")
+    write(result, output)
+    isolated = asked.on_cuda if apart is None else apart
+
+    def perform(check: Check, asked: Asked, show: Show) -> Outcome:
+        return performed_apart(check, asked, announce, each) if isolated else performed(check, asked, show)
+
+    with progress() as show, interruptible() as stop:
+        run(chosen, result, show, perform=perform, output=output, seconds=seconds)
+    data = {**result.data(), "output": output}
+    shown = [_table(result), *_details(result), *_figures(result), *_left_out(result), _machine_line(result)]
+    return Report(data, shown, result.status, interrupted=result.interrupted or stop.happened)
+
+
+def _device(given: str | None) -> str:
+    """One that torch can use."""
+    try:
+        import torch  # noqa: PLC0415  # an extra
+
+        from cacheproof.targets.tensor import checked_device  # noqa: PLC0415  # torch is an extra
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise MissingExtraError("torch", "cacheproof device") from None
+        raise
+    found = ("cuda" if torch.cuda.is_available() else "cpu") if given is None else given
+    if found.partition(":")[0] not in ("cpu", "cuda"):
+        raise InputError(f"--device is cpu, cuda or cuda:NUMBER, not '{found}'")
+    return checked_device(found)
+
+
+def _machine(device: str) -> dict[str, Any]:
+    from cacheproof.device.tensor.machine import machine  # noqa: PLC0415  # torch is an extra
+
+    return machine(device)
+
+
+# Shown --------------------------------------------------------------------------------------------------------------
+
+
+def _listed(check: Check) -> dict[str, str]:
+    return {"name": check.name, "about": check.about, "without_a_device": check.without_a_device}
+
+
+def _listing(checks: Sequence[Check]) -> Table:
+    table = Table("check", "what is seen")
+    for check in checks:
+        table.add_row(check.name, check.about)
+    return table
+
+
+def _table(result: Result) -> Table:
+    table = Table("check", "", "seconds", "what was done")
+    for outcome in result.outcomes.values():
+        done = ", ".join(f"{count:,} {what}" for what, count in outcome.counts.items())
+        table.add_row(
+            outcome.name, outcome.status.upper() if outcome.status != PASSED else PASSED, f"{outcome.seconds:.1f}", done
+        )
+    return table
+
+
+def _details(result: Result) -> list[str]:
+    return [f"{one.name}: {one.detail}" for one in result.outcomes.values() if one.detail]
+
+
+def _figures(result: Result) -> list[Any]:
+    """Only what has a spread; what an example says is its own line."""
+    table = Table("figure", "size", "median", "least to most", "goal")
+    for figure in result.figures():
+        if "median" not in figure:
+            continue
+        unit = figure["unit"]
+        spread = f"{figure['least']:,.4g} to {figure['most']:,.4g}"
+        table.add_row(figure["name"], figure["size"], f"{figure['median']:,.4g} {unit}", spread, _goal(figure))
+    said = [f"{one['name']}: {one['says']}" for one in result.figures() if "says" in one]
+    return [*([table] if table.row_count else []), *said]
+
+
+def _goal(figure: dict[str, Any]) -> str:
+    if figure["goal"] is None:
+        return ""
+    bound = "at most" if figure_named(figure["name"]).goal_is_most else "at least"
+    judged = {True: "met", False: "MISSED", None: "not asked of this machine"}[figure["met"]]
+    return f"{bound} {figure['goal']:,.4g} {figure['unit']}: {judged}"
+
+
+def _left_out(result: Result) -> list[str]:
+    return [f"not run: {one['what']}: {one['reason']}" for one in result.left_out()]
+
+
+def _machine_line(result: Result) -> str:
+    machine = result.machine
+    host = machine["host"]
+    driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if "cuda" in machine else ""
+    return f"{machine['device']}{driver}, torch {machine['torch']}; {host['processor']}, {host['cores']} cores"

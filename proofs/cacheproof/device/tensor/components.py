@@ -1,0 +1,91 @@
+"""Operations of every component, lifted over many states: the device beside the CPU, tensor for tensor.
+
+Walkers start where a component starts. In each step every walker that may takes one operation of a kind that was drawn;
+both sides are given the same draws. What is compared is the normal state, in which what nothing is read from is fixed,
+every guard, and every answer.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheproof.device.listing import Asked, Found, Show
+from cacheproof.device.tensor.comparing import alike, other_side
+from cacheproof.registry import AnyComponent, component_named
+from cacheproof.scope import DEFAULT, Scope, scopes_of
+from cacheproof.targets.tensor import MODELS, model_of
+from cacheproof.targets.tensor.model import TensorModel
+from cachespec.kernel import NORMATIVE, Operation
+
+WALKERS, STEPS, SCOPES = 256, 60, 2
+SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 16, 12, 1
+
+
+def lockstep(asked: Asked, found: Found, show: Show) -> None:
+    """Some scopes of each component, those first that have the most states."""
+    torch.set_num_threads(1)
+    for name in MODELS:
+        component = component_named(name)
+        for scope in chosen(component, SMALL_SCOPES if asked.small else SCOPES):
+            show(f"components: {name} {scope.name}")
+            walk(asked, found, component, scope)
+
+
+def chosen(component: AnyComponent, count: int) -> list[Scope]:
+    """The default scopes of the normative variant with the most transitions."""
+    known = [one for one in scopes_of(component) if one.set == DEFAULT and NORMATIVE in one.variants]
+    return sorted(known, key=lambda one: -(one.expectation(NORMATIVE).transitions or 0))[:count]
+
+
+def walk(asked: Asked, found: Found, component: AnyComponent, scope: Scope) -> None:
+    """All walkers, step by step."""
+    walkers, steps = (SMALL_WALKERS, SMALL_STEPS) if asked.small else (WALKERS, STEPS)
+    draw = random.Random(f"{asked.seed} {component.name} {scope.name}")  # noqa: S311  # not a secret
+    here = Side(model_of(component, scope.config), walkers)
+    there = Side(model_of(component, scope.config, asked.device), walkers)
+    kinds = {kind: instances for kind, instances in here.model.by_kind().items() if instances}
+    for step in range(steps):
+        kind = draw.choice(list(kinds))
+        operations = tuple(draw.choice(kinds[kind]) for _ in range(walkers))
+        allowed, code, values, length = here.take(operations)
+        with other_side(asked):
+            theirs = there.take(operations)
+        where = f"{component.name} {scope.name}, step {step}, {kind.wire_name()}"
+        alike(where, theirs, (allowed, code, values, length))
+        alike(where, there.normal(), here.normal())
+        found.count("calls compared", int(allowed.sum()))
+        found.count("states compared", walkers)
+
+
+class Side:
+    """The states of all walkers on one device."""
+
+    def __init__(self, model: TensorModel, walkers: int) -> None:
+        self.model = model
+        self.states: Any = type(model.initial)(
+            *(values.expand(walkers, *values.shape).clone() for values in model.initial)
+        )
+
+    def take(self, operations: tuple[Operation, ...]) -> tuple[Tensor, ...]:
+        """Each walker its operation, if it may: who might, and what they were answered; 0 in the place of others."""
+        model = self.model
+        operation = model.operations[type(operations[0])]
+        operands = model.operands(operations)
+
+        def one(state: Any, given: Tensor) -> tuple[Any, ...]:
+            allowed = operation.enabled(model.parameters, state, *given.unbind(0))
+            after, answer = operation.function(model.parameters, state, *given.unbind(0))
+            kept = type(state)(*(torch.where(allowed, new, old) for new, old in zip(after, state, strict=True)))
+            shown = (torch.where(allowed, value, 0) for value in answer)
+            return kept, allowed, *shown
+
+        self.states, allowed, code, values, length = torch.func.vmap(one)(self.states, operands)
+        return allowed, code, values, length
+
+    def normal(self) -> Any:
+        """The normal states."""
+        return self.model.layout.normalised(self.states)

@@ -1,0 +1,82 @@
+"""Exploration and refinement on the device: the same code as `check --engine tensor`, with tensors that live there."""
+
+from __future__ import annotations
+
+import torch
+
+from cacheproof.device.listing import Asked, DifferenceError, Found, Show
+from cacheproof.errors import ExitStatus
+from cacheproof.explore.campaign import Task, tasks_for
+from cacheproof.explore.result import Snapshot
+from cacheproof.explore.tensor.refinement import compare
+from cacheproof.explore.tensor.search import explore
+from cacheproof.explore.verdict import judge
+from cacheproof.registry import component_named
+from cacheproof.scope import scope_named
+from cacheproof.targets.tensor import MODELS, model_of
+
+TRIPLES, SMALL_TRIPLES = 60_000, 600
+
+
+def exploration(asked: Asked, found: Found, show: Show) -> None:
+    """Every default scope that the tensor engine can do; of a small run, the smallest of each component."""
+    tasks = by_size()
+    if asked.small:
+        tasks = list({task.component: task for task in reversed(tasks)}.values())
+    for task in tasks:
+        show(f"exploration: {task}")
+        one(task, asked, found, show)
+
+
+def by_size() -> list[Task]:
+    """The runs of the default set, those with the fewest transitions first."""
+    tasks = tasks_for([component_named(name) for name in MODELS], engine="tensor")
+    return sorted(tasks, key=_transitions)
+
+
+def _transitions(task: Task) -> int:
+    return scope_named(component_named(task.component), task.scope).expectation(task.variant).transitions or 0
+
+
+def one(task: Task, asked: Asked, found: Found, show: Show) -> None:
+    """One scope: counts, digest, depth and verdicts are those of the scope file."""
+    component = component_named(task.component)
+    scope = scope_named(component, task.scope)
+    variant = component.variants[task.variant]
+
+    def watch(snapshot: Snapshot) -> None:
+        show(f"exploration: {task}, {snapshot.states:,} states")
+
+    explored = explore(component, variant, scope.config, scope.plan_for(task.variant), watch, device=asked.device)
+    judgement = judge(component, variant, scope, explored)
+    if judgement.status is not ExitStatus.AS_EXPECTED:
+        otherwise = [verdict.rule for verdict in judgement.verdicts if not verdict.as_expected]
+        said = [*judgement.drift, *judgement.amiss] or otherwise or [explored.ending.value]
+        raise DifferenceError(f"{task}: {'; '.join(said)}")
+    found.count("scopes")
+    found.count("states", explored.states)
+    found.count("transitions", explored.transitions)
+
+
+def refinement(asked: Asked, found: Found, show: Show) -> None:
+    """So many triples, the same number in each component, from its smallest scopes on."""
+    torch.set_num_threads(1)
+    tasks, share = by_size(), (SMALL_TRIPLES if asked.small else TRIPLES) // len(MODELS)
+    for name in MODELS:
+        left = share
+        for task in (one for one in tasks if one.component == name):
+            if left <= 0:
+                break
+            show(f"refinement: {task}")
+            left -= refine(task, asked, found, left)
+
+
+def refine(task: Task, asked: Asked, found: Found, limit: int) -> int:
+    """So many triples of one scope at most; returns how many were compared."""
+    component = component_named(task.component)
+    refined = compare(model_of(component, scope_named(component, task.scope).config, asked.device), limit)
+    found.count("triples", refined.triples)
+    found.count("scopes")
+    if refined.difference is not None:
+        raise DifferenceError(f"{task}: {refined.difference.sentence()}")
+    return refined.triples

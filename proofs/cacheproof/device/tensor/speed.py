@@ -1,0 +1,318 @@
+"""Figures: how long steps take on this device. Each is the median of several repeats, with the least and the most.
+
+Time is by the clock, from the first launch until the device has done the last, divided by the steps between: that is
+what an engine waits for. On a CPU it is the time of one thread.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks
+from cacheimpl import scheduler as tensors
+from cacheimpl.arena import Chunk, EncoderArena
+from cacheimpl.captured import CapturedDecode, CapturedRounds
+from cacheimpl.kv_blocks import Serving
+from cacheimpl.scheduler import Extent
+from cacheimpl.scheduler.engine import Scheduler
+from cacheimpl.scheduler.settings import Settings
+from cacheimpl.writing import IN_PLACE
+from cacheproof.bench.tensor.prompts import Engine
+from cacheproof.device.listing import FIGURES, Asked, Found, Show, figure_named
+from cacheproof.device.tensor.machine import machine
+from cacheproof.device.tensor.recorded import leaves
+from cacheproof.explore.result import Plan
+from cacheproof.explore.tensor.frontier import Expansion
+from cacheproof.explore.tensor.search import Search
+from cacheproof.registry import component_named
+from cacheproof.scope import scopes_of
+from cacheproof.targets.tensor import model_of
+from cachespec.kernel import NORMATIVE
+
+RUNNING, SMALL_RUNNING = (256, 1024, 4096, 16_384, 65_536), (16,)
+REPEATS, SMALL_REPEATS = 7, 2
+STEPS, SMALL_STEPS = 64, 4
+BLOCK_SIZE, PROMPT = 16, 64
+MICROSECONDS = 1e6
+STATES_AT_ONCE = 1 << 17
+SECONDS_OF_EXPLORATION, SMALL_SECONDS = 20.0, 1.0
+
+
+class Clock:
+    """What was measured goes to `found`, with goals where this is the machine that they are for."""
+
+    def __init__(self, asked: Asked, found: Found) -> None:
+        self.asked, self.found = asked, found
+        self.device, self.name = torch.device(asked.device), str(machine(asked.device)["device"])
+        self.repeats = SMALL_REPEATS if asked.small else REPEATS
+
+    def wait(self) -> None:
+        """Until the device has nothing left to do."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def seconds(self, work: Callable[[], object], before: Callable[[], object] = lambda: None) -> list[float]:
+        """Of each repeat; what comes `before` is not timed. The first one is not counted."""
+        measured = []
+        for _ in range(1 + self.repeats):
+            before()
+            self.wait()
+            started = time.perf_counter()
+            work()
+            self.wait()
+            measured.append(time.perf_counter() - started)
+        return measured[1:]
+
+    def keep(self, name: str, size: str, values: Iterable[float]) -> float:
+        """The figure; returns its median."""
+        figure, known = figure_named(name), list(values)
+        median = statistics.median(known)
+        self.found.figures.append(
+            {
+                "name": name,
+                "size": size,
+                "unit": figure.unit,
+                "median": median,
+                "least": min(known),
+                "most": max(known),
+                "repeats": len(known),
+                "goal": None if self.asked.small else figure.goal,
+                "met": None if self.asked.small else figure.met(median, self.name),
+            }
+        )
+        return median
+
+    def leave_out(self, check: str) -> None:
+        """What means nothing here."""
+        if self.device.type != "cuda":
+            for figure in FIGURES:
+                if figure.check == check and figure.needs_cuda:
+                    self.found.leave_out(figure.name, "it awaits a device of CUDA")
+
+
+# Decode steps -------------------------------------------------------------------------------------------------------
+
+
+def decode(asked: Asked, found: Found, show: Show) -> None:
+    """At growing numbers of running requests, each repeat from the same pool."""
+    torch.set_num_threads(1)
+    clock = Clock(asked, found)
+    steps = SMALL_STEPS if asked.small else STEPS
+    for running in SMALL_RUNNING if asked.small else RUNNING:
+        show(f"decode-speed: {running:,} running")
+        with torch.inference_mode():
+            _decode(clock, running, steps)
+    clock.leave_out("decode-speed")
+
+
+def _decode(clock: Clock, running: int, steps: int) -> None:
+    engine, rows = decoding(running, steps, clock.asked.device)
+    most = max(1, 2 * running // BLOCK_SIZE)
+    before = [values.clone() for values in engine.pool]
+    size = f"{running:,} running"
+
+    def again() -> None:
+        for values, was in zip(engine.pool, before, strict=True):
+            values.copy_(was)
+
+    def measure(name: str, step: Callable[[], object]) -> None:
+        seconds = clock.seconds(lambda: [step() for _ in range(steps)], again)
+        clock.keep(name, size, (MICROSECONDS * one / steps for one in seconds))
+
+    def eager() -> Tensor:
+        return engine.decode(rows, most=most).served
+
+    measure("decode-eager", eager)
+    if clock.device.type == "cuda":
+        again()
+        recorded = CapturedDecode(engine, running, most=most)
+        recorded.load(rows)
+        measure("decode-recorded", recorded.step)
+        measure("decode-recorded-read", lambda: int(recorded.step().remaining))
+    if int(eager()) != running:
+        raise RuntimeError("a decode step of this measurement serves everybody")
+    clock.found.count("steps measured", steps * clock.repeats)
+
+
+def decoding(running: int, steps: int, device: str) -> tuple[Serving, Tensor]:
+    """Requests whose prompts are computed, one in sixteen of which needs a block in each step."""
+    limit = PROMPT + BLOCK_SIZE + steps + 8
+    cells = -(-limit // BLOCK_SIZE)
+    contents = torch.arange(running * cells, device=device).reshape(running, cells)
+    lengths = torch.full((running,), limit, device=device)
+    config = kv_blocks.configuration(contents, lengths, block_size=BLOCK_SIZE, limit=limit, count=running * cells)
+    engine = Serving(config, running * cells, checked=False)
+    rows = torch.arange(running, device=device)
+    tokens, width = PROMPT + rows % BLOCK_SIZE, PROMPT // BLOCK_SIZE + 2
+    engine.allocate_slots(rows, torch.zeros_like(tokens), tokens, width=width)
+    engine.commit(rows, tokens, width=width)
+    return engine, rows
+
+
+# Rounds of the scheduler --------------------------------------------------------------------------------------------
+
+
+class Asking:
+    """A request with attributes as the scheduler reads them."""
+
+    def __init__(self, number: int, prompt: int, outputs: int) -> None:
+        self.request_id, self.max_tokens = str(number), outputs
+        self.prompt_token_ids = [number * prompt + place for place in range(prompt + number % BLOCK_SIZE)]
+
+
+def rounds(asked: Asked, found: Found, show: Show) -> None:
+    """Every running request computes one token; nobody waits."""
+    torch.set_num_threads(1)
+    clock = Clock(asked, found)
+    for running in SMALL_RUNNING if asked.small else (256, 4096, 16_384):
+        show(f"round-speed: {running:,} running")
+        _rounds(clock, running)
+    clock.leave_out("round-speed")
+
+
+def _rounds(clock: Clock, running: int) -> None:
+    steps = SMALL_STEPS if clock.asked.small else 16
+    scheduler = decoding_scheduler(running, steps, clock.asked.device)
+    config, extent = scheduler.config, Extent(width=1, wide=0, admissions=0, rounds=1, fills=1, releases=1)
+    recorded = CapturedRounds(config, scheduler.state, extent)
+    state, before = recorded.state, [values.clone() for values in leaves(recorded.state)]
+    none = torch.zeros_like(config.prompts)
+
+    def again() -> None:
+        for values, was in zip(leaves(state), before, strict=True):
+            values.copy_(was)
+
+    def eager() -> None:
+        current = state
+        for _ in range(steps):
+            current, code = tensors.schedule(config, current, extent=extent, write=IN_PLACE)
+            int(code)
+            current, code = tensors.update(config, current, none, extent=extent, write=IN_PLACE)
+            int(code)
+
+    def graphs() -> None:
+        for _ in range(steps):
+            recorded.schedule().told.tolist()
+            recorded.update().told.tolist()
+
+    size = f"{running:,} running"
+    clock.keep("round-eager", size, (MICROSECONDS * one / steps for one in clock.seconds(eager, again)))
+    if clock.device.type == "cuda":
+        again()
+        recorded.prepare("schedule", "update")
+        clock.keep("round-recorded", size, (MICROSECONDS * one / steps for one in clock.seconds(graphs, again)))
+    clock.found.count("steps measured", steps * clock.repeats)
+
+
+def decoding_scheduler(running: int, steps: int, device: str) -> Scheduler:
+    """All prompts are computed, in one large step."""
+    limit = PROMPT + BLOCK_SIZE + steps + 8
+    scheduler = Scheduler(
+        Settings(
+            block_size=BLOCK_SIZE,
+            num_gpu_blocks=running * -(-limit // BLOCK_SIZE),
+            max_num_batched_tokens=running * (PROMPT + BLOCK_SIZE),
+            max_num_seqs=running,
+            max_model_len=limit,
+            max_requests=running,
+        ),
+        device,
+    )
+    for number in range(running):
+        scheduler.add_request(Asking(number, PROMPT, steps + 4))
+    scheduler.schedule()
+    scheduler.update_from_output()
+    return scheduler
+
+
+# A burst of prompts -------------------------------------------------------------------------------------------------
+
+
+def burst(asked: Asked, found: Found, show: Show) -> None:
+    """Prompts that are on the device already: named by their contents, looked for, given slots, registered."""
+    torch.set_num_threads(1)
+    clock = Clock(asked, found)
+    requests, tokens = (8, 256) if asked.small else (256, 8192)
+    engine = Engine(requests, tokens, BLOCK_SIZE, requests * tokens // BLOCK_SIZE, asked.device)
+    prompts = torch.empty((requests, tokens), dtype=torch.int32, device=asked.device)
+    draw = torch.Generator(asked.device).manual_seed(asked.seed)
+
+    def fresh() -> None:
+        engine.free()
+        prompts.random_(0, 100_000, generator=draw)
+
+    def serve() -> None:
+        engine.name(prompts)
+        hits, taken = engine.admit()
+        if int(hits.sum()) or int(taken.sum()) != requests * tokens // BLOCK_SIZE:
+            raise RuntimeError("a burst of this measurement is given all of its blocks, and finds none")
+
+    show(f"burst-speed: {requests:,} prompts of {tokens:,} tokens")
+    with torch.inference_mode():
+        seconds = clock.seconds(serve, fresh)
+    size = f"{requests:,} prompts of {tokens:,} tokens"
+    clock.keep("burst", size, (MICROSECONDS * one / requests for one in seconds))
+    found.count("bursts measured", clock.repeats)
+
+
+# Encoder outputs ----------------------------------------------------------------------------------------------------
+
+
+def arena(asked: Asked, found: Found, show: Show) -> None:
+    """Outputs of several hundred rows, all of them stored, and all of them gathered."""
+    torch.set_num_threads(1)
+    clock = Clock(asked, found)
+    outputs, rows, hidden = (8, 16, 32) if asked.small else (512, 512, 4096) if asked.on_cuda else (64, 256, 1024)
+    count = outputs * rows
+    made = torch.ones((count, hidden), dtype=torch.bfloat16, device=asked.device)
+    target = torch.empty_like(made)
+    worker = EncoderArena(count, hidden, dtype=made.dtype, device=asked.device)
+    names, lengths = [str(number) for number in range(outputs)], [rows] * outputs
+    chunks = [Chunk(name, 0, rows) for name in names]
+    moved = 2 * made.numel() * made.element_size()
+    size = f"{outputs:,} outputs of {rows:,} rows of {hidden:,} bfloat16, {moved / 2e9:.3g} GB"
+    show(f"arena-speed: {size}")
+    worker.store(made, names, lengths)
+    works: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "copy": (lambda: target.copy_(made), lambda: None),
+        "gather": (lambda: worker.gather(chunks), lambda: None),
+        "store": (lambda: worker.store(made, names, lengths), lambda: worker.drain(names)),
+    }
+    rates = {name: [moved / one / 1e9 for one in clock.seconds(work, before)] for name, (work, before) in works.items()}
+    for name, values in rates.items():
+        clock.keep(name, size, values)
+    copied = statistics.median(rates["copy"])
+    for name in ("gather", "store"):
+        clock.keep(f"{name}-share", size, (100 * rate / copied for rate in rates[name]))
+    found.count("bytes moved", moved * clock.repeats * len(works))
+
+
+# Exploration --------------------------------------------------------------------------------------------------------
+
+
+def exploration(asked: Asked, found: Found, show: Show) -> None:
+    """The largest scope of some components, for some seconds, without properties."""
+    clock = Clock(asked, found)
+    limit = SMALL_SECONDS if asked.small else SECONDS_OF_EXPLORATION
+    for name in ("lru", "kv_blocks"):
+        component = component_named(name)
+        scope = max(
+            (one for one in scopes_of(component) if NORMATIVE in one.variants),
+            key=lambda one: one.expectation(NORMATIVE).states or 0,
+        )
+        show(f"exploration-speed: {name} {scope.name}")
+        model = model_of(component, scope.config, asked.device)
+        search = Search(model, Plan(symmetry=scope.plan.symmetry, limit_seconds=limit), judged=False)
+        search.expansion = Expansion(model, STATES_AT_ONCE)
+        clock.wait()
+        started = time.perf_counter()
+        explored = search.run()
+        clock.wait()
+        seconds = time.perf_counter() - started
+        clock.keep("states", f"{name} {scope.name}, {explored.states:,} states", [explored.states / seconds])
+        found.count("states", explored.states)
