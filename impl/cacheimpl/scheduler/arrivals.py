@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from cacheimpl.counts import whole
 from cacheimpl.encoder_cache.rows import Rows
 from cacheimpl.scheduler.contents import Contents
 from cacheimpl.scheduler.errors import (
@@ -17,7 +18,7 @@ from cacheimpl.scheduler.errors import (
     UnsupportedError,
 )
 from cacheimpl.scheduler.requests import arrived, feasible, forgotten, nameless
-from cacheimpl.scheduler.settings import Settings
+from cacheimpl.scheduler.settings import LARGEST, Settings
 from cacheimpl.scheduler.state import Config, State
 
 
@@ -78,9 +79,9 @@ class Arrivals:
         """Requests that wait or run."""
         return len(self._rows)
 
-    def is_live(self, name: str) -> bool:
-        """Whether it waits or runs."""
-        return name in self._rows
+    def is_live(self, name: object) -> bool:
+        """Whether it waits or runs; what is no text does not."""
+        return isinstance(name, str) and name in self._rows
 
     def row_of(self, name: str) -> int:
         """The row of one that waits or runs."""
@@ -94,15 +95,14 @@ class Arrivals:
     def add(self, request: Any, state: State) -> None:
         """Write a row for a request that arrives; it waits when the next step begins."""
         read = self._checked(request)
+        if not bool(feasible(self._alone(read))[0]):
+            raise NeverServedError(f"request {read.name!r} has {len(read.tokens)} tokens, and can never be served")
         if not self._free:
             self._collect_rows(state)
         if not self._free:
             raise TooManyRequestsError(f"{self.settings.max_requests} requests are known: none has ended")
         row = self._free[-1]
         self._write(row, read, state)
-        if not bool(feasible(one_row(self.config, row))[0]):
-            del self._of_row[row]
-            raise NeverServedError(f"{read.name!r} has {len(read.tokens)} tokens, and can never be served")
         self._free.pop()
         self._rows[read.name], self.names[row] = row, read.name
         self._new.append(row)
@@ -118,20 +118,44 @@ class Arrivals:
         self._new = []
         return arrived(self.config, forgotten(state, order >= 0), order >= 0, order), count
 
+    def _alone(self, read: Read) -> Config:
+        """The configuration of this request alone, before anything of it is written."""
+        config, missing = self.config, self.settings.max_items - len(read.items)
+
+        def row(*values: int) -> torch.Tensor:
+            return torch.tensor([values], dtype=torch.int64, device=config.rows.device)
+
+        there = [0] * len(read.items)
+        return config._replace(
+            prompts=row(len(read.tokens))[0],
+            finals=row(self._final(read))[0],
+            item_starts=row(*(item.start for item in read.items), *[0] * missing),
+            encoder=config.encoder._replace(
+                contents=row(*there, *[-1] * missing),
+                claims=row(*(item.length for item in read.items), *[0] * missing),
+            ),
+        )
+
+    def _final(self, read: Read) -> int:
+        """How many tokens it has at its end."""
+        return min(len(read.tokens) + read.outputs, self.settings.max_model_len)
+
     def _checked(self, request: Any) -> Read:
         read = read_of(request)
         if read.name in self._rows:
-            raise DuplicateRequestError(f"{read.name!r} waits or runs already")
+            raise DuplicateRequestError(f"request {read.name!r} waits or runs already")
         if not read.tokens or read.outputs <= 0:
-            raise InvalidRequestError(f"{read.name!r} has no prompt, or asks for no token")
+            raise InvalidRequestError(f"request {read.name!r} has no prompt, or asks for no token")
         if len(read.tokens) >= self.settings.max_model_len:
-            raise NeverServedError(f"{read.name!r} has {len(read.tokens)} tokens, of {self.settings.max_model_len}")
+            raise NeverServedError(
+                f"request {read.name!r} has {len(read.tokens)} tokens, of {self.settings.max_model_len}"
+            )
         if len(read.items) > self.settings.max_items:
-            raise InvalidRequestError(f"{read.name!r} has more than {self.settings.max_items} items")
+            raise InvalidRequestError(f"request {read.name!r} has more than {self.settings.max_items} items")
         end = 0
         for item in read.items:
             if item.start < end or item.length <= 0 or item.start + item.length > len(read.tokens):
-                raise InvalidRequestError(f"{read.name!r}: items stand one behind the other in the prompt")
+                raise InvalidRequestError(f"request {read.name!r}: items stand one behind the other in the prompt")
             end = item.start + item.length
             known = self.items.rows
             if item.identifier in known and self.items.lengths[known[item.identifier]] != item.length:
@@ -141,7 +165,7 @@ class Arrivals:
     def _write(self, row: int, read: Read, state: State) -> None:
         """The row of every table."""
         settings, config = self.settings, self.config
-        final = min(len(read.tokens) + read.outputs, settings.max_model_len)
+        final = self._final(read)
         if self._contents.left < settings.positions:
             self._collect_contents(state)
         chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items)
@@ -199,24 +223,44 @@ NOT_THERE = ("lora_request", "kv_transfer_params", "pooling_params", "structured
 
 def read_of(request: Any) -> Read:
     """The attributes of a request, under whichever name the era gives them."""
+    if not isinstance(getattr(request, "request_id", None), str):
+        raise InvalidRequestError(f"a request has a request_id, which is a text, and {type(request).__name__} has none")
     if asked := [name for name in NOT_THERE if getattr(request, name, None) is not None]:
-        raise UnsupportedError(f"{request.request_id!r} has {', '.join(asked)}: there is no rule for that here")
+        raise UnsupportedError(f"request {request.request_id!r} has {', '.join(asked)}: there is no rule for that here")
     outputs = getattr(request, "max_tokens", None)
     if outputs is None:
-        outputs = request.sampling_params.max_tokens
-    features = getattr(request, "mm_features", None) or ()
-    items = (Item(one.identifier, one.mm_position.offset, one.mm_position.length) for one in features)
-    priority = getattr(request, "priority", 0)
-    return Read(request.request_id, list(request.prompt_token_ids), int(outputs), priority, tuple(items))
-
-
-def one_row(config: Config, row: int) -> Config:
-    """The configuration of one request alone."""
-    only = slice(row, row + 1)
-    encoder = config.encoder
-    return config._replace(
-        prompts=config.prompts[only],
-        finals=config.finals[only],
-        item_starts=config.item_starts[only],
-        encoder=encoder._replace(contents=encoder.contents[only], claims=encoder.claims[only]),
+        outputs = getattr(getattr(request, "sampling_params", None), "max_tokens", None)
+    of = f"of request {request.request_id!r}"
+    priority = whole(f"priority {of}", getattr(request, "priority", 0), InvalidRequestError)
+    if not -LARGEST <= priority < LARGEST:
+        raise InvalidRequestError(f"priority {of} must be from {-LARGEST} to {LARGEST - 1}, not {priority}")
+    return Read(
+        request.request_id,
+        tokens_of(request, of),
+        whole(f"max_tokens {of}", outputs, InvalidRequestError),
+        priority,
+        tuple(item_of(one, of) for one in getattr(request, "mm_features", None) or ()),
     )
+
+
+def tokens_of(request: Any, of: str) -> list[int]:
+    """The prompt. Raises `InvalidRequestError` for what are no integers."""
+    given = getattr(request, "prompt_token_ids", None)
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidRequestError(f"prompt_token_ids {of} must be a list of integers, not {given!r}")
+    tokens = list(given)
+    if {*map(type, tokens)} - {int}:  # what is not of Python is looked at one by one
+        tokens = [whole(f"a token in prompt_token_ids {of}", token, InvalidRequestError) for token in tokens]
+    return tokens
+
+
+def item_of(feature: Any, of: str) -> Item:
+    """An item of a prompt. Raises `InvalidRequestError` for what is none."""
+    identifier, place = getattr(feature, "identifier", None), getattr(feature, "mm_position", None)
+    if not isinstance(identifier, str):
+        raise InvalidRequestError(f"an item in mm_features {of} has an identifier, which is a text, not {identifier!r}")
+    offset, length = (
+        whole(f"the {name} of item {identifier!r} {of}", getattr(place, name, None), InvalidRequestError)
+        for name in ("offset", "length")
+    )
+    return Item(identifier, offset, length)

@@ -6,7 +6,7 @@ whether something remains and who is finished, and writes the rows of requests t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,19 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.counts import whole
+from cacheimpl.devices import usable
 from cacheimpl.recency import length, queued
 from cacheimpl.scheduler import requests, rounds
 from cacheimpl.scheduler.arrivals import Arrivals
-from cacheimpl.scheduler.errors import NoPlanError, TooManyPlansError
+from cacheimpl.scheduler.errors import (
+    InvalidAcceptedError,
+    InvalidRequestError,
+    InvalidSettingError,
+    NoPlanError,
+    TooManyPlansError,
+    UnknownRequestError,
+)
 from cacheimpl.scheduler.lines import rows_in_order
 from cacheimpl.scheduler.rounds import Extent
 from cacheimpl.scheduler.settings import Settings, tables_of
@@ -88,8 +97,10 @@ class Scheduler:
     """
 
     def __init__(self, settings: Settings, device: torch.device | str = "cpu") -> None:
+        if not isinstance(settings, Settings):
+            raise InvalidSettingError(f"settings must be Settings, not {type(settings).__name__}")
         self.settings = settings
-        self.config: Config = tables_of(settings, device)
+        self.config: Config = tables_of(settings, usable(device, InvalidSettingError))
         pool = kv_blocks.empty(self.config.kv, settings.num_gpu_blocks)
         self.state: State = empty(self.config, pool, settings.plans_in_flight)
         self.rounds_at_once = 0
@@ -108,8 +119,12 @@ class Scheduler:
 
     def finish_requests(self, request_ids: str | Sequence[str]) -> None:
         """They are aborted; an id that is not known any more changes nothing."""
+        several: Any = (request_ids,) if isinstance(request_ids, str) else request_ids
+        asked: tuple[Any, ...] = tuple(several) if isinstance(several, Iterable) else (None,)
+        if not all(isinstance(name, str) for name in asked):
+            raise InvalidRequestError(f"request_ids must be an id or several, not {request_ids!r}")
         self._flush()
-        for name in (request_ids,) if isinstance(request_ids, str) else request_ids:
+        for name in asked:
             if self._arrivals.is_live(name):
                 row = torch.tensor(self._arrivals.row_of(name), device=self.config.rows.device)
                 self.state, _ = requests.abort(self.config, self.state, row, write=IN_PLACE)
@@ -153,7 +168,7 @@ class Scheduler:
         """
         if self._plans == 0:
             raise NoPlanError("no plan is in flight")
-        drafts = torch.as_tensor(accepted, dtype=torch.int64, device=self.config.rows.device)
+        drafts = self._drafts(accepted)
         extent = self._extent()
         state, _ = requests.update(self.config, self.state, drafts, extent=extent, write=IN_PLACE)
         self._plans -= 1
@@ -167,6 +182,18 @@ class Scheduler:
             self._arrivals.end(ended_rows)
         self.state = state
         return ended
+
+    def _drafts(self, accepted: Any) -> Tensor:
+        """How many were right, as a tensor. Raises `InvalidAcceptedError` before anything is done."""
+        rows = self.config.rows
+        if not isinstance(accepted, Tensor):
+            return torch.tensor(whole("accepted", accepted, InvalidAcceptedError, least=0), device=rows.device)
+        if accepted.dtype != torch.int64 or accepted.device != rows.device or accepted.shape not in ((), rows.shape):
+            found = f"{list(accepted.shape)} of {accepted.dtype} on {accepted.device}"
+            raise InvalidAcceptedError(f"accepted must be [] or {list(rows.shape)} int64 on {rows.device}, not {found}")
+        if bool((accepted < 0).any()):
+            raise InvalidAcceptedError("accepted must not be negative: it counts drafts that were right")
+        return accepted
 
     # Caches ---------------------------------------------------------------------------------------------------------
 
@@ -185,7 +212,9 @@ class Scheduler:
         return self.state.kv.tables
 
     def row_of(self, request_id: str) -> int:
-        """The row of a request in all tables."""
+        """The row of a request in all tables. Raises `UnknownRequestError`."""
+        if not self._arrivals.is_live(request_id):
+            raise UnknownRequestError(f"request_id {request_id!r} neither waits nor runs")
         return self._arrivals.row_of(request_id)
 
     # Inside ---------------------------------------------------------------------------------------------------------

@@ -13,6 +13,14 @@ class InvalidSettingError(SchedulerError, ValueError):
     """A setting is not an integer, or not one that can be."""
 
 
+class InvalidAcceptedError(SchedulerError, ValueError):
+    """Counts of drafts that were right are no counts, or of another type, shape or device than the rows."""
+
+
+class UnknownRequestError(SchedulerError, KeyError):
+    """The request neither waits nor runs."""
+
+
 class UnsupportedError(SchedulerError, NotImplementedError):
     """A request asks for what there is no rule for here."""
 
@@ -26,7 +34,7 @@ class NeverServedError(SchedulerError, ValueError):
 
 
 class InvalidRequestError(SchedulerError, ValueError):
-    """A request without tokens, with items that overlap, or with more than the tables have places for."""
+    """A request that lacks its id or tokens, has what is no integer, overlapping items, or more of them than places."""
 
 
 class TooManyRequestsError(SchedulerError, RuntimeError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from operator import index
 
 import torch
 
 from cacheimpl import encoder_cache, kv_blocks
+from cacheimpl.counts import whole
 from cacheimpl.scheduler.errors import InvalidSettingError
 from cacheimpl.scheduler.state import NO_LIMIT, Config, blank_plans
 
@@ -43,13 +43,8 @@ class Settings:
             value = getattr(self, field.name)
             if field.type == "bool":
                 continue
-            try:
-                whole = index(value)
-            except TypeError:
-                raise InvalidSettingError(f"{field.name} must be an integer, not {value!r}") from None
             least = 0 if field.name in MAY_BE_NONE else 1
-            if not least <= whole < LARGEST:
-                raise InvalidSettingError(f"{field.name} must be from {least} to {LARGEST - 1}, not {whole}")
+            whole(field.name, value, InvalidSettingError, least=least, most=LARGEST - 1)
 
     @property
     def positions(self) -> int:

@@ -1,0 +1,190 @@
+"""The scheduler and its settings."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, count, counts, lacking, one_of, within
+
+from cacheimpl.scheduler.engine import Scheduler
+from cacheimpl.scheduler.errors import (
+    DuplicateRequestError,
+    InvalidRequestError,
+    NeverServedError,
+    NoPlanError,
+    SchedulerError,
+    TooManyPlansError,
+    TooManyRequestsError,
+    UnknownRequestError,
+    UnsupportedError,
+)
+from cacheimpl.scheduler.settings import Settings
+
+SETTINGS = Settings(
+    block_size=2,
+    num_gpu_blocks=8,
+    max_num_batched_tokens=8,
+    max_num_seqs=4,
+    max_model_len=12,
+    max_requests=3,
+    max_items=1,
+    encoder_compute_budget=4,
+    encoder_cache_size=4,
+)
+NUMBERS = {
+    name: 0 if name in ("max_items", "long_prefill_token_threshold", "num_spec_tokens", "mamba_alignment") else 1
+    for name, value in SETTINGS.__dataclass_fields__.items()
+    if value.type == "int"
+}
+
+
+def item(identifier: Any = "an item", offset: Any = 0, length: Any = 2) -> Any:
+    return SimpleNamespace(identifier=identifier, mm_position=SimpleNamespace(offset=offset, length=length))
+
+
+def request(name: str, tokens: Any = (1, 2, 3), **more: Any) -> Any:
+    wanted = {"request_id": name, "prompt_token_ids": list(tokens), "max_tokens": 2, "priority": 0, "mm_features": []}
+    return SimpleNamespace(**{**wanted, **more})
+
+
+def scheduler() -> Any:
+    """One request runs and one plan is in flight; another one waits."""
+    made = Scheduler(SETTINGS)
+    made.add_request(request("running", mm_features=[item()]))
+    made.schedule()
+    made.add_request(request("waiting"))
+    return made
+
+
+def full() -> Any:
+    """As many requests as there are rows."""
+    made = scheduler()
+    made.add_request(request("third"))
+    return made
+
+
+TOKENS: Sort = {
+    **one_of(None, 3, "text", [], [1.5], ["a"], [None], [True], [float("nan")]),
+    "too many": always(list(range(12))),
+}
+REQUEST: Sort = {
+    **lacking("prompt_token_ids", request_id=one_of(None, 3), prompt_token_ids=TOKENS),
+    **lacking(max_tokens=count(1)),
+    **within(count(-(2**31), most=2**31 - 1), lambda bad: request("new", priority=bad), "priority: "),
+    **within(count(0, most=1), lambda bad: request("new", mm_features=[item("new", bad)]), "offset: "),
+    **within(count(1, most=3), lambda bad: request("new", mm_features=[item("new", 0, bad)]), "length: "),
+    **within(one_of(None, 3), lambda bad: request("new", mm_features=[item(bad)]), "identifier: "),
+    "mm_features: more than there is room for": always(request("new", mm_features=[item(), item("b", 2, 1)])),
+    "mm_features: no features": always(request("new", mm_features=[None])),
+}
+SAYS = ("request", "item", "identifier", "accepted", "offset", "length")
+
+
+def with_item(length: int) -> Any:
+    return request("new", range(8), mm_features=[item("long", 0, length)])
+
+
+OPEN = {
+    "get_num_unfinished_requests": "takes nothing",
+    "has_unfinished_requests": "takes nothing",
+    "reset_prefix_cache": "takes nothing",
+    "reset_encoder_cache": "takes nothing",
+}
+
+SCHEDULER = Face(
+    Scheduler,
+    scheduler,
+    SchedulerError,
+    {
+        "__init__": Call(
+            lambda made: {"settings": SETTINGS, "device": "cpu"},
+            {"settings": one_of(None, 3, {}), "device": one_of("nowhere", 1.5)},
+        ),
+        "add_request": Call(
+            lambda made: {"request": request("new")},
+            {"request": REQUEST},
+            misuse={
+                "an id that waits": (DuplicateRequestError, lambda made: made.add_request(request("waiting"))),
+                "an id that runs": (DuplicateRequestError, lambda made: made.add_request(request("running"))),
+                "longer than all blocks": (NeverServedError, lambda made: made.add_request(request("new", range(12)))),
+                "an item that is never encoded": (NeverServedError, lambda made: made.add_request(with_item(5))),
+                "an item with another length than before": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", mm_features=[item(length=3)])),
+                ),
+                "an adapter": (UnsupportedError, lambda made: made.add_request(request("new", lora_request=1))),
+            },
+            says=SAYS,
+        ),
+        "finish_requests": Call(
+            lambda made: {"request_ids": ["waiting"]}, {"request_ids": one_of(None, 3, [3], ["waiting", None])}
+        ),
+        "update_from_output": Call(
+            lambda made: {"accepted": torch.zeros(SETTINGS.max_requests, dtype=torch.int64)},
+            {"accepted": {**{what: bad for what, bad in counts().items() if what != "a list"}, **count(0)}},
+            says=SAYS,
+        ),
+        "row_of": Call(
+            lambda made: {"request_id": "running"},
+            {"request_id": one_of(None, 3, "nobody")},
+            misuse={"who has ended": (UnknownRequestError, lambda made: made.row_of("ended"))},
+        ),
+        "schedule": Call(
+            lambda made: {},
+            misuse={"with a plan too many": (TooManyPlansError, lambda made: made.schedule())},
+            works=False,
+        ),
+    },
+    dict.fromkeys(
+        ("get_num_unfinished_requests", "has_unfinished_requests", "reset_prefix_cache", "reset_encoder_cache"),
+        "takes nothing",
+    ),
+)
+
+FULL = Face(
+    None,
+    full,
+    SchedulerError,
+    {
+        "add_request": Call(
+            lambda made: {},
+            misuse={"one more than rows": (TooManyRequestsError, lambda made: made.add_request(request("fourth")))},
+            works=False,
+        )
+    },
+)
+
+IDLE = Face(
+    None,
+    lambda: Scheduler(SETTINGS),
+    SchedulerError,
+    {
+        "update_from_output": Call(
+            lambda made: {},
+            misuse={"without a plan": (NoPlanError, lambda made: made.update_from_output())},
+            works=False,
+        )
+    },
+)
+
+OF_SETTINGS = Face(
+    Settings,
+    lambda: SETTINGS,
+    SchedulerError,
+    {
+        "__init__": Call(
+            lambda made: {name: getattr(SETTINGS, name) for name in NUMBERS},
+            {name: count(least, most=2**31 - 1) for name, least in NUMBERS.items()},
+            dict.fromkeys(("disable_chunked_mm_input", "enable_chunked_prefill", "by_priority"), "a flag"),
+        )
+    },
+)
+
+FACES = {
+    "Scheduler": SCHEDULER,
+    "Scheduler, full": FULL,
+    "Scheduler, idle": IDLE,
+    "Settings": OF_SETTINGS,
+}
