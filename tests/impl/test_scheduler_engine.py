@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.impl.scheduler_runs import crowded
+from tests.planting import Change, planted
 
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import (
@@ -21,6 +22,7 @@ from cacheimpl.scheduler.errors import (
     TooManyRequestsError,
     UnsupportedError,
 )
+from cacheimpl.scheduler.items import items_matter
 from cacheimpl.scheduler.settings import Settings
 from cachespec.kernel import FROZEN, Code, Outcome
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Abort, Add, Config, Schedule, Update
@@ -125,6 +127,7 @@ class Both:
         encoded = {str(one.request): list(one.encode) for one in plan.scheduled if one.encode}
         assert found.scheduled_encoder_inputs == encoded
         assert int(self.scheduler.state.kv.free) == self.state.kv.free.length
+        assert int(self.scheduler.state.encoder.freeable) == self.state.encoder.freeable
 
     def update(self, accepted: int) -> None:
         wanted = self.spec(Update(accepted))
@@ -156,6 +159,66 @@ def test_plans_are_the_specifications(seed: int) -> None:
     both.play(seed, 300)
     assert both.state.gone.length > both.rows
     assert both.scheduler.rounds_in_all > both.scheduler.rounds_at_once > 20
+
+
+BUGS = {
+    "who arrives with an item is not looked at": Change(
+        Scheduler._flush, "self._items or (arrived > 0", "(arrived < 0"
+    ),
+    "what is held is not given back": Change(items_matter, "ahead.any() | state.encoder.held.any()", "ahead.any()"),
+    "an item that is ahead is forgotten": Change(
+        items_matter, "ahead.any() | state.encoder.held.any()", "state.encoder.held.any()"
+    ),
+    "items of those that wait are forgotten": Change(
+        items_matter, "queued(state.running) | queued(state.waiting)", "queued(state.running)"
+    ),
+    "who is preempted is not looked at again": Change(
+        Scheduler.schedule, "self._items = self.settings.max_items > 0", "self._items = self._items"
+    ),
+}
+"""Of when items are looked at."""
+
+
+HELD = Config(2, 20, 8, 4, 2, 4, 12, (3, 3), (8, 2), (((0, 0, 2),), ((1, 0, 2),)))
+"""One has the encoder cache for itself, and the other comes when it is behind its item."""
+
+PREEMPTED = Config(1, 6, 8, 4, 2, 4, 12, (1, 2), (6, 4), ((), ((0, 0, 2),)))
+"""The second one is behind its item, loses its blocks to the first one, and begins anew."""
+
+
+def play_quietly(config: Config, later: int) -> None:
+    """Each step is executed; the second request comes after so many."""
+    both = Both(config, rows=4)
+    for step in range(16):
+        for request in range(2):
+            if step == later * request:
+                assert both.add(request)
+        both.schedule()
+        if both.state.plans:
+            both.update(0)
+    assert both.state.gone.length == 2
+
+
+def test_items_of_quiet_engines() -> None:
+    play_quietly(HELD, 4)
+    play_quietly(PREEMPTED, 0)
+
+
+def differs() -> bool:
+    """Whether on some load plans are not those of the specification."""
+    try:
+        test_items_of_quiet_engines()
+        for seed in range(3):
+            Both(crowded(40, seed, room=0.1)._replace(external=()), rows=16).play(seed, 300)
+    except AssertionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_is_seen_in_the_plans(bug: str) -> None:
+    with planted(BUGS[bug]):
+        assert differs()
 
 
 def engine(**changes: Any) -> Scheduler:

@@ -41,7 +41,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "an item that is not held is read": (
         "circular-wait",
-        f"{CODE}.burst._settled",
+        f"{CODE}.burst.lacks_any",
         "reads & ~state.encoder.held.index_select(0, row)",
         "reads & ~reads",
     ),
@@ -59,9 +59,9 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "a budget that chunks do not use up is used up": (
         "twelve on a run",
-        f"{CODE}.burst._settled",
-        "within if config.alignment > 0 else torch.ones_like(within)",
-        "torch.ones_like(within)",
+        f"{CODE}.burst.serve_first",
+        "most <= left if config.alignment > 0 else torch.ones_like(asked)",
+        "torch.ones_like(asked)",
     ),
     # one at a time
     "one victim too many": (

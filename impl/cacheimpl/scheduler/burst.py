@@ -25,10 +25,10 @@ def leading(good: Tensor) -> Tensor:
     return (~good).cumsum(0) == 0
 
 
-def serve_first(config: Config, state: State, *, turns: int, width: int, write: Writing) -> State:
+def serve_first(config: Config, state: State, *, turns: int, width: int, items: bool, write: Writing) -> State:
     """Running requests get their tokens, from the next one to be served on, as long as each of them is settled.
 
-    At most `turns` of them.
+    At most `turns` of them. `items`: whether any of them may have one ahead.
 
     A request is settled, given that all before it are, where
 
@@ -56,7 +56,13 @@ def serve_first(config: Config, state: State, *, turns: int, width: int, write: 
     counts = aligned(config, prompt, known, start, most)
     left = (state.tokens_left + counts - counts.cumsum(0)).clamp(min=0)
     tokens = aligned(config, prompt, known, start, torch.minimum(most, left))
-    settled, reads = _settled(config, state, row, start, tokens, most <= left)
+    settled = most <= left if config.alignment > 0 else torch.ones_like(asked)
+    reads = touched(items_of(config, row), start, tokens) if items else None
+    if reads is not None:
+        settled = settled & ~lacks_any(config, state, row, reads, start, tokens)
+        settled = leading(settled)
+    elif config.alignment > 0:
+        settled = leading(settled)
     asks = settled & (tokens > 0)
     kv, slots = kv_blocks.allocate_slots(
         config.kv, state.kv, rows.masked_fill(~asks, count), start, tokens, width=width, write=write
@@ -69,33 +75,27 @@ def serve_first(config: Config, state: State, *, turns: int, width: int, write: 
         order=order,
         start=state.computed,
         tokens=mine,
-        encode=torch.zeros_like(state.encode[0]),
-        relies=by_request(line, reads),
+        encode=None,
+        relies=None if reads is None else by_request(line, reads),
     )
     return with_parts(config, state, parts, sight)._replace(kv=kv, served=state.served + stop)
 
 
-def _settled(
-    config: Config, state: State, row: Tensor, start: Tensor, tokens: Tensor, within: Tensor
-) -> tuple[Tensor, Tensor]:
-    """[turns] bool: whether the requests of these rows ([turns] int64), up to each, are settled; and what they read.
+def lacks_any(config: Config, state: State, row: Tensor, reads: Tensor, start: Tensor, tokens: Tensor) -> Tensor:
+    """[turns] bool: whether the request of each row ([turns] int64) reads an item it does not hold, or must not cut.
 
-    That is [turns, items] bool. `within` ([turns] bool): whether the budget has enough for each.
+    `reads`: [turns, items] bool.
     """
-    reads = state.relies[0, : row.shape[0]]
-    settled = within if config.alignment > 0 else torch.ones_like(within)
-    if reads.shape[1] > 0:
-        items = items_of(config, row)
-        reads = touched(items, start, tokens)
-        lacks = reads & ~state.encoder.held.index_select(0, row)
-        if config.whole_items:
-            lacks = lacks | (reads & cut_short(items, start, tokens))
-        settled = settled & ~lacks.any(1)
-    return leading(settled), reads
+    lacks = reads & ~state.encoder.held.index_select(0, row)
+    if config.whole_items:
+        lacks = lacks | (reads & cut_short(items_of(config, row), start, tokens))
+    return lacks.any(1)
 
 
-def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> State:
+def admit_first(config: Config, state: State, *, turns: int, items: bool, write: Writing) -> State:
     """Waiting requests are admitted, the first `turns` of them at most, as long as each of them is settled.
+
+    `items`: whether any of them may have one ahead.
 
     A request is settled, given that all before it are admitted, where
 
@@ -128,7 +128,7 @@ def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> 
         tokens = tokens.masked_fill(most > left, 0)
     elif config.alignment > 0:
         settled = settled & (most <= left)
-    if config.item_starts.shape[1] > 0:
+    if items:
         settled = settled & ~touched(items_of(config, row), start, tokens).any(1)
     settled = leading(settled)
     asks = leading(settled & (tokens > 0))
@@ -146,8 +146,7 @@ def admit_first(config: Config, state: State, *, turns: int, write: Writing) -> 
     refused = slots.refused & ((found.lengths == 0) | (places == 0))
     turned_down = settled & (places == stop) & (~asks | refused)
     chosen = queued(line) & (line < stop)
-    nothing = torch.zeros_like(state.relies[0])
-    parts = Parts(chosen, line, by_request(line, start), by_request(line, tokens), nothing, nothing)
+    parts = Parts(chosen, line, by_request(line, start), by_request(line, tokens), None, None)
     after = with_parts(config, state, parts, length_in_sight(config, state))
     return admitted(config, after, chosen)._replace(kv=kv, ended=state.ended | turned_down.any())
 

@@ -29,6 +29,7 @@ from cacheimpl.scheduler.errors import (
     TooManyPlansError,
     UnknownRequestError,
 )
+from cacheimpl.scheduler.items import items_matter
 from cacheimpl.scheduler.lines import rows_in_order
 from cacheimpl.scheduler.rounds import Extent
 from cacheimpl.scheduler.settings import Settings, tables_of
@@ -110,6 +111,7 @@ class Scheduler:
         self._plans = 0
         self._waiting = 0
         self._largest = 0
+        self._items = False
 
     # Requests -------------------------------------------------------------------------------------------------------
 
@@ -151,6 +153,8 @@ class Scheduler:
         told = self._read(state, code)
         self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (told != UNANSWERED)
         while told == UNANSWERED:
+            self._items = self.settings.max_items > 0  # somebody may have been preempted, and begins anew
+            extent = self._extent()
             state, code = rounds.proceed(self.config, state, extent=extent, write=IN_PLACE)
             told = self._read(state, code)
         self.state = state
@@ -205,6 +209,7 @@ class Scheduler:
     def reset_encoder_cache(self) -> None:
         """Nobody holds an item any more; plans in flight are executed before."""
         self.state, _ = requests.reset_encoder_cache(self.config, self.state)
+        self._items = self.settings.max_items > 0
 
     @property
     def block_tables(self) -> Tensor:
@@ -223,6 +228,7 @@ class Scheduler:
         """Those that were added since the last step wait from now on."""
         self.state, arrived = self._arrivals.flushed(self.state)
         self._waiting += arrived
+        self._items = self._items or (arrived > 0 and self.settings.max_items > 0)
 
     def _extent(self) -> Extent:
         """Narrow where every running request computes a token and its drafts; wider for prompts."""
@@ -236,11 +242,16 @@ class Scheduler:
             rounds=1,
             fills=max(narrow, min(settings.positions, 1 + self._largest // settings.block_size)),
             releases=min(RELEASES, settings.max_requests),
+            items=self._items,
         )
 
     def _read(self, state: State, code: Tensor) -> int:
-        """The code; and how many wait, and how many tokens the largest part of a plan in flight has."""
-        told, self._waiting, self._largest = torch.stack((code, length(state.waiting), state.tokens.amax())).tolist()
+        """The code; how many wait, how many tokens the largest part of a plan in flight has, and if items matter."""
+        counts = [code, length(state.waiting), state.tokens.amax()]
+        if self._items:
+            counts.append(items_matter(self.config, state).long())
+        told, self._waiting, self._largest, *rest = torch.stack(counts).tolist()
+        self._items = bool(rest and rest[0])
         return int(told)
 
 

@@ -11,8 +11,8 @@ from cacheimpl import encoder_cache
 from cacheimpl.answer import Code
 from cacheimpl.encoder_cache import Cache
 from cacheimpl.encoder_cache.state import inputs_per_content
-from cacheimpl.recency import OUTSIDE, with_newest_in_turn
-from cacheimpl.scheduler.state import Config
+from cacheimpl.recency import OUTSIDE, queued, with_newest_in_turn
+from cacheimpl.scheduler.state import Config, State
 from cacheimpl.table import choose, row
 
 # All requests -------------------------------------------------------------------------------------------------------
@@ -43,6 +43,14 @@ def cut_short(items: Items, start: Tensor, tokens: Tensor) -> Tensor:
     """[requests, items] bool: items that begin among these tokens or behind them, and in which they end."""
     inside = (start + tokens)[:, None] < items.starts + items.lengths
     return (start[:, None] <= items.starts) & inside
+
+
+def items_matter(config: Config, state: State) -> Tensor:
+    """[] bool: whether anybody who runs or waits has an item ahead, or holds one. Between rounds."""
+    live = queued(state.running) | queued(state.waiting)
+    ends = config.item_starts + config.encoder.claims
+    ahead = (config.encoder.contents >= 0) & (ends > state.computed[:, None]) & live[:, None]
+    return ahead.any() | state.encoder.held.any()
 
 
 def released_in_turn(config: Config, cache: Cache, letting_go: Tensor, turns: Tensor) -> Cache:

@@ -22,10 +22,10 @@ class Parts(NamedTuple):
     """[requests] int64"""
     tokens: Tensor
     """[requests] int64"""
-    encode: Tensor
-    """[requests, items] bool"""
-    relies: Tensor
-    """[requests, items] bool"""
+    encode: Tensor | None
+    """[requests, items] bool; None where none is encoded"""
+    relies: Tensor | None
+    """[requests, items] bool; None where none is read"""
 
 
 def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> State:
@@ -49,11 +49,11 @@ def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> Sta
             drafts=torch.where(here, (end - sight).clamp(min=0), state.drafts),
             proposed=state.proposed.masked_fill(chosen, 0),
         )
-    if config.item_starts.shape[1] > 0:
-        after = after._replace(
-            encode=torch.where(here[:, :, None], parts.encode, state.encode),
-            relies=torch.where(here[:, :, None], parts.relies, state.relies),
-        )
+    # The row of a plan is blank before: what is None is there already.
+    if parts.encode is not None:
+        after = after._replace(encode=torch.where(here[:, :, None], parts.encode, state.encode))
+    if parts.relies is not None:
+        after = after._replace(relies=torch.where(here[:, :, None], parts.relies, state.relies))
     return after
 
 
@@ -75,18 +75,20 @@ def with_preempted(state: State, victims: Tensor, turns: Tensor) -> State:
     return state._replace(preempted=torch.where(here, named, state.preempted))
 
 
-def concluded(state: State, over: Tensor) -> tuple[State, Tensor]:
+def concluded(state: State, over: Tensor, *, items: bool) -> tuple[State, Tensor]:
     """A round that is over ([] bool) becomes a plan in flight if there is anything to say to the workers.
 
-    Returns whether there was ([] bool). What the encoder cache has evicted is dropped by the workers.
+    Returns whether there was ([] bool). What the encoder cache has evicted is dropped by the workers; `items`: whether
+    anything may be.
     """
     here = newest(state)[:, None]
-    dropped = state.encoder.freed
-    events = (here & queued(state.preempted)).any() | queued(dropped).any() | state.leaving.any()
+    events = (here & queued(state.preempted)).any() | state.leaving.any()
+    if items:
+        events = events | queued(state.encoder.freed).any()
     says = over & (events | (state.parts > 0))
     tells = here & says
     told = state._replace(
-        dropped=torch.where(tells, dropped, state.dropped),
+        dropped=torch.where(tells, state.encoder.freed, state.dropped) if items else state.dropped,
         finished=torch.where(tells, state.leaving, state.finished),
         leaving=state.leaving & ~says,
         plans=state.plans + says,

@@ -14,7 +14,7 @@ from cacheimpl.scheduler.counts import known_length, limited
 from cacheimpl.scheduler.items import released_in_turn
 from cacheimpl.scheduler.lines import behind_equals, closed_up, rows_in_order
 from cacheimpl.scheduler.plans import voided, without_oldest
-from cacheimpl.scheduler.rounds import Extent
+from cacheimpl.scheduler.rounds import Extent, looks_at_items
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.table import is_row, row
 from cacheimpl.writing import COPYING, Writing
@@ -160,7 +160,7 @@ def update(
         after = after._replace(
             computed=state.computed - plan.rejected, proposed=torch.where(goes_on, drafts, state.proposed)
         )
-    if config.item_starts.shape[1] > 0:
+    if looks_at_items(config, extent):
         written = config.item_starts + config.encoder.claims <= plan.end[:, None]
         read = (plan.turns >= 0)[:, None] & written
         after = after._replace(encoder=released_in_turn(config, state.encoder, read, plan.turns.clamp(min=0)))

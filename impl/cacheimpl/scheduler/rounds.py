@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.encoder_cache import Cache
 from cacheimpl.recency import OUTSIDE, length
 from cacheimpl.scheduler.burst import admit_first, serve_first
 from cacheimpl.scheduler.plans import concluded
@@ -37,6 +38,14 @@ class Extent(NamedTuple):
     """Blocks of one request that a step may fill: 1 where each computes one token"""
     releases: int
     """Finished requests that are released in one call"""
+    items: bool = True
+    """Whether items are looked at: not where nobody who runs or waits holds one or has one ahead, and no eviction is to
+    be reported"""
+
+
+def looks_at_items(config: Config, extent: Extent) -> bool:
+    """Whether a step has operations for items."""
+    return extent.items and config.item_starts.shape[1] > 0
 
 
 def begin(config: Config, state: State) -> State:
@@ -62,11 +71,14 @@ def remaining(config: Config, state: State) -> Tensor:
 
 def burst(config: Config, state: State, extent: Extent, write: Writing) -> State:
     """As many as can be taken at once."""
-    state = serve_first(config, state, turns=config.rows.shape[0], width=extent.width, write=write)
+    items = looks_at_items(config, extent)
+    state = serve_first(config, state, turns=config.rows.shape[0], width=extent.width, items=items, write=write)
     if extent.wide > 0:
         longest = state.kv.tables.shape[1] - 1
-        state = serve_first(config, state, turns=extent.wide, width=longest, write=write)
-    return admit_first(config, state, turns=extent.admissions, write=write) if extent.admissions > 0 else state
+        state = serve_first(config, state, turns=extent.wide, width=longest, items=items, write=write)
+    if extent.admissions > 0:
+        state = admit_first(config, state, turns=extent.admissions, items=items, write=write)
+    return state
 
 
 def conclude(config: Config, state: State, extent: Extent) -> tuple[State, Tensor]:
@@ -77,13 +89,18 @@ def conclude(config: Config, state: State, extent: Extent) -> tuple[State, Tenso
     """
     left = remaining(config, state) if extent.admissions > 0 else state.to_serve - state.served
     over = state.open & (left == 0)
-    after, says = concluded(state, over)
-    cache = state.encoder
-    encoder = cache._replace(
-        sizes=cache.sizes.masked_fill(over & ~cache.resident, 0), freed=cache.freed.masked_fill(over, OUTSIDE)
-    )
+    items = looks_at_items(config, extent)
+    after, says = concluded(state, over, items=items)
+    encoder = reported(state.encoder, over) if items else state.encoder
     code = torch.where(over, int(Code.MISS) - says * (int(Code.MISS) - int(Code.DONE)), UNANSWERED)
     return after._replace(encoder=encoder, open=state.open & ~over), code
+
+
+def reported(cache: Cache, over: Tensor) -> Cache:
+    """Where the round is over, what was evicted is told to the workers, and nothing of it is left."""
+    return cache._replace(
+        sizes=cache.sizes.masked_fill(over & ~cache.resident, 0), freed=cache.freed.masked_fill(over, OUTSIDE)
+    )
 
 
 def schedule(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> tuple[State, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,9 @@ from torch import Tensor
 from cacheproof.explore.tensor.keys import listed
 from cacheproof.targets.tensor.model import TensorModel, TensorOperation, outcome_of
 from cachespec.kernel import Operation, Outcome
+
+# What is lifted is laid out by vmap; the same functions are given contiguous values where they serve.
+warnings.filterwarnings("ignore", r"torch\.searchsorted\(\): input value tensor is non-contiguous", UserWarning)
 
 STATES_AT_ONCE = 1 << 12
 """How many states are unpacked at the same time: bounds the memory of one expansion, as the next one does."""
