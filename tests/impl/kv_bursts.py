@@ -12,6 +12,7 @@ from torch import Tensor
 from cacheimpl import kv_blocks as tensors
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.writing import COPYING, Writing
+from cacheproof.fuzz.macros.vocabularies.kv_blocks import crowded as load
 from cacheproof.registry import component_named
 from cacheproof.targets.tensor.kv_blocks import decode, tables_of
 from cachespec.kernel import Operation, Outcome
@@ -300,19 +301,4 @@ class Crowd:
 
 def crowded(requests: int, seed: int, *, block_size: int = 2, positions: int = 5, room: float = 0.5) -> Config:
     """Requests that share prefixes, and a pool that has room for a part of them."""
-    draw = random.Random(seed)
-    contents: dict[tuple[int, ...], int] = {}
-    chains = []
-    for _ in range(requests):
-        path = [draw.randrange(2 if place or requests < 64 else 8) for place in range(positions)]
-        chains.append(tuple(contents.setdefault(tuple(path[: end + 1]), len(contents)) for end in range(positions)))
-    lengths = tuple(draw.randint(1, positions * block_size) for _ in range(requests))
-    config = Config(
-        block_size=block_size,
-        blocks=max(positions, int(requests * positions * room)),
-        chains=tuple(chains),
-        lengths=lengths,
-        limit=positions * block_size,
-    )
-    assert limit_of(config) == positions * block_size
-    return config
+    return load(requests, random.Random(seed), block_size=block_size, positions=positions, room=room)

@@ -6,134 +6,28 @@ import random
 from collections import Counter
 from typing import Any
 
-import torch
-
-from cacheimpl import kv_blocks
 from cacheimpl import scheduler as tensors
-from cacheimpl.answer import UNANSWERED
-from cacheimpl.scheduler.layout import Flat, flat
 from cacheimpl.writing import IN_PLACE, Writing
-from cacheproof.targets.tensor.model import outcome_of
-from cacheproof.targets.tensor.scheduler import decode, tables_of
-from cachespec.kernel import FROZEN, Operation, Outcome
-from cachespec.scheduler import COMPONENT, NORMATIVE_SCHEDULER, Config, State
+from cacheproof.fuzz.macros.vocabularies.scheduler import crowded as load
+from cacheproof.targets.tensor.bursts.scheduler import RoundsTarget
+from cachespec.kernel import FROZEN, Operation
+from cachespec.scheduler import NORMATIVE_SCHEDULER, Config
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 Extent = tensors.Extent
 
 
 def crowded(requests: int, seed: int, *, items: int = 2, room: float = 0.4) -> Config:
-    """A load with too few blocks, slots, tokens and places for its requests, some of which begin alike."""
-    draw = random.Random(f"{requests} {seed}")
-    block_size = draw.choice((1, 2, 4))
-    longest = 12 * block_size
-    prompts = tuple(draw.randint(1, longest - 2) for _ in range(requests))
-    outputs = tuple(draw.randint(1, 2 * block_size + 2) for _ in range(requests))
-    groups = tuple(draw.randrange(max(1, requests // 3)) for _ in range(requests))
-    lengths = [draw.randint(1, 2 * block_size) for _ in range(max(2, requests // 2))]
-    begins = {group: _items_of(draw, longest, lengths, items) for group in sorted({*groups})}
-    shared = tuple(draw.randint(0, prompt) for prompt in prompts)
-    placed = tuple(
-        tuple(item for item in begins[group] if item[1] + item[2] <= prompt)
-        for group, prompt in zip(groups, prompts, strict=True)
-    )
-    needed = sum(-(-(prompt + output) // block_size) for prompt, output in zip(prompts, outputs, strict=True))
-    budget = draw.choice((block_size + 1, 3 * block_size, longest))
-    config = Config(
-        block_size=block_size,
-        kv_blocks=max(12, int(needed * room)),
-        token_budget=budget * max(1, requests // 8),
-        encoder_compute=max(lengths) + draw.randint(0, 3),
-        encoder_capacity=max(lengths) + draw.randint(0, 2 * requests),
-        max_running=max(1, int(requests * draw.uniform(0.4, 1.2))),
-        max_model_len=longest,
-        prompts=prompts,
-        outputs=outputs,
-        items=placed if items else (),
-        priorities=tuple(draw.randrange(3) for _ in range(requests)),
-        groups=groups,
-        shared=shared,
-        external=tuple(draw.randint(0, 5) for _ in range(requests)) if draw.random() < 0.2 else (),
-        drafts=draw.choice((0, 0, 2)),
-        alignment=draw.choice((0, 0, 0, block_size)),
-        whole_items=int(draw.random() < 0.2),
-        chunked_prefill=int(draw.random() < 0.85),
-        long_prefill_threshold=draw.choice((0, 0, 2 * block_size)),
-        policy=int(draw.random() < 0.3),
-        ahead=draw.choice((1, 2)),
-        aborts=1,
-        resets=1,
-    )
-    wrong = COMPONENT.invalid(config)
-    return config if wrong is None else config._replace(groups=(), shared=())
+    """A load of so many requests."""
+    return load(requests, random.Random(f"{requests} {seed}"), items=items, room=room)
 
 
-def _items_of(draw: random.Random, longest: int, lengths: list[int], most: int) -> tuple[tuple[int, int, int], ...]:
-    """Items one behind the other, some of them the same."""
-    found, end = [], 0
-    for _ in range(draw.randint(0, most)):
-        content = draw.randrange(len(lengths))
-        start = end + draw.randint(0, max(1, longest // 3))
-        end = start + lengths[content]
-        found.append((content, start, lengths[content]))
-    return tuple(found)
-
-
-class Tensors:
-    """One engine, driven as its caller drives it: `proceed` and `release` as long as there is something left to do."""
+class Tensors(RoundsTarget):
+    """One engine, driven as its caller drives it."""
 
     def __init__(self, config: Config, extent: Extent, write: Writing = IN_PLACE, device: str = "cpu") -> None:
-        self.config, self.extent, self.write = config, extent, write
-        self.tables = tables_of(config, device)
-        self.state = tensors.empty(self.tables, kv_blocks.empty(self.tables.kv, config.kv_blocks), config.ahead)
-        self.calls = 0
-        """Of `proceed` in the last round."""
-
-    def apply(self, op: Operation) -> Outcome:
-        """One whole operation."""
-        match op:
-            case Schedule():
-                return self._schedule()
-            case Update(accepted):
-                return self._update(accepted)
-            case Add(request):
-                self.state, answer = tensors.add(self.tables, self.state, self._number(request))
-            case Abort(request):
-                self.state, answer = tensors.abort(self.tables, self.state, self._number(request), write=self.write)
-            case ResetPrefixCache():
-                self.state, answer = tensors.reset_prefix_cache(self.tables, self.state)
-            case _:
-                self.state, answer = tensors.reset_encoder_cache(self.tables, self.state)
-        return outcome_of(int(answer.code), (), 0)
-
-    def _schedule(self) -> Outcome:
-        state, code = tensors.schedule(self.tables, self.state, extent=self.extent, write=self.write)
-        self.calls = 0
-        while int(code) == UNANSWERED:
-            assert int(tensors.remaining(self.tables, state)) > 0
-            state, code = tensors.proceed(self.tables, state, extent=self.extent, write=self.write)
-            self.calls += 1
-        self.state = state
-        values, count = tensors.shown(self.tables, state)
-        return outcome_of(int(code), values.tolist(), int(count) if int(code) == 0 else 0)
-
-    def _update(self, accepted: int) -> Outcome:
-        state, code = tensors.update(
-            self.tables, self.state, self._number(accepted), extent=self.extent, write=self.write
-        )
-        values, count = tensors.finished(self.tables, state)
-        while bool((state.ending >= 0).any()):
-            state = tensors.release(self.tables, state, extent=self.extent, write=self.write)
-        self.state = state
-        return outcome_of(int(code), values.tolist(), int(count))
-
-    def decoded(self) -> State:
-        """The state as the specification has it."""
-        row = dict(zip(Flat._fields, (values.long().tolist() for values in flat(self.state)), strict=True))
-        return decode(self.config, row)
-
-    def _number(self, value: int) -> torch.Tensor:
-        return torch.tensor(value, device=self.tables.prompts.device)
+        super().__init__(device, extent=extent, write=write)
+        self.reset(config)
 
 
 class Lockstep:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cacheproof.errors import InputError
 from cacheproof.targets.target import Target
@@ -44,6 +44,11 @@ class BurstTarget(Target, Protocol):
         """Make calls of the burst: which were made, in which order, and how each ended."""
         ...
 
+    def view(self) -> Mapping[str, Any]:
+        """Fields of the specification's view of the state, as far as they are kept; none where there are only
+        observables."""
+        ...
+
 
 class Side(Protocol):
     """The specification's side, as macros look at it to choose their callers."""
@@ -69,6 +74,9 @@ class Macro:
 
     count: int
     seed: int
+
+    MOST: ClassVar[int | None] = None
+    """The largest count that is drawn; None: as many as there are requests."""
 
     def play(self, side: Side) -> Play:
         """The bursts."""
@@ -103,7 +111,7 @@ class Vocabulary:
     def draw(self, config: Any, source: random.Random) -> Macro:
         """One macro: of a few callers, of many, or of all."""
         (kind,) = source.choices(list(self.weights), list(self.weights.values()))
-        most = self.size(config)
+        most = min(self.size(config), kind.MOST or self.size(config))
         count = source.choice((most, 1 + source.randrange(most), round(most ** source.random())))
         return kind(count, source.randrange(SEEDS))
 
@@ -155,6 +163,10 @@ class OneByOne:
             if together.extent is not Extent.ALL and answered[-1][1].code.name == "REFUSED":
                 break
         return answered
+
+    def view(self) -> Mapping[str, Any]:
+        """Targets show observables."""
+        return {}
 
 
 def spelled(macros: Sequence[Macro]) -> str:

@@ -14,7 +14,7 @@ from cacheproof.fuzz.tally import Tally
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.show.wording import operation_text
 from cacheproof.targets.target import TargetError
-from cachespec.kernel import NORMATIVE, Code, Observation, Operation, Outcome
+from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
 from cachespec.kernel.containers import REROOTING
 
 LONGEST_SHOWN = 12
@@ -138,6 +138,9 @@ class Sides:
             for name, value in sorted(actual.items())
             if expected.get(name) != value
         ]
+        for name, value in () if statements else self.target.view().items():
+            if (wanted := getattr(view, name)) != value:
+                statements.append(parting(f"{name} of the state", *(_listed(one) for one in (wanted, value))))
         if statements:
             return "difference", tuple(statements), ""
         if self.variant.tag == NORMATIVE and self.size <= MOST_WITH_PROPERTIES:
@@ -176,7 +179,7 @@ def incomplete(together: Together, answered: Answered) -> str | None:
     )
 
 
-def parting(name: str, expected: Observation, actual: Observation) -> str:
+def parting(name: str, expected: Any, actual: Any) -> str:
     """How an observation differs; of a long one, where first."""
     if isinstance(expected, int) or isinstance(actual, int) or max(len(expected), len(actual)) <= LONGEST_SHOWN:
         return f"{name}: the specification has {expected}, the target {actual}"
@@ -185,7 +188,11 @@ def parting(name: str, expected: Observation, actual: Observation) -> str:
     return "{}: from place {} on the specification has {}, the target {}".format(name, place, *map(list, ends))
 
 
-def first_place(one: Sequence[int], other: Sequence[int]) -> int:
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def first_place(one: Sequence[object], other: Sequence[object]) -> int:
     """Where they differ first; at the end of the shorter one, if not before."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))

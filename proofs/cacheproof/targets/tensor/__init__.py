@@ -72,10 +72,13 @@ def checked_device(device: str) -> str:
 
 
 class TensorRun:
-    """One engine, stepped one operation at a time by the functions that the explorer lifts."""
+    """One engine, stepped one operation at a time by the functions that the explorer lifts.
 
-    def __init__(self, model: TensorModel) -> None:
-        self.model, self.state = model, model.initial
+    `alone`: where an operation takes several of their calls, no more of them than are needed, as an engine makes them.
+    """
+
+    def __init__(self, model: TensorModel, *, alone: bool = False) -> None:
+        self.model, self.state, self.alone = model, model.initial, alone
 
     def apply(self, operation: Operation) -> Outcome:
         """Perform one whole call."""
@@ -83,7 +86,8 @@ class TensorRun:
         if kind is None:
             return UNSUPPORTED
         operands = torch.tensor(kind.operands(operation), dtype=torch.int64, device=self.model.device)
-        self.state, answer = kind.function(self.model.parameters, self.state, *operands.unbind(0))
+        function = (kind.alone if self.alone else None) or kind.function
+        self.state, answer = function(self.model.parameters, self.state, *operands.unbind(0))
         return outcome_of(int(answer.code), answer.values.tolist(), int(answer.length))
 
     def observe(self) -> Mapping[str, Observation]:
@@ -118,7 +122,7 @@ class TensorTarget:
         self._run: TensorRun | None = None
 
     def reset(self, config: Any) -> None:
-        self._run = TensorRun(model_of(self._component, config, self._device))
+        self._run = TensorRun(model_of(self._component, config, self._device), alone=True)
 
     def apply(self, operation: Operation) -> Outcome:
         return self._running().apply(operation)

@@ -49,13 +49,15 @@ class TensorOperation:
     """One operation kind.
 
     `operands` says what the function's operands are for an operation of the specification; `enabled`, of the same
-    arguments as the function, says where the scope's alphabet has the operation.
+    arguments as the function, says where the scope's alphabet has the operation. `alone`, if there is one, is the
+    function as a caller with one engine makes it, who looks at the answer to know whether more is to be done.
     """
 
     operation: type[Operation]
     function: Function
     operands: Callable[[Any], tuple[int, ...]]
     enabled: Callable[..., Tensor] = always
+    alone: Function | None = None
 
 
 @dataclass(frozen=True, slots=True)

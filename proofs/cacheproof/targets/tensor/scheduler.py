@@ -13,6 +13,7 @@ from cacheimpl import scheduler as tensors
 from cacheimpl.answer import UNANSWERED, Answer, Code
 from cacheimpl.scheduler.layout import ENCODER, KV, flat, layout, nested
 from cacheproof.registry import component_named
+from cacheproof.targets.target import TargetError
 from cacheproof.targets.tensor import encoder_cache, kv_blocks
 from cacheproof.targets.tensor.encoder_cache import in_order
 from cacheproof.targets.tensor.model import (
@@ -139,6 +140,17 @@ def whole_round(tables: tensors.Config, state: tensors.State, extent: tensors.Ex
     return state, Answer(code, values, torch.where(code == int(Code.DONE), length, 0))
 
 
+def round_alone(tables: tensors.Config, state: tensors.State, extent: tensors.Extent) -> Step:
+    """The same round, with `proceed` as often as there is something left to do."""
+    state, code = tensors.schedule(tables, state, extent=extent)
+    while int(code) == UNANSWERED:
+        if int(tensors.remaining(tables, state)) == 0:
+            raise TargetError("a round goes on in which nothing remains")
+        state, code = tensors.proceed(tables, state, extent=extent)
+    values, length = tensors.shown(tables, state)
+    return state, Answer(code, values, torch.where(code == int(Code.DONE), length, 0))
+
+
 def whole_update(tables: tensors.Config, state: tensors.State, accepted: Tensor, extent: tensors.Extent) -> Step:
     """`update`, and `release` until nobody is left who is ending."""
     state, code = tensors.update(tables, state, accepted, extent=extent)
@@ -223,9 +235,12 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
     def update(tables: tensors.Config, state: tensors.State, accepted: Tensor) -> Step:
         return whole_update(tables, state, accepted, sizes)
 
+    def schedule_alone(tables: tensors.Config, state: tensors.State) -> Step:
+        return round_alone(tables, state, sizes)
+
     operations = (
         TensorOperation(calls.Add, lifted(tensors.add), of_request, may_arrive),
-        TensorOperation(calls.Schedule, lifted(schedule), no_operands, may_plan),
+        TensorOperation(calls.Schedule, lifted(schedule), no_operands, may_plan, lifted(schedule_alone)),
         TensorOperation(calls.Update, lifted(update), of_update, may_accept),
         TensorOperation(calls.Abort, lifted(tensors.abort), of_request, is_live),
         TensorOperation(calls.ResetPrefixCache, lifted(tensors.reset_prefix_cache), no_operands, always),

@@ -18,6 +18,7 @@ from cacheproof.targets.tensor.model import code_of, outcome_of
 from cachespec.kernel import MISS, Code, Observation, Operation, Outcome
 from cachespec.kv_blocks import operations as calls
 from cachespec.kv_blocks.configuration import Config
+from cachespec.kv_blocks.state import View
 
 
 class ServingTarget:
@@ -56,10 +57,18 @@ class ServingTarget:
         return perform(self, together.calls)
 
     def observe(self) -> Mapping[str, Observation]:
-        component, pool = component_named("kv_blocks"), self.serving.pool
+        return component_named("kv_blocks").observe(self._config, self._viewed())
+
+    def view(self) -> Mapping[str, Any]:
+        """All but history, which who serves does not keep."""
+        return {name: value for name, value in self._viewed()._asdict().items() if name != "bytes"}
+
+    def _viewed(self) -> View:
+        pool, config = self.serving.pool, self._config
+        assert config is not None
         row = {name: values.tolist() for name, values in zip(pool._fields, pool, strict=True)}
-        view = component.normative.view(self._config, decode(self._config, row)) if self._config else None
-        return component.observe(self._config, view)
+        viewed: View = component_named("kv_blocks").normative.view(config, decode(config, row))
+        return viewed
 
     def close(self) -> None:
         self._serving = None

@@ -1,0 +1,178 @@
+"""`scheduler` in bursts: rounds as an engine drives them, and arrivals of many requests at once.
+
+`proceed` and `release` are called as long as there is something left to do; how much one call does differs from
+configuration to configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks
+from cacheimpl import scheduler as tensors
+from cacheimpl.answer import UNANSWERED, Answer
+from cacheimpl.recency import queued
+from cacheimpl.scheduler.layout import Flat, flat
+from cacheimpl.scheduler.requests import arrived, feasible
+from cacheimpl.writing import IN_PLACE, Writing
+from cacheproof.fuzz.macros.macro import Answered, Together
+from cacheproof.registry import component_named
+from cacheproof.targets.target import TargetError
+from cacheproof.targets.tensor.model import named, outcome_of
+from cacheproof.targets.tensor.scheduler import decode, tables_of
+from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Operation, Outcome
+from cachespec.scheduler import operations as calls
+from cachespec.scheduler.configuration import Config
+from cachespec.scheduler.state import State, View
+
+
+def extent_of(config: Config) -> tensors.Extent:
+    """Narrow or wide, by the configuration: it decides what a call costs, and not what comes of it."""
+    requests, positions = len(config.prompts), -(-config.max_model_len // config.block_size)
+    choice = sum(config.prompts) % 3
+    return tensors.Extent(
+        width=1 + choice % 2,
+        wide=(0, 1, 8)[choice] if requests > 8 else 0,
+        admissions=(1, min(64, requests), requests)[choice],
+        rounds=1 + choice % 2,
+        fills=positions,
+        releases=(min(64, requests), 1, requests)[choice],
+    )
+
+
+class RoundsTarget:
+    """One scheduler in one configuration. An extent that is given holds for every configuration."""
+
+    def __init__(self, device: str = "cpu", *, extent: tensors.Extent | None = None, write: Writing = IN_PLACE) -> None:
+        torch.set_num_threads(1)
+        self._device, self._extent, self._write = device, extent, write
+        self._config: Config | None = None
+        self.calls = 0
+        """Of `proceed` in the last round."""
+
+    @property
+    def config(self) -> Config:
+        """Raises `TargetError` before `reset`."""
+        if self._config is None:
+            raise TargetError("the target was not reset to a configuration yet")
+        return self._config
+
+    def reset(self, config: Config) -> None:
+        self._config, self.extent = config, self._extent or extent_of(config)
+        self.tables = tables_of(config, self._device)
+        self.state = tensors.empty(self.tables, kv_blocks.empty(self.tables.kv, config.kv_blocks), config.ahead)
+
+    def apply(self, operation: Operation) -> Outcome:
+        perform = PERFORM.get(type(operation))
+        if perform is None:
+            raise TargetError(f"there is no call for {operation.wire_name()}")
+        return perform(self, operation)
+
+    def burst(self, together: Together) -> Answered:
+        """Arrivals are one; anything else is one call after the other."""
+        if together.sort == "arrive":
+            return self.arrive(together.calls)
+        return [(call, self.apply(call)) for call in together.calls]
+
+    def observe(self) -> Mapping[str, Observation]:
+        component = component_named("scheduler")
+        return component.observe(self.config, component.normative.view(self.config, self.decoded()))
+
+    def view(self) -> Mapping[str, Any]:
+        """The whole state, as properties see it."""
+        viewed: View = component_named("scheduler").normative.view(self.config, self.decoded())
+        return viewed._asdict()
+
+    def decoded(self) -> State:
+        """The state as the specification has it. Raises `TargetError` before `reset`."""
+        row = dict(zip(Flat._fields, (values.long().tolist() for values in flat(self.state)), strict=True))
+        return decode(self.config, row)
+
+    def close(self) -> None:
+        self._config = None
+
+    def row(self, request: int) -> int:
+        """The row of a request."""
+        return named("request", request, len(self.config.prompts))
+
+    def number(self, value: int) -> Tensor:
+        """An operand."""
+        return torch.tensor(value, device=self._device)
+
+    def kept(self, result: tuple[tensors.State, Answer]) -> Outcome:
+        """The state is the new one."""
+        self.state, answer = result
+        return outcome_of(int(answer.code), (), 0)
+
+    # Calls ----------------------------------------------------------------------------------------------------------
+
+    def arrive(self, asked: Sequence[Any]) -> Answered:
+        """Whoever is new and can be served waits, in this order."""
+        state, rows = self.state, [self.row(call.request) for call in asked]
+        known = (queued(state.waiting) | queued(state.running) | state.gone).tolist()
+        fits = feasible(self.tables).tolist()
+        order = torch.full_like(state.computed, -1)
+        order[torch.tensor(rows, device=self._device)] = torch.arange(len(rows), device=self._device)
+        outcomes = [PRESENT if known[row] else DONE if fits[row] else TOO_LARGE for row in rows]
+        joining = torch.zeros_like(state.gone)
+        joining[[row for row, outcome in zip(rows, outcomes, strict=True) if outcome == DONE]] = True
+        self.state = arrived(self.tables, state, joining, order)
+        return list(zip(asked, outcomes, strict=True))
+
+    def add(self, op: calls.Add) -> Outcome:
+        """One arrives."""
+        return self.kept(tensors.add(self.tables, self.state, self.number(self.row(op.request))))
+
+    def schedule(self, _: calls.Schedule) -> Outcome:
+        """A round, to its end."""
+        state, code = tensors.schedule(self.tables, self.state, extent=self.extent, write=self._write)
+        self.calls = 0
+        while int(code) == UNANSWERED:
+            if int(tensors.remaining(self.tables, state)) == 0:
+                raise TargetError("a round goes on in which nothing remains")
+            state, code = tensors.proceed(self.tables, state, extent=self.extent, write=self._write)
+            self.calls += 1
+        self.state = state
+        values, count = tensors.shown(self.tables, state)
+        return outcome_of(int(code), values.tolist(), int(count) if int(code) == 0 else 0)
+
+    def update(self, op: calls.Update) -> Outcome:
+        """The output of a plan; whoever is done is released."""
+        accepted = self.number(op.accepted)
+        state, code = tensors.update(self.tables, self.state, accepted, extent=self.extent, write=self._write)
+        values, count = tensors.finished(self.tables, state)
+        while bool((state.ending >= 0).any()):
+            state = tensors.release(self.tables, state, extent=self.extent, write=self._write)
+        self.state = state
+        return outcome_of(int(code), values.tolist(), int(count))
+
+    def abort(self, op: calls.Abort) -> Outcome:
+        """One is gone."""
+        return self.kept(tensors.abort(self.tables, self.state, self.number(self.row(op.request)), write=self._write))
+
+    def reset_prefix_cache(self, _: calls.ResetPrefixCache) -> Outcome:
+        """Of blocks."""
+        return self.kept(tensors.reset_prefix_cache(self.tables, self.state))
+
+    def reset_encoder_cache(self, _: calls.ResetEncoderCache) -> Outcome:
+        """Of encoder outputs."""
+        return self.kept(tensors.reset_encoder_cache(self.tables, self.state))
+
+
+PERFORM: Mapping[type[Operation], Callable[[RoundsTarget, Any], Outcome]] = {
+    calls.Add: RoundsTarget.add,
+    calls.Schedule: RoundsTarget.schedule,
+    calls.Update: RoundsTarget.update,
+    calls.Abort: RoundsTarget.abort,
+    calls.ResetPrefixCache: RoundsTarget.reset_prefix_cache,
+    calls.ResetEncoderCache: RoundsTarget.reset_encoder_cache,
+}
+
+
+def open_bursts(device: str) -> RoundsTarget:
+    """The scheduler."""
+    return RoundsTarget(device)
