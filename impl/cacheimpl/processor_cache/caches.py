@@ -13,8 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from cacheimpl.counts import amount
 from cacheimpl.object_store.caches import CacheInfo
-from cacheimpl.processor_cache.errors import ItemNotCachedError, MultiModalCacheMissError, NotAlikeError
+from cacheimpl.processor_cache.errors import (
+    InvalidItemError,
+    InvalidSettingError,
+    ItemNotCachedError,
+    MultiModalCacheMissError,
+    NotAlikeError,
+)
 from cacheimpl.processor_cache.lru_cache import LRUCache
 from cacheimpl.processor_cache.sizes import (
     MultiModalCache,
@@ -59,10 +66,11 @@ class BaseMultiModalProcessorCache(BaseMultiModalCache[InItem, OutItem]):
 
     def is_cached_item(self, mm_hash: str) -> bool:
         """Whether the item is cached. Changes nothing."""
-        return mm_hash in self._cache
+        return checked(mm_hash) in self._cache
 
     def is_cached(self, mm_hashes: Sequence[str]) -> list[bool]:
         """The same for several."""
+        check_alike(mm_hashes, mm_hashes)
         return [self.is_cached_item(mm_hash) for mm_hash in mm_hashes]
 
     @abstractmethod
@@ -74,13 +82,14 @@ class BaseMultiModalProcessorCache(BaseMultiModalCache[InItem, OutItem]):
 
         An item larger than the whole cache is returned and not stored (C-MIR-16).
         """
-        if mm_item is None and mm_hash not in self._cache:
+        fresh = self._made(mm_item, checked(mm_hash))
+        if fresh is None and mm_hash not in self._cache:
             raise ItemNotCachedError([mm_hash])
         kept = self._cache.get(mm_hash)
         if kept is not None:
             return self.found(kept)
         assert mm_item is not None
-        if not self._cache.put_if_fits(mm_hash, self._kept(*mm_item)) and not self._warned:
+        if not self._cache.put_if_fits(mm_hash, fresh) and not self._warned:
             logger.warning("an item is larger than mm_processor_cache_gb: such items are processed each time")
             self._warned = True
         return mm_item
@@ -92,6 +101,8 @@ class BaseMultiModalProcessorCache(BaseMultiModalCache[InItem, OutItem]):
         anything changes (C-MIR-9).
         """
         check_alike(mm_items, mm_hashes)
+        for item, mm_hash in zip(mm_items, mm_hashes, strict=True):
+            self._made(item, mm_hash)
         lacking = self._lacking(mm_items, mm_hashes)
         if lacking:
             raise ItemNotCachedError(lacking)
@@ -101,14 +112,14 @@ class BaseMultiModalProcessorCache(BaseMultiModalCache[InItem, OutItem]):
 
     def touch_sender_cache_item(self, mm_hash: str) -> None:
         """What is cached is now the newest; nothing else happens (C-MIR-10)."""
-        self._cache.touch(mm_hash)
+        self._cache.touch(checked(mm_hash))
 
     def release_sender_touches(self) -> None:
         """Nothing is protected by a touch."""
 
     def invalidate(self, mm_hash: str) -> None:
         """P1 has reported that it lacks this item: it is sent again when it comes again."""
-        self._cache.pop(mm_hash)
+        self._cache.pop(checked(mm_hash))
 
     def make_stats(self, *, delta: bool = False) -> CacheInfo:
         """Hits and look-ups; with `delta`, since the last call with it."""
@@ -119,6 +130,16 @@ class BaseMultiModalProcessorCache(BaseMultiModalCache[InItem, OutItem]):
 
     def close(self) -> None:
         """Nothing is held outside this process."""
+
+    def _made(self, mm_item: Any, mm_hash: str) -> Any:
+        """What would be kept of an item; None where it is not needed. Raises `InvalidItemError` for what is none."""
+        if mm_item is None or mm_hash in self._cache:
+            return None
+        if not isinstance(mm_item, tuple | list) or len(mm_item) != 2:
+            raise InvalidItemError(f"the item of {mm_hash!r} must be a pair, with its prompt updates")
+        kept = self._kept(*mm_item)
+        self._cache.getsizeof(kept)
+        return kept
 
     def _lacking(self, mm_items: Sequence[InItem], mm_hashes: Sequence[str]) -> list[str]:
         """Items for which nothing is given and that would be gone at their turn: the walk, on sizes alone."""
@@ -165,6 +186,10 @@ class BaseMultiModalReceiverCache(BaseMultiModalCache[Any, Any]):
     """The side of P1."""
 
     @abstractmethod
+    def _check_item(self, mm_item: Any, mm_hash: str) -> None:
+        """Raises `InvalidItemError` for an item without a size, or a hash that is none; nothing changes."""
+
+    @abstractmethod
     def touch_receiver_cache_item(self, mm_hash: str, mm_item: Any = None) -> None:
         """What is cached is now the newest."""
 
@@ -174,6 +199,12 @@ class BaseMultiModalReceiverCache(BaseMultiModalCache[Any, Any]):
         Raises `MultiModalCacheMissError` with every item that is missed; the others are stored all the same, as P0 has
         counted on it.
         """
+        if not isinstance(mm_features, list | tuple):
+            raise InvalidItemError(f"mm_features must be a list of features, not {mm_features!r}")
+        for feature in mm_features:
+            if not hasattr(feature, "data"):
+                raise InvalidItemError(f"a feature in mm_features has no data: {feature!r}")
+            self._check_item(feature.data, key_of(feature))
         for feature in mm_features:
             self.touch_receiver_cache_item(key_of(feature), feature.data)
         missed: list[str] = []
@@ -198,6 +229,7 @@ class MultiModalReceiverCache(BaseMultiModalReceiverCache):
 
         Raises `MultiModalCacheMissError` where nothing came and nothing is cached; then nothing changes.
         """
+        self._check_item(mm_item, mm_hash)
         if mm_item is not None:
             self._cache.pop(mm_hash)
             self._cache.put_if_fits(mm_hash, mm_item)
@@ -206,8 +238,19 @@ class MultiModalReceiverCache(BaseMultiModalReceiverCache):
             raise MultiModalCacheMissError([mm_hash])
         return self._cache[mm_hash]
 
+    def get_and_update(self, mm_items: Sequence[Any], mm_hashes: Sequence[str]) -> list[Any]:
+        check_alike(mm_items, mm_hashes)
+        for item, mm_hash in zip(mm_items, mm_hashes, strict=True):
+            self._check_item(item, mm_hash)
+        return super().get_and_update(mm_items, mm_hashes)
+
+    def _check_item(self, mm_item: Any, mm_hash: str) -> None:
+        checked(mm_hash)
+        if mm_item is not None:
+            self._cache.getsizeof(mm_item)
+
     def touch_receiver_cache_item(self, mm_hash: str, mm_item: Any = None) -> None:  # noqa: ARG002  # the field's
-        self._cache.touch(mm_hash)
+        self._cache.touch(checked(mm_hash))
 
     def clear_cache(self) -> None:
         self._cache.clear()
@@ -220,17 +263,31 @@ LruKeyReplicatedReceiverCache = MultiModalReceiverCache
 
 def key_of(feature: Any) -> str:
     """Under what a feature is cached: its content, and not an adapter's name with it (C-MIR-15)."""
-    key: str = getattr(feature, "mm_hash", None) or feature.identifier
-    return key
+    return checked(getattr(feature, "mm_hash", None) or getattr(feature, "identifier", None))
+
+
+def checked(mm_hash: Any) -> str:
+    """A hash as a key. Raises `InvalidItemError` for what is no text."""
+    if not isinstance(mm_hash, str):
+        raise InvalidItemError(f"the hash of an item (mm_hash, identifier) must be a text, not {mm_hash!r}")
+    return mm_hash
 
 
 def capacity_of(model_config: Any) -> float:
     """The configured size, in GiB."""
-    gigabytes: float = model_config.get_multimodal_config().mm_processor_cache_gb
-    return gigabytes
+    try:
+        gigabytes = model_config.get_multimodal_config().mm_processor_cache_gb
+    except AttributeError as error:
+        raise InvalidSettingError(f"model_config has no mm_processor_cache_gb in its multimodal one: {error}") from None
+    return amount("mm_processor_cache_gb", gigabytes, InvalidSettingError)
 
 
 def check_alike(mm_items: Sequence[Any], mm_hashes: Sequence[str]) -> None:
     """Raises `NotAlikeError`."""
+    for what, given in (("mm_items", mm_items), ("mm_hashes", mm_hashes)):
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise NotAlikeError(f"{what} must be several, in a list, not {given!r:.80}")
+    for mm_hash in mm_hashes:
+        checked(mm_hash)
     if len(mm_items) != len(mm_hashes):
         raise NotAlikeError(f"{len(mm_items)} items are given, and {len(mm_hashes)} hashes")

@@ -34,12 +34,30 @@ class MultiModalCacheMissError(ProcessorCacheError, RuntimeError):
         self.mm_hashes = list(mm_hashes)
 
 
+class NotThereError(ProcessorCacheError, KeyError):
+    """A key that is absent, where it must be there."""
+
+    __str__ = Exception.__str__  # and not in quotation marks, as a `KeyError` says it
+
+
+class InvalidItemError(ProcessorCacheError, TypeError):
+    """What is no item, has no size, or has a key that cannot be one."""
+
+
+class InvalidSettingError(ProcessorCacheError, ValueError):
+    """A configuration that lacks what is read of it, or has what cannot be."""
+
+
 class TooLargeError(ProcessorCacheError, ValueError):
     """A value is larger than the whole cache. Nothing has changed."""
 
 
 class AllPinnedError(ProcessorCacheError, RuntimeError):
     """What is pinned leaves too little room, or there is nothing but pinned entries to take. Nothing has changed."""
+
+
+class CannotPinError(ProcessorCacheError, ValueError):
+    """What is absent cannot be pinned (LRU-3)."""
 
 
 class NotAlikeError(ProcessorCacheError, ValueError):

@@ -11,8 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from cacheimpl.counts import amount
 from cacheimpl.object_store.caches import CacheInfo
-from cacheimpl.processor_cache.errors import AllPinnedError, TooLargeError
+from cacheimpl.processor_cache.errors import (
+    AllPinnedError,
+    CannotPinError,
+    InvalidItemError,
+    InvalidSettingError,
+    NotThereError,
+    TooLargeError,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,8 +37,9 @@ class LRUCache(Generic[K, V]):
     """`capacity` is in what `getsizeof` gives for a value: bytes, or, without it, entries."""
 
     def __init__(self, capacity: float, getsizeof: Callable[[V], float] | None = None) -> None:
-        if not capacity >= 0:
-            raise ValueError(f"capacity must not be negative, and is {capacity}")
+        amount("capacity", capacity, InvalidSettingError)
+        if getsizeof is not None and not callable(getsizeof):
+            raise InvalidSettingError(f"getsizeof must be a function, not {getsizeof!r}")
         self.maxsize, self.currsize = capacity, 0.0
         self.pinned_items: set[K] = set()
         self._getsizeof = getsizeof
@@ -74,11 +83,14 @@ class LRUCache(Generic[K, V]):
 
     def getsizeof(self, value: V) -> float:
         """The size of a value."""
-        return 1 if self._getsizeof is None else self._getsizeof(value)
+        size = 1 if self._getsizeof is None else self._getsizeof(value)
+        if type(size) is int and size >= 0:
+            return size
+        return amount(f"the size of a value of type {type(value).__name__}", size, InvalidItemError)
 
     def size_of(self, key: K) -> float | None:
         """The size of an entry when it was stored; None where there is none. Changes nothing."""
-        return self._entries[key].size if key in self._entries else None
+        return self._entries[key].size if self._has(key) else None
 
     def stat(self, *, delta: bool = False) -> CacheInfo:
         """Hits and look-ups so far; with `delta`, since the last call with it."""
@@ -92,6 +104,8 @@ class LRUCache(Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         """Counted, and now the newest; a miss is a KeyError, and is not counted (LRU-4)."""
+        if not self._has(key):
+            raise NotThereError(f"the key {key!r} is not there")
         value: V = self._entries[key].value
         self._hits, self._total = self._hits + 1, self._total + 1
         self._entries.move_to_end(key)
@@ -99,14 +113,14 @@ class LRUCache(Generic[K, V]):
 
     def get(self, key: K, default: Any = None) -> Any:
         """Counted; a hit is now the newest."""
-        if key in self._entries:
+        if self._has(key):
             return self[key]
         self._total += 1
         return default
 
     def touch(self, key: K) -> None:
         """What is present is now the newest; what is not stays out of the order (C-MIR-10)."""
-        if key in self._entries:
+        if self._has(key):
             self._entries.move_to_end(key)
 
     # Changes --------------------------------------------------------------------------------------------------------
@@ -120,9 +134,10 @@ class LRUCache(Generic[K, V]):
 
         What the key held counts as room. Raises `TooLargeError`, `AllPinnedError`.
         """
+        self._has(key)
         size = self.getsizeof(value)
-        if not 0 <= size <= self.maxsize:
-            raise TooLargeError("value too large")
+        if size > self.maxsize:
+            raise TooLargeError(f"value too large: it takes {size}, of {self.maxsize} in all")
         pinned = sum(self._entries[other].size for other in self.pinned_items if other != key)
         if pinned + size > self.maxsize:
             raise AllPinnedError(f"what is pinned takes {pinned} of {self.maxsize}, and {size} are needed")
@@ -144,12 +159,14 @@ class LRUCache(Generic[K, V]):
         return True
 
     def __delitem__(self, key: K) -> None:
-        """Removed, pinned or not; KeyError for what is absent."""
+        """Removed, pinned or not; `NotThereError`, a KeyError, for what is absent."""
+        if not self._has(key):
+            raise NotThereError(f"the key {key!r} is not there")
         self._remove(key)
 
     def pop(self, key: K, default: Any = None) -> Any:
         """Removed, not counted; what is absent is silently the default."""
-        if key not in self._entries:
+        if not self._has(key):
             return default
         value = self._entries[key].value
         self._remove(key)
@@ -169,9 +186,9 @@ class LRUCache(Generic[K, V]):
             self.popitem(remove_pinned=remove_pinned)
 
     def pin(self, key: K) -> None:
-        """What is present cannot be evicted any more. Raises ValueError for what is absent (LRU-3)."""
-        if key not in self._entries:
-            raise ValueError(f"{key!r} is not there, and cannot be pinned")
+        """What is present cannot be evicted any more. Raises `CannotPinError` (ValueError) for what is absent (LRU-3)."""
+        if not self._has(key):
+            raise CannotPinError(f"the key {key!r} is not there, and cannot be pinned")
         self.pinned_items.add(key)
 
     def clear(self) -> None:
@@ -181,6 +198,13 @@ class LRUCache(Generic[K, V]):
         self.currsize = 0.0
         self._hits = self._total = 0
         self._told = CacheInfo(0, 0)
+
+    def _has(self, key: K) -> bool:
+        """Whether the key is there. Raises `InvalidItemError` for what can be no key."""
+        try:
+            return key in self._entries
+        except TypeError as error:
+            raise InvalidItemError(f"a key must have a hash, and {key!r} has none: {error}") from None
 
     def _remove(self, key: K) -> None:
         """An entry leaves entries, order, pins and the sum together (LRU-1, LRU-2, LRU-3)."""

@@ -17,7 +17,9 @@ from cacheimpl.processor_cache.caches import (
     MultiModalProcessorOnlyCache,
     MultiModalProcessorSenderCache,
     MultiModalReceiverCache,
+    capacity_of,
 )
+from cacheimpl.processor_cache.errors import InvalidSettingError
 
 
 class CacheType(Enum):
@@ -56,35 +58,43 @@ def engine_receiver_cache_from_config(vllm_config: Any, mm_registry: Any = None)
 def worker_receiver_cache_from_config(vllm_config: Any, *arguments: Any) -> ShmObjectStoreReceiverCache | None:
     """A worker's: `(vllm_config, mm_registry, shared_worker_lock)`, or, later, without the registry.
 
-    Raises ValueError where the workers share a memory and there is no lock.
+    Raises `InvalidSettingError`, a ValueError, where the workers share a memory and there is no lock.
     """
+    if not 1 <= len(arguments) <= 2:
+        raise InvalidSettingError(f"arguments must be shared_worker_lock, or mm_registry before it, not {arguments!r}")
     mm_registry, lock = arguments if len(arguments) > 1 else (None, *arguments)
     if cache_type(vllm_config, mm_registry) is not CacheType.SHM:
         return None
     if lock is None:
-        raise ValueError("mm_processor_cache_type 'shm' needs shared_worker_lock")
+        raise InvalidSettingError("mm_processor_cache_type 'shm' needs shared_worker_lock")
     return ShmObjectStoreReceiverCache(vllm_config, lock)
 
 
 def cache_type(vllm_config: Any, mm_registry: Any = None) -> CacheType:
-    """The rule. Raises ValueError for a type that is not known."""
-    if not is_enabled(vllm_config.model_config, mm_registry):
-        return CacheType.NONE
-    if not one_to_one(vllm_config.parallel_config):
-        return CacheType.PROCESSOR_ONLY
-    named = vllm_config.model_config.get_multimodal_config().mm_processor_cache_type
+    """The rule. Raises `InvalidSettingError`, a ValueError, for a type that is not known."""
+    try:
+        if not is_enabled(vllm_config.model_config, mm_registry):
+            return CacheType.NONE
+        if not one_to_one(vllm_config.parallel_config):
+            return CacheType.PROCESSOR_ONLY
+        named = vllm_config.model_config.get_multimodal_config().mm_processor_cache_type
+    except AttributeError as error:
+        raise InvalidSettingError(f"vllm_config must have model_config and parallel_config, whole: {error}") from None
     if named not in (CacheType.LRU.value, CacheType.SHM.value):
-        raise ValueError(f"mm_processor_cache_type must be 'lru' or 'shm', not {named!r}")
+        raise InvalidSettingError(f"mm_processor_cache_type must be 'lru' or 'shm', not {named!r}")
     return CacheType(named)
 
 
 def is_enabled(model_config: Any, mm_registry: Any = None) -> bool:
     """Whether the model takes other inputs than text, and there is memory for a cache."""
-    if mm_registry is not None:
-        multimodal = mm_registry.supports_multimodal_inputs(model_config)
-    else:
-        multimodal = model_config.supports_multimodal_inputs
-    return bool(multimodal) and model_config.get_multimodal_config().mm_processor_cache_gb > 0
+    try:
+        if mm_registry is not None:
+            multimodal = mm_registry.supports_multimodal_inputs(model_config)
+        else:
+            multimodal = model_config.supports_multimodal_inputs
+    except AttributeError as error:
+        raise InvalidSettingError(f"the config of the model must say supports_multimodal_inputs: {error}") from None
+    return bool(multimodal) and capacity_of(model_config) > 0
 
 
 def one_to_one(parallel_config: Any) -> bool:

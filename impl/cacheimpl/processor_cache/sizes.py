@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from cacheimpl.counts import amount
+from cacheimpl.processor_cache.errors import InvalidItemError, InvalidSettingError
 from cacheimpl.processor_cache.lru_cache import LRUCache
 
 logger = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ class MultiModalCache:
         what Python takes for it.
         """
         if isinstance(leaf, MultiModalProcessorCacheItem):
-            return cls.get_leaf_size(leaf.item)
+            return cls.get_item_size(leaf.item)
         if isinstance(leaf, MultiModalProcessorCacheItemMetadata):
             return leaf.item_size
         if isinstance(leaf, torch.Tensor):
@@ -63,10 +65,10 @@ class MultiModalCache:
 
     @classmethod
     def get_item_size(cls, value: Any, *, debug: bool = False) -> int:
-        """The bytes of an item: the sum over its leaves. Raises TypeError for one that has none."""
+        """The bytes of an item: the sum over its leaves. Raises `InvalidItemError` (TypeError) for one that has none."""
         sizes = [cls.get_leaf_size(leaf) for leaf in leaves(value)]
         if not sizes:
-            raise TypeError(f"{type(value).__name__} has no leaf, and so no size")
+            raise InvalidItemError(f"an item of type {type(value).__name__} has no leaf, and so no size")
         if debug:
             logger.debug("%s has %.2f GiB in %d leaves", type(value).__name__, sum(sizes) / GIB, len(sizes))
         return sum(sizes)
@@ -85,6 +87,7 @@ class MultiModalCache:
         debug: bool = False,
     ) -> LRUCache[str, V]:
         """A cache of so many GiB that measures its values so."""
+        amount("mm_processor_cache_gb", capacity_gb, InvalidSettingError)
         return LRUCache(GIB * capacity_gb, getsizeof=lambda value: cls.get_item_size(value, debug=debug))
 
 

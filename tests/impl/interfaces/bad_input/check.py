@@ -56,9 +56,11 @@ def invoke(face: Face, made: Any, method: str, arguments: dict[str, Any]) -> Any
             result.close()
         return result
     asked = made if method == "__call__" else getattr(made, method)
-    positional = [arguments[name] for name in arguments if name.startswith("*")]
-    named = {name: value for name, value in arguments.items() if not name.startswith("*")}
-    result = asked(*(one for group in positional for one in group), **named)
+    if any(name.startswith("*") for name in arguments):  # the last of them; those before it go by position too
+        groups = [value if name.startswith("*") else (value,) for name, value in arguments.items()]
+        result = asked(*(one for group in groups for one in group))
+    else:
+        result = asked(**arguments)
     if hasattr(result, "__enter__") and not isinstance(result, torch.Tensor):  # what is opened is looked at
         with result as inside:
             return inside
