@@ -72,7 +72,7 @@ def test_arrivals_of_more_than_64_that_come_in_another_order_are_shrunk_to_their
 
 
 def test_what_is_no_observable_is_compared_too() -> None:
-    """A request that is released keeps its blocks from being found: nothing of that is shown, but in the whole state."""
+    """After each output no block can be found any more: no observable shows that, but the whole state does."""
 
     class Wasteful(bursts.RoundsTarget):
         def burst(self, together: Together) -> Any:

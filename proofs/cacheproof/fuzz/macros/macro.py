@@ -45,8 +45,7 @@ class BurstTarget(Target, Protocol):
         ...
 
     def view(self) -> Mapping[str, Any]:
-        """Fields of the specification's view of the state, as far as they are kept; none where there are only
-        observables."""
+        """Fields of the specification's view of the state, as far as they are kept; none of a target of observables."""
         ...
 
 
