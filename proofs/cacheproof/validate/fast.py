@@ -65,7 +65,7 @@ class FastPath:
         assert self._decode is not None
         try:
             line = self._decode(raw)
-        except (msgspec.MsgspecError, RecursionError):
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, not of this form, nested too deep
             return None
         operation, said = line.operation, line.outcome
         kind = self._kinds[type(operation)]
@@ -75,7 +75,10 @@ class FastPath:
         call = kind.make(operation)
         if self._unknown(self._config, call) is not None:
             return None
-        after, (code, values) = self._call(self._config, state, call)
+        try:
+            after, (code, values) = self._call(self._config, state, call)
+        except Exception:  # noqa: BLE001  # the validator says what it was
+            return None
         if code is not said.code or values != (said.values or ()) or code is Code.DIVERGED:
             return None
         return after

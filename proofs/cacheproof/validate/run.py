@@ -178,7 +178,8 @@ class Validation:
         """There is no further line: is this the end?"""
         source, name = self._source, self._source.name
         if self.header is None:
-            raise TruncatedError(f"{name}: there is no line at all")
+            broken = f": what is compressed breaks off ({source.broken})" if source.broken else ""
+            raise TruncatedError(f"{name}: truncated: there is no whole line{broken}")
         last = self.consumed + 1 + (self._end is not None)
         wrong = None
         if source.broken:

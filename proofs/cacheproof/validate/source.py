@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
 
@@ -30,7 +30,7 @@ class Source:
     def __init__(self, name: str, stream: BinaryIO, size: int | None = None, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.name = name
         self._file, self._size, self._chunk_bytes = stream, size, chunk_bytes
-        self._stream: BinaryIO = stream
+        self._stream: Any = stream
         self._digest = sha256()
         self.unfinished = b""
         """What follows the last newline."""
@@ -83,17 +83,16 @@ class Source:
 
     def decompress(self) -> Source:
         """Read what the file has compressed; itself where it has not."""
-        buffered = io.BufferedReader(self._file, CHUNK_BYTES) if isinstance(self._file, io.RawIOBase) else self._file
-        peeked = buffered.peek(2)[:2] if isinstance(buffered, io.BufferedReader) else b""
-        if peeked == COMPRESSED:
-            self._stream = gzip.GzipFile(fileobj=buffered, mode="rb")  # type: ignore[assignment]  # it reads bytes
-        else:
-            self._stream = buffered
+        raw: Any = self._file
+        buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
+        is_compressed = buffered.peek(2)[:2] == COMPRESSED
+        self._stream = gzip.GzipFile(fileobj=buffered, mode="rb") if is_compressed else buffered
         return self
 
     def _chunk(self) -> bytes:
         try:
-            return self._stream.read(self._chunk_bytes)
+            read: bytes = self._stream.read1(self._chunk_bytes)  # what is there: a log may still be written
+            return read
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.broken = str(error)
             return b""
