@@ -8,7 +8,9 @@ its initial state. The object is one of two:
 - one with a method for each operation, named as on the wire (`put`, `can_allocate`), that takes the fields of the
   operation in their order. What it shows are its attributes, properties or methods named as the observables.
 
-Either may have `close()`. docs/your_implementation.md is a tutorial.
+Either may have `close()`. What the factory says of itself stands in its attributes `implementation`, `features` and
+`deviations`, as in the `hello` of the line protocol; a class with methods declares the operations that it has.
+docs/your_implementation.md is a tutorial.
 """
 
 from __future__ import annotations

@@ -75,6 +75,7 @@ def test_the_sample_project_passes_on_two_workers_that_share_a_seed(project: Pat
         one.get("value") for case in cases.values() for one in case.iter("property") if "seed" in one.get("name", "")
     }
     assert seeds == {said[1]}
+    assert "lru without lookup, get, pin, stat: the implementation does not have them" in ended.stdout
 
 
 def test_a_bug_is_shown_with_its_shortest_calls_and_comes_again(project: Path) -> None:

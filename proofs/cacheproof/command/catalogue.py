@@ -16,6 +16,7 @@ from cacheproof.command.console import Fitting, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore.campaign import Run, Task
 from cacheproof.explore.record import perform_and_keep
+from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.registry import components
 from cacheproof.trace import Trace
 
@@ -31,8 +32,10 @@ def command(
         bool, typer.Option("--keep", help="Keep the shortest traces with the package, for the pages.")
     ] = False,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    junit: JunitOption = None,
 ) -> Report:
     """Derive every catalogued violation anew, and show that the normative variant does not do the same."""
+    file_to_write(junit)
     known = places(components().values())
     chosen = _chosen(known, numbers or [])
     wanted = [place for number in chosen for place in of_entry(number, known)]
@@ -50,6 +53,7 @@ def command(
     if scope is not None:
         chosen = [number for number in chosen if any(place.catalogue == number for place in wanted)]
     statuses = {number: _status(number, derived) for number in chosen}
+    write(junit, "catalogue", [_case(*one, derived) for one in statuses.items()], interrupted=interrupted)
     return Report(
         {"entries": [row for number in chosen for row in _rows(number, statuses[number], derived)]},
         [Fitting(_table(statuses, derived), _narrow_table(statuses, derived), 130), _last_line(statuses, derived)],
@@ -94,6 +98,16 @@ def _traces(derived: Sequence[Derived], runs: Mapping[Task, Run]) -> list[tuple[
         for violation in runs[one.place.task].exploration.violations
         if violation.property == one.place.violation.property
     ]
+
+
+def _case(number: str, status: Status, derived: Sequence[Derived]) -> Case:
+    """One for each entry: an entry that the model does not have is skipped, with the reason."""
+    entry = entry_named(number)
+    ours = [one for one in derived if one.place.catalogue == number]
+    became = CaseStatus.SKIPPED if status in (Status.OUTSIDE, Status.PENDING) else STATUSES[status.exit_status]
+    text = "\n".join(f"{one.place}: {one.status.value}, normative: {_normative(one)}" for one in ours)
+    message = f"{status.value}: {_reason(entry) if not ours else (entry.title if entry is not None else number)}"
+    return Case(f"catalogue.{number.rpartition('-')[0]}", number, became, message, text)
 
 
 def _rows(number: str, status: Status, derived: Sequence[Derived]) -> list[dict[str, Any]]:

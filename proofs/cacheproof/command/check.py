@@ -15,10 +15,12 @@ from cacheproof.explore.campaign import REFERENCE, Run, engine_named, judged_ane
 from cacheproof.explore.record import perform_and_keep, summary_of
 from cacheproof.explore.result import Ending
 from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
+from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import DEFAULT, NIGHTLY
 from cacheproof.scope_edit import accept as accept_counts
 from cacheproof.show.formats import FORMATS
+from cacheproof.show.plain import finding_as_text
 from cachespec.kernel import NORMATIVE
 
 TRIPLES = 200_000
@@ -45,8 +47,10 @@ def command(
         typer.Option(min=0, help="Steps of an implementation that are compared with the specification's, in all runs."),
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
+    junit: JunitOption = None,
 ) -> Report:
     """Explore every scope, and compare with the expected verdicts and counts."""
+    file_to_write(junit)
     if which not in (DEFAULT, NIGHTLY, "all"):
         raise InputError(f"there is no set '{which}': there are {DEFAULT}, {NIGHTLY} and all")
     engine_named(engine)
@@ -77,6 +81,7 @@ def command(
     if accept:
         missing += _accept(runs)
         runs = [judged_anew(run) for run in runs]
+    write(junit, "check", _cases(runs, missing), interrupted=interrupted)
     return _report(runs, missing, interrupted=interrupted)
 
 
@@ -101,6 +106,27 @@ def _accept(runs: Sequence[Run]) -> list[str]:
         if run.task.variant == NORMATIVE
         for violation in run.exploration.violations
     ]
+
+
+def _cases(runs: Sequence[Run], missing: Sequence[str]) -> list[Case]:
+    """One case for each run, and one for each property that nothing puts to the test."""
+    cases = []
+    for run in runs:
+        found, complaints = run.exploration, _complaints(run)
+        parting = found.parting
+        text = "\n".join(complaints) if parting is None else finding_as_text(parting.difference)
+        cases.append(
+            Case(
+                f"check.{run.task.component}",
+                f"{run.task.variant} {run.task.scope}",
+                STATUSES[run.judgement.status],
+                "; ".join(complaints) or "the implementation and the specification part",
+                text,
+                found.seconds,
+                {"states": found.states, "transitions": found.transitions, "verdicts": _verdicts(run)},
+            )
+        )
+    return [*cases, *(Case("check.witnesses", line.partition(" is ")[0], CaseStatus.FAILED, line) for line in missing)]
 
 
 def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -> Report:

@@ -11,9 +11,12 @@ from cacheproof.command.console import Report, announce, progress
 from cacheproof.command.target import told_at_once
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.fuzz.difference import Breakdown, Difference
+from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.registry import component_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS
+from cacheproof.show.plain import finding_as_text
+from cacheproof.show.wording import remarks
 from cacheproof.store import save
 from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Era, Table, table
@@ -32,11 +35,13 @@ def command(
     steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each era.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
     install: Annotated[bool, typer.Option("--install", help="Add the releases that are not installed.")] = False,
+    junit: JunitOption = None,
 ) -> Report:
     """Run each era beside the released package that it describes; the released code is the judge.
 
     Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
     """
+    file_to_write(junit)
     eras = chosen(table(), targets or [], component)
     with progress() as show:
         for release in dict.fromkeys(era.release for era in eras):
@@ -52,6 +57,7 @@ def command(
             if results[-1].interrupted:
                 break
     interrupted = any(result.interrupted for result in results)
+    write(junit, "conform", [case(result) for result in results], interrupted=interrupted)
     data = {"seed": seed, "results": [record(result) for result in results]}
     return Report(data, rendered(results), status(results), interrupted=interrupted)
 
@@ -91,6 +97,21 @@ def record(result: Result) -> dict[str, Any]:
         "known_as": [f"{one.operation}: {one.reason}" for one in result.known],
         "vanished": [one.operation for one in result.vanished],
     }
+
+
+def case(result: Result) -> Case:
+    """A result for a CI service."""
+    era, finding = result.era, result.finding
+    package = f"{era.release.name} with {era.first}" if era.first else era.release.name
+    return Case(
+        f"conform.{era.component}",
+        f"{era.variant} beside {package}",
+        STATUSES[status([result])],
+        verdict(result) if finding is None else f"{verdict(result)}: {'; '.join(remarks(finding))}",
+        "" if finding is None else finding_as_text(finding),
+        result.seconds,
+        {"seed": result.seed, "steps": result.steps},
+    )
 
 
 def status(results: list[Result]) -> ExitStatus:

@@ -18,9 +18,13 @@ from cacheproof.fuzz.macros import report
 from cacheproof.fuzz.macros.plan import MacroPlan, loads_of, perform_macros
 from cacheproof.fuzz.plan import DRIVERS, LARGEST_SEED, PROFILES, Plan, left_out_from, new_seed, perform, subject_from
 from cacheproof.fuzz.tally import Limit
+from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write
+from cacheproof.junit import write as write_junit
 from cacheproof.registry import component_named, variant_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS, folder_to_write, write_files
+from cacheproof.show.plain import as_text, finding_as_text
+from cacheproof.show.wording import remarks
 from cacheproof.store import save
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
@@ -51,12 +55,14 @@ def command(
         float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
     ] = SECONDS_TO_ANSWER,
     write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write what was found, in every format.")] = None,
+    junit: JunitOption = None,
 ) -> Report:
     """Drive a target beside the specification with random calls, and shrink the first difference.
 
     Examples that failed are kept in .cacheproof/hypothesis and tried first the next time, unless a seed is given. With
     --macros many callers do the same at once, on loads of --requests and --blocks or in the configuration of --scope.
     """
+    file_to_write(junit)
     amount = PROFILES[_one_of("profile", profile, PROFILES)]
     limit = Limit(amount.steps if steps is None and seconds is None else steps, seconds)
     if macros:
@@ -68,7 +74,8 @@ def command(
         )
         against = variant_named(chosen, variant or NORMATIVE)
         number = new_seed() if seed is None else seed
-        return _with_macros(MacroPlan(chosen, against, scope or "", loads, target, limit, number, answer), write)
+        made = MacroPlan(chosen, against, scope or "", loads, target, limit, number, answer)
+        return _with_macros(made, write, junit)
     if requests is not None or blocks is not None:
         raise InputError("--requests and --blocks are for --macros: otherwise say --scope or --config")
     subject, origin = subject_from(component, variant, scope, config or [])
@@ -92,10 +99,11 @@ def command(
     files = [] if campaign.finding is None or write is None else write_files(campaign.finding, write)
     data = _data(plan, campaign, files)
     save("fuzz", data["run"], data)
+    write_junit(junit, "fuzz", [_case(plan, campaign)], interrupted=campaign.interrupted)
     return Report(data, _rendered(plan, campaign, files), _status(campaign), interrupted=campaign.interrupted)
 
 
-def _with_macros(plan: MacroPlan, write: Path | None) -> Report:
+def _with_macros(plan: MacroPlan, write: Path | None, junit: Path | None) -> Report:
     if write is not None:
         folder_to_write(write)
     announce(f"seed {plan.seed} (the same run again: --seed {plan.seed})")
@@ -104,7 +112,14 @@ def _with_macros(plan: MacroPlan, write: Path | None) -> Report:
     files = [] if write is None else report.write_macros(plan, done, write)
     data = report.data_of(plan, done, files)
     save("fuzz", data["run"], data)
-    return Report(data, report.rendered(plan, done, files), report.status(done), interrupted=done.interrupted)
+    parts = report.rendered(plan, done, files)
+    head, *rest = "\n".join(map(as_text, parts)).splitlines()
+    told = {"seed": plan.seed, "steps": done.tally.steps, "macros": done.macros}
+    name = f"{plan.target} beside {plan.variant.tag}, in bursts"
+    status = STATUSES[report.status(done)]
+    one = Case(f"fuzz.{plan.component.name}", name, status, head, "\n".join(rest), done.seconds, told)
+    write_junit(junit, "fuzz", [one], interrupted=done.interrupted)
+    return Report(data, parts, report.status(done), interrupted=done.interrupted)
 
 
 def _one_of(what: str, given: str, known: Iterable[str]) -> str:
@@ -125,6 +140,17 @@ def _status(campaign: Campaign) -> ExitStatus:
     if campaign.finding is not None:
         return ExitStatus.FELL_SHORT
     return ExitStatus.AS_EXPECTED if campaign.tally.observables or campaign.tally.steps else ExitStatus.INCONCLUSIVE
+
+
+def _case(plan: Plan, campaign: Campaign) -> Case:
+    """The run for a CI service."""
+    finding = campaign.finding
+    where = f"{plan.target} beside {plan.subject.variant.tag}" + (f" in {plan.scope}" if plan.scope else "")
+    told = {"seed": plan.seed, "steps": campaign.tally.steps, "examples": campaign.tally.episodes}
+    message = "nothing was tried" if finding is None else "; ".join(remarks(finding))
+    text = "" if finding is None else finding_as_text(finding)
+    group = f"fuzz.{plan.subject.component.name}"
+    return Case(group, where, STATUSES[_status(campaign)], message, text, campaign.seconds, told)
 
 
 def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:

@@ -82,6 +82,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             f"cacheproof: {len(done)} tests, {steps:,} calls in lockstep, seed {seed} "
             f"(the same again: --cacheproof-seed {seed})"
         )
+        for left_out in sorted({properties.get("cacheproof_left_out", "") for properties in done} - {""}):
+            terminalreporter.write_line(f"cacheproof: {left_out}: the implementation does not have them")
 
 
 def _integer(least: int) -> Callable[[str], int]:

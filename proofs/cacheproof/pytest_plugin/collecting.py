@@ -38,7 +38,8 @@ class SuiteCollector(pytest.Collector):
         try:
             component = component_named(self.suite.component)
             variant = variant_named(component, self.suite.variant)
-            left_out = left_out_from(component, self.suite.without)
+            declared = InProcessTarget(self.suite.factory, component).declaration()
+            left_out = left_out_from(component, self.suite.without) | declared.missing(component)
             scopes = self._scopes()
             traces = list(agenda(component, variant, left_out)) if self.suite.traces else []
         except InputError as error:
@@ -92,6 +93,8 @@ class _Item(pytest.Item):
             target.close()
         self.user_properties.append(("cacheproof_seed", campaign.seed))
         self.user_properties.append(("cacheproof_steps", campaign.tally.steps))
+        if self.left_out:
+            self.user_properties.append(("cacheproof_left_out", self._left_out()))
         if campaign.finding is not None:
             self.raise_found(campaign)
         if campaign.interrupted:
@@ -126,6 +129,15 @@ class _Item(pytest.Item):
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Where the suite is, and what the test is called."""
         return self.path, None, f"{self._suite_name()} {self.name}"
+
+    def _left_out(self) -> str:
+        """The operations that were never asked for; a turn of a loop inside a call is none that could be."""
+        names = [
+            kind.wire_name()
+            for kind in self.subject.component.operations
+            if kind.wire_name() in self.left_out and kind.lane[0] != kind.lane[1]
+        ]
+        return f"{self.subject.component.name} without {', '.join(names)}"
 
     def _suite_name(self) -> str:
         return self.parent.name if self.parent is not None else self.name

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
 
 from cacheproof.fuzz.difference import Breakdown, Difference, Finding
 from cacheproof.fuzz.lockstep import Campaign
-from cacheproof.show.formats import FORMATS
+from cacheproof.show.plain import finding_as_text
 from cacheproof.trace import Violation
-
-COLUMNS = 120
 
 HEADLINES = {
     Difference: "the implementation and the specification differ",
@@ -44,18 +38,8 @@ def rendered(campaign: Campaign, finding: Finding, about: str, again: str, files
         f"{headline(finding)} (seed {campaign.seed}{came_again})",
         *([about] if about else []),
         "",
-        as_text(FORMATS["table"](finding)),
-        "as a sequence diagram (Mermaid):",
-        "",
-        FORMATS["mermaid"](finding),
+        finding_as_text(finding),
         *(f"written: {path}" for path in files),
         f"the same again: {again}",
     ]
     return "\n".join(parts)
-
-
-def as_text(part: Any) -> str:
-    """A rich renderable as plain text."""
-    written = io.StringIO()
-    Console(file=written, width=COLUMNS, markup=False, highlight=False, color_system=None).print(part)
-    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"

@@ -8,13 +8,15 @@ from __future__ import annotations
 import operator
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from cacheproof.features import operation_feature
 from cacheproof.implementation import Factory
 from cacheproof.protocol import shortened
 from cacheproof.registry import AnyComponent
+from cacheproof.targets.declaration import Declaration, declared_by
 from cacheproof.targets.target import TargetError
 from cachespec.kernel import DONE, FAILED, HIT, MISS, Code, Observation, Operation, Outcome
 
@@ -37,6 +39,19 @@ class InProcessTarget:
         self._made: Any = None
         self._whole = False
         """Whether the object has `apply`, rather than a method for each operation."""
+
+    def declaration(self) -> Declaration:
+        """What the factory has as attributes, named as the fields of `hello`.
+
+        A class with a method for each operation declares those that it has, unless it says otherwise.
+        """
+        said = declared_by(self._component, self._factory)
+        if said.features or not isinstance(self._factory, type) or callable(getattr(self._factory, "apply", None)):
+            return said
+        kinds = [
+            kind for kind in self._component.operations if callable(getattr(self._factory, kind.wire_name(), None))
+        ]
+        return replace(said, features=frozenset(operation_feature(self._component, kind) for kind in kinds))
 
     def reset(self, config: Any) -> None:
         if self._made is None or not (self._whole and callable(getattr(self._made, "reset", None))):

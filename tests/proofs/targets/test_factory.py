@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,25 @@ def test_methods_are_called_with_the_fields_in_their_order() -> None:
 def test_a_method_that_is_not_there_is_named() -> None:
     with pytest.raises(TargetError, match=r"\(Methods\) has no method 'pin': write it, or .* \(--without pin\)"):
         begun(Methods).apply(Pin(0))
+
+
+def test_a_class_declares_the_operations_that_it_has() -> None:
+    missing = InProcessTarget(Methods, LRU).declaration().missing(LRU)
+    assert missing == {"lookup", "get", "evict", "touch", "pop", "pin", "clear", "stat"}
+    assert InProcessTarget(partial(Methods), LRU).declaration().missing(LRU) == frozenset()
+    assert InProcessTarget(Odd, LRU).declaration().missing(LRU) == frozenset()
+
+
+def test_a_class_may_say_more_of_itself() -> None:
+    class Telling(Methods):
+        implementation = "telling 1.0"
+        features = ("lru/operation/put", "lru/operation/touch")
+        deviations = ("C-MIR-10",)
+
+    said = InProcessTarget(Telling, LRU).declaration()
+    assert (said.implementation, said.deviations) == ("telling 1.0", ("C-MIR-10",))
+    assert "touch" not in said.missing(LRU)
+    assert "contains" in said.missing(LRU)
 
 
 def test_an_object_that_has_nothing_is_refused() -> None:
