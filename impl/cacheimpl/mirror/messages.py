@@ -140,6 +140,40 @@ def from_plain(given: object) -> AnyMessage:
     return kind(*fields)
 
 
+def checked(message: object, *kinds: type[AnyMessage]) -> None:
+    """Raises `BadMessageError` for a message that is not of one of these kinds, or that `from_plain` would not make."""
+    if type(message) not in kinds:
+        wanted = " or ".join(NAMES[kind] for kind in kinds)
+        raise BadMessageError(f"a message must be one of this kind: {wanted}, not {type(message).__name__}")
+    assert isinstance(message, tuple)
+    sender, *numbers = message
+    kind = next(kind for kind in kinds if type(message) is kind)
+    name, fields = NAMES[kind], kind._fields
+    if not isinstance(sender, str):
+        raise BadMessageError(f"{name}: the sender is a text, not {sender!r}")
+    if isinstance(message, Message):
+        given: Any = message
+        items, payloads = given.items, given.payloads
+        numbers = numbers[:2]
+        if not isinstance(items, tuple) or not all(isinstance(one, Item) and is_item(*one) for one in items):
+            raise BadMessageError("message: items are pairs of a key and a size in bytes")
+        _payloads(items, payloads)
+    if isinstance(message, Answer | Refusal):
+        *numbers, last = numbers
+        if not isinstance(last, Verdict | Reason):
+            raise BadMessageError(f"{name}: {message._fields[-1]} is one of those that there are, not {last!r}")
+    for field, number in zip(fields[1:], numbers, strict=False):
+        if not _is_integer(number):
+            raise BadMessageError(f"{name}: {field} is an integer from {NONE} on, not {number!r}")
+
+
+def checked_name(sender: object) -> str:
+    """Raises `BadMessageError` for a sender's name that is no text."""
+    if not isinstance(sender, str):
+        raise BadMessageError(f"the name of a sender is a text, not {sender!r}")
+    return sender
+
+
 def is_item(key: object, size: object) -> bool:
     """Whether this is an item: a text, and bytes that are not negative."""
     return isinstance(key, str) and isinstance(size, int) and not isinstance(size, bool) and size >= 0

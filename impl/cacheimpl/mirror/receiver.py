@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cacheimpl.mirror.errors import InvalidCapacityError, MissingPayloadError
+from cacheimpl.mirror.errors import BadMessageError, InvalidCapacityError, MissingPayloadError
 from cacheimpl.mirror.messages import (
     NONE,
     Answer,
@@ -18,6 +18,8 @@ from cacheimpl.mirror.messages import (
     Reason,
     Refusal,
     Verdict,
+    checked,
+    checked_name,
     is_item,
 )
 from cacheimpl.mirror.order import RecencyOrder, Walk
@@ -67,19 +69,21 @@ class MirrorReceiver:
 
     def order(self, sender: str) -> tuple[Item, ...]:
         """What is held for a sender, oldest first."""
-        partition = self._partitions.get(sender)
+        partition = self._partitions.get(checked_name(sender))
         return () if partition is None else tuple(partition.order)
 
     def payloads(self, sender: str) -> Mapping[str, Any]:
         """The payloads that are held for a sender, by key."""
-        partition = self._partitions.get(sender)
+        partition = self._partitions.get(checked_name(sender))
         return MappingProxyType({} if partition is None else partition.payloads)
 
     def receive(self, message: Message) -> Delivery:
         """Apply the message if it is in its turn, and say what to answer.
 
-        Raises `MissingPayloadError` where it is, and an item is neither in it nor held; then nothing has changed.
+        Raises `BadMessageError` for what is no message, `MissingPayloadError` where it is in its turn, and an item is
+        neither in it nor held; then nothing has changed.
         """
+        checked(message, Message)
         partition = self._partitions.get(message.sender)
         if partition is None or message.generation < partition.generation:
             return Delivery(Answer(message.sender, message.generation, NONE, Verdict.STALE), None)
@@ -90,6 +94,7 @@ class MirrorReceiver:
             else:
                 answer = Answer(message.sender, NONE, partition.expected, Verdict.ACCEPTED)
             return Delivery(answer, None)
+        _check_sizes(partition, message)
         walk = partition.order.plan(message.items)
         used = _used(partition, message, walk)
         _apply(partition, walk, {item.key: payload for item, payload in zip(message.items, used, strict=True)})
@@ -99,6 +104,7 @@ class MirrorReceiver:
 
     def admit(self, request: JoinRequest) -> Grant | Refusal:
         """Grant the sender a partition, empty, whatever it had before; the same question again gets the same grant."""
+        checked(request, JoinRequest)
         partition = self._partitions.get(request.sender)
         if request.incarnation != self.incarnation:
             return self._refused(request, Reason.INCARNATION)
@@ -119,12 +125,22 @@ class MirrorReceiver:
 
     def forget(self, sender: str) -> None:
         """Forget the partition of one sender, which is gone or has to join again; for others nothing changes."""
-        partition = self._partitions.pop(sender, None)
+        partition = self._partitions.pop(checked_name(sender), None)
         if partition is not None:
             self._forgotten[sender] = partition.generation
 
     def _refused(self, request: JoinRequest, reason: Reason) -> Refusal:
         return Refusal(request.sender, self.incarnation, request.generation, reason)
+
+
+def _check_sizes(partition: Partition, message: Message) -> None:
+    """Raises `BadMessageError` where an item has another size than is held, or than before in the same message."""
+    sizes: dict[str, int] = {}
+    for key, size in message.items:
+        held = partition.order.size(key)
+        known = sizes.setdefault(key, size if held is None else held)
+        if known != size:
+            raise BadMessageError(f"message: item {key!r} has {known} bytes, not {size}")
 
 
 def _used(partition: Partition, message: Message, walk: Walk) -> tuple[Any, ...]:

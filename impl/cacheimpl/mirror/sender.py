@@ -6,8 +6,26 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from cacheimpl.mirror.errors import InvalidCapacityError, InvalidItemError, NotJoinedError, SizeMismatchError
-from cacheimpl.mirror.messages import NONE, Answer, Grant, Item, JoinRequest, Message, Reason, Refusal, Verdict, is_item
+from cacheimpl.mirror.errors import (
+    BadMessageError,
+    InvalidCapacityError,
+    InvalidItemError,
+    NotJoinedError,
+    SizeMismatchError,
+)
+from cacheimpl.mirror.messages import (
+    NONE,
+    Answer,
+    Grant,
+    Item,
+    JoinRequest,
+    Message,
+    Reason,
+    Refusal,
+    Verdict,
+    checked,
+    is_item,
+)
 from cacheimpl.mirror.order import RecencyOrder
 
 PayloadOf = Callable[[int], Any]
@@ -70,6 +88,8 @@ class MirrorSender:
 
     def is_cached(self, key: str) -> bool:
         """Whether P1 will have the item: then nobody has to process it. Changes nothing."""
+        if not isinstance(key, str):
+            raise InvalidItemError(f"the key of an item is a text, not {key!r}")
         return key in self.order
 
     # Requests -------------------------------------------------------------------------------------------------------
@@ -81,6 +101,8 @@ class MirrorSender:
         `InvalidItemError`, `SizeMismatchError`, and whatever `payload_of` raises; then nothing has changed.
         """
         request = self._checked(items)
+        if not callable(payload_of):
+            raise InvalidItemError(f"payload_of must be a function of an item's place, not {payload_of!r}")
         if not self.joined:
             raise NotJoinedError(f"{self.name} has no partition: it has to join first")
         walk = self.order.plan(request)
@@ -110,10 +132,14 @@ class MirrorSender:
         """Take an answer, and give the tags of the requests that it confirms, oldest first.
 
         Afterwards there may be a backlog, or no partition. While the sender waits for a grant it takes no answers: its
-        requests are decided anew by then, from what the answer would not know of.
+        requests are decided anew by then, from what the answer would not know of. Raises `BadMessageError`.
         """
+        checked(answer, Answer)
+        self._check_name(answer.sender)
         if self.waits_for_grant:
             return ()
+        if answer.expected > self.next:
+            raise BadMessageError(f"answer: {self.next} requests were submitted, and {answer.expected} are confirmed")
         confirmed = []
         while self._log and self._log[0].sequence < answer.expected:
             confirmed.append(self._log.popleft().tag)
@@ -140,6 +166,8 @@ class MirrorSender:
 
         False where nobody waits for this grant; then nothing has changed.
         """
+        checked(grant, Grant)
+        self._check_name(grant.sender)
         asked = self._asked
         if asked is None or (grant.incarnation, grant.generation) != (asked.incarnation, asked.generation):
             return False
@@ -156,6 +184,8 @@ class MirrorSender:
 
     def take_refusal(self, refusal: Refusal) -> JoinRequest | None:
         """What to ask instead, where P1 is another one by now or has seen the number; None where nothing helps yet."""
+        checked(refusal, Refusal)
+        self._check_name(refusal.sender)
         asked = self._asked
         if asked is None or refusal.generation != asked.generation:
             return None
@@ -174,6 +204,10 @@ class MirrorSender:
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
+    def _check_name(self, sender: str) -> None:
+        if sender != self.name:
+            raise BadMessageError(f"a message to the sender {sender!r} was given to {self.name!r}")
+
     def _message(self, entry: Unconfirmed) -> Message:
         payloads = tuple(entry.payload_of(place) if need else None for place, need in enumerate(entry.needed))
         for (key, _), need, payload in zip(entry.items, entry.needed, payloads, strict=True):
@@ -182,7 +216,10 @@ class MirrorSender:
         return Message(self.name, self.generation, entry.sequence, entry.items, payloads)
 
     def _checked(self, items: Iterable[tuple[str, int]]) -> tuple[Item, ...]:
-        request = tuple(Item(*item) for item in items)
+        try:
+            request = tuple(Item(*item) for item in items)
+        except TypeError:
+            raise InvalidItemError(f"items must be pairs of key and bytes, not {items!r}") from None
         sizes: dict[str, int] = {}
         for key, size in request:
             if not is_item(key, size):

@@ -186,7 +186,7 @@ class LRUCache(Generic[K, V]):
             self.popitem(remove_pinned=remove_pinned)
 
     def pin(self, key: K) -> None:
-        """What is present cannot be evicted any more. Raises `CannotPinError` (ValueError) for what is absent (LRU-3)."""
+        """What is present is not evicted any more. Raises `CannotPinError` (ValueError) for what is absent (LRU-3)."""
         if not self._has(key):
             raise CannotPinError(f"the key {key!r} is not there, and cannot be pinned")
         self.pinned_items.add(key)

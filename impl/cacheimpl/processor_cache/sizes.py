@@ -65,7 +65,7 @@ class MultiModalCache:
 
     @classmethod
     def get_item_size(cls, value: Any, *, debug: bool = False) -> int:
-        """The bytes of an item: the sum over its leaves. Raises `InvalidItemError` (TypeError) for one that has none."""
+        """The bytes of an item: those of its leaves. Raises `InvalidItemError` (TypeError) for one that has none."""
         sizes = [cls.get_leaf_size(leaf) for leaf in leaves(value)]
         if not sizes:
             raise InvalidItemError(f"an item of type {type(value).__name__} has no leaf, and so no size")

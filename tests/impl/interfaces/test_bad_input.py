@@ -12,7 +12,16 @@ from tests.impl.interfaces.bad_input.sorts import Face
 
 torch.set_num_threads(1)
 
-TABLES = ("kv_managers", "kv_pool", "encoder_caches", "encoder_budgets", "bursts", "schedulers", "processor_caches")
+TABLES = (
+    "kv_managers",
+    "kv_pool",
+    "encoder_caches",
+    "encoder_budgets",
+    "bursts",
+    "schedulers",
+    "processor_caches",
+    "mirrors",
+)
 FACES: dict[str, Face] = {
     name: face
     for table in TABLES

@@ -60,7 +60,9 @@ def case_how_many_leaves_there_are(api: Any) -> None:
 
 
 def case_nothing_has_no_size(api: Any) -> None:
-    assert issubclass(error_of(lambda: api.MultiModalCache.get_item_size({"empty": []})), TypeError)
+    found = error_of(lambda: api.MultiModalCache.get_item_size({"empty": []}))
+    assert found is not None
+    assert issubclass(found, TypeError)
 
 
 def case_a_cache_is_as_large_as_was_said(api: Any) -> None:
