@@ -14,6 +14,10 @@ from cacheproof.trace import Trace, Violation, record
 from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
 
 
+PATIENCE = 20
+"""Calls in a row that show nothing that was not seen before in the episode: then it is over, as where all are gone."""
+
+
 class Pair:
     """Both sides in the same state, as far as the target shows.
 
@@ -33,6 +37,8 @@ class Pair:
         self._state: Any = None
         self._offered: tuple[Operation, ...] | None = None
         self._over = False
+        self._seen: set[int] = set()
+        self._idle = 0
 
     @property
     def offered(self) -> tuple[Operation, ...]:
@@ -48,6 +54,7 @@ class Pair:
         self.operations = []
         self._state = self.subject.variant.start(self.subject.config)
         self._offered, self._over = None, False
+        self._seen, self._idle = set(), 0
         if not self.offered:
             raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
         self.tally.episodes += 1
@@ -93,7 +100,12 @@ class Pair:
 
     def _expected(self, outcome: Outcome | None) -> Answer:
         view = self.subject.variant.view(self.subject.config, self._state)
-        return Answer(outcome, self.subject.component.observe(self.subject.config, view))
+        answer = Answer(outcome, self.subject.component.observe(self.subject.config, view))
+        shown = hash(tuple(answer.observations.values()))
+        self._idle = self._idle + 1 if shown in self._seen else 0
+        self._seen.add(shown)
+        self._over = self._over or self._idle >= PATIENCE
+        return answer
 
     def _answer(self, outcome: Outcome | None) -> Answer:
         """What the target says; a call that never returned has nothing to show after it."""

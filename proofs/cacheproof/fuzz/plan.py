@@ -33,7 +33,7 @@ class Profile:
     steps_in_example: int
 
 
-PROFILES = {"ci": Profile(steps=2_000, steps_in_example=50), "nightly": Profile(steps=50_000, steps_in_example=200)}
+PROFILES = {"ci": Profile(steps=2_000, steps_in_example=50), "nightly": Profile(steps=100_000, steps_in_example=200)}
 
 
 @dataclass(frozen=True, slots=True)

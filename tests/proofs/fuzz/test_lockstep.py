@@ -9,7 +9,7 @@ import pytest
 from cacheproof.errors import InputError
 from cacheproof.fuzz.difference import Breakdown, Difference, Subject
 from cacheproof.fuzz.lockstep import Campaign, lockstep
-from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.pair import PATIENCE, Pair
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, components, scope_file
 from cacheproof.scope import scopes_of
 from cacheproof.targets.specification import SpecificationTarget
@@ -309,3 +309,10 @@ def test_replay_says_what_comes_first() -> None:
     finding = pair.replay([Put(0, 1), Touch(1), Touch(2)], only_offered=False)
     assert isinstance(finding, Difference)
     assert finding.index == 1
+
+
+def test_an_episode_in_which_nothing_new_is_seen_is_over() -> None:
+    """Without it, a run of requests that arrive once would mostly be calls after all of them are gone."""
+    target = SpecificationTarget(LRU, LRU.normative)
+    found = lockstep(LRU, LRU.normative, CONFIG, target, steps=600, seed=1, restart_every=10**9)
+    assert 1 < found.tally.episodes <= 600 // PATIENCE
