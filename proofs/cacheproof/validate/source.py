@@ -91,13 +91,13 @@ class Source:
 
     def _chunk(self) -> bytes:
         try:
-            read: bytes = self._stream.read1(self._chunk_bytes)  # what is there: a log may still be written
-            return read
+            chunk: bytes = self._stream.read1(self._chunk_bytes)  # what is there: a log may still be written
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.broken = str(error)
             return b""
         except OSError as error:
             raise InputError(f"{self.name}: cannot be read: {error.strerror or error}") from None
+        return chunk
 
 
 def open_source(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Source:
