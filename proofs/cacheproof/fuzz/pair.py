@@ -13,7 +13,6 @@ from cacheproof.targets.target import Failure, Target, TargetError
 from cacheproof.trace import Trace, Violation, record
 from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
 
-
 PATIENCE = 20
 """Calls in a row that show nothing that was not seen before in the episode: then it is over, as where all are gone."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 
 from cacheproof.errors import InputError
 from cacheproof.fuzz.lockstep import lockstep
+from cacheproof.fuzz.macros.macro import VOCABULARIES
 from cacheproof.registry import component_named, components
 from cacheproof.scope import scopes_of
 from cacheproof.targets import tensor
@@ -69,3 +72,12 @@ def test_a_face_has_no_device() -> None:
     component = component_named("object_store")
     with pytest.raises(InputError, match="runs on the host"):
         open_target("torch:meta", component, component.normative)
+
+
+def test_the_nightly_run_has_every_component_that_is_implemented() -> None:
+    makefile = (Path(__file__).parents[3] / "Makefile").read_text(encoding="utf-8")
+    target = makefile.partition("\nnightly-fuzz:")[2].partition("\n\n")[0]
+    (listed,) = re.findall(r"^FUZZED := (.*)$", makefile, re.MULTILINE)
+    alone = set(re.findall(r"cacheproof fuzz (\w+) --scope \S+ --target torch --profile nightly", target))
+    assert {*listed.split(), *alone} == {name for name in components() if form_of(name) is not None}
+    assert set(re.findall(r"cacheproof fuzz (\w+) --target torch --macros", target)) == set(VOCABULARIES)
