@@ -21,8 +21,9 @@ from cacheproof.targets.tensor.scheduler import extent_of, tables_of
 
 STEPS, SMALL_STEPS = 4000, 60
 TURNS, SMALL_TURNS = 256, 12
-ROUNDS, SMALL_ROUNDS = 400, 12
+ROUNDS, SMALL_ROUNDS = 400, 6
 LOOK_EVERY = 16
+MOST_TIMES = 10
 
 
 def decode_steps(asked: Asked, found: Found, show: Show) -> None:
@@ -31,7 +32,7 @@ def decode_steps(asked: Asked, found: Found, show: Show) -> None:
     turns, steps = (SMALL_TURNS, SMALL_STEPS) if asked.small else (TURNS, STEPS)
     pair = Pair(asked, turns)
     addresses = pair.addresses()
-    while found.counts.get("steps", 0) < steps:
+    while shows_too_little(found, "steps", steps, ("requests served", "requests that remained")):
         if found.counts.get("steps", 0) % 64 == 0:
             show(f"recorded-decode: {found.counts.get('steps', 0):,} steps")
         pair.come()
@@ -40,10 +41,18 @@ def decode_steps(asked: Asked, found: Found, show: Show) -> None:
     pair.look("at the end")
     if pair.addresses() != addresses:
         raise DifferenceError("a tensor is not where it was when the step was recorded")
-    for what in ("requests served", "requests that remained"):
-        if not found.counts.get(what):
-            raise DifferenceError(f"there were no {what}: the load shows nothing")
     found.counts["graphs"] = int(pair.recorded.is_graph)
+
+
+def shows_too_little(found: Found, what: str, wanted: int, seen: tuple[str, ...]) -> bool:
+    """Whether there is more to do: so many of these, and more where something was not seen yet.
+
+    Raises `DifferenceError` where it is never seen: then nothing was shown.
+    """
+    done, lacking = found.counts.get(what, 0), [one for one in seen if not found.counts.get(one)]
+    if lacking and done >= MOST_TIMES * wanted:
+        raise DifferenceError(f"there were no {lacking[0]} in {done:,} {what}: nothing was shown")
+    return done < wanted or bool(lacking)
 
 
 class Pair:
@@ -56,7 +65,7 @@ class Pair:
         self.limit = int(config.limit)
         blocks = turns * 5
         self.ours, self.theirs = (Serving(config, blocks, checked=False) for _ in range(2))
-        self.most = max(1, turns // 3)
+        self.most = max(1, turns // 5)
         self.recorded = CapturedDecode(self.ours, turns, most=self.most)
         self.running: list[int] = []
         self.steps = 0
@@ -170,18 +179,16 @@ def rounds(asked: Asked, found: Found, show: Show) -> None:
     """Loads with too little room, so that requests are preempted, turned down and taken alone."""
     torch.set_num_threads(1)
     wanted, number = SMALL_ROUNDS if asked.small else ROUNDS, 0
-    while found.counts.get("rounds", 0) < wanted:
+    while shows_too_little(found, "rounds", wanted, ("rounds that went on",)):
         show(f"recorded-rounds: {found.counts.get('rounds', 0):,} rounds")
         one_load(asked, found, asked.seed + number, wanted)
         number += 1
-    if not found.counts.get("rounds that went on"):
-        raise DifferenceError("no round went on: the load shows nothing")
 
 
 def one_load(asked: Asked, found: Found, seed: int, wanted: int) -> None:
     """All requests of a load, until they are finished."""
     draw = random.Random(seed)  # noqa: S311  # not a secret
-    spec = scheduler_load(draw, 6 if asked.small else 48)
+    spec = scheduler_load(draw, 4 if asked.small else 48)
     config, extent = tables_of(spec, asked.device), extent_of(spec)
     pool = kv_blocks.empty(config.kv, spec.kv_blocks)
     theirs: tensors.State = tensors.empty(config, pool, spec.ahead)
@@ -211,7 +218,7 @@ def one_load(asked: Asked, found: Found, seed: int, wanted: int) -> None:
             told = recorded.release().told.tolist()
         alike(where, _plain(recorded.state), _plain(theirs), SPARE)
         found.count("rounds")
-        if found.counts["rounds"] >= wanted or (not waiting and not bool(unfinished(theirs))):
+        if found.counts["rounds"] % wanted == 0 or (not waiting and not bool(unfinished(theirs))):
             break
     if [values.data_ptr() for values in leaves(recorded.state)] != addresses:
         raise DifferenceError("a tensor of the state is not where it was when the round was recorded")

@@ -33,6 +33,7 @@ from cacheproof.registry import component_named
 from cacheproof.scope import scopes_of
 from cacheproof.targets.tensor import model_of
 from cachespec.kernel import NORMATIVE
+from cachespec.lru.configuration import Config as Cache
 
 RUNNING, SMALL_RUNNING = (256, 1024, 4096, 16_384, 65_536), (16,)
 REPEATS, SMALL_REPEATS = 7, 2
@@ -40,6 +41,8 @@ STEPS, SMALL_STEPS = 64, 4
 BLOCK_SIZE, PROMPT = 16, 64
 MICROSECONDS = 1e6
 STATES_AT_ONCE = 1 << 17
+KEYS = 10
+"""Of the cache by recency: hundreds of thousands of states, so that frontiers are large."""
 SECONDS_OF_EXPLORATION, SMALL_SECONDS = 20.0, 1.0
 
 
@@ -240,11 +243,11 @@ def burst(asked: Asked, found: Found, show: Show) -> None:
     requests, tokens = (8, 256) if asked.small else (256, 8192)
     engine = Engine(requests, tokens, BLOCK_SIZE, requests * tokens // BLOCK_SIZE, asked.device)
     prompts = torch.empty((requests, tokens), dtype=torch.int32, device=asked.device)
-    draw = torch.Generator(asked.device).manual_seed(asked.seed)
+    draw = torch.Generator().manual_seed(asked.seed)
 
     def fresh() -> None:
         engine.free()
-        prompts.random_(0, 100_000, generator=draw)
+        prompts.copy_(torch.randint(0, 100_000, prompts.shape, dtype=torch.int32, generator=draw))
 
     def serve() -> None:
         engine.name(prompts)
@@ -296,23 +299,25 @@ def arena(asked: Asked, found: Found, show: Show) -> None:
 
 
 def exploration(asked: Asked, found: Found, show: Show) -> None:
-    """The largest scope of some components, for some seconds, without properties."""
+    """A large cache by recency, and the largest scope of the KV blocks; for some seconds, without properties."""
     clock = Clock(asked, found)
     limit = SMALL_SECONDS if asked.small else SECONDS_OF_EXPLORATION
-    for name in ("lru", "kv_blocks"):
-        component = component_named(name)
-        scope = max(
-            (one for one in scopes_of(component) if NORMATIVE in one.variants),
-            key=lambda one: one.expectation(NORMATIVE).states or 0,
-        )
-        show(f"exploration-speed: {name} {scope.name}")
-        model = model_of(component, scope.config, asked.device)
-        search = Search(model, Plan(symmetry=scope.plan.symmetry, limit_seconds=limit), judged=False)
+    keys = 4 if asked.small else KEYS
+    subjects = [("lru", f"{keys} keys", Cache(capacity=keys - 3, sizes=(1,) * keys, lookups=0), False)]
+    largest = max(
+        (one for one in scopes_of(component_named("kv_blocks")) if NORMATIVE in one.variants),
+        key=lambda one: one.expectation(NORMATIVE).states or 0,
+    )
+    subjects.append(("kv_blocks", largest.name, largest.config, largest.plan.symmetry))
+    for name, scope, config, symmetry in subjects:
+        show(f"exploration-speed: {name} {scope}")
+        model = model_of(component_named(name), config, asked.device)
+        search = Search(model, Plan(symmetry=symmetry, limit_seconds=limit), judged=False)
         search.expansion = Expansion(model, STATES_AT_ONCE)
         clock.wait()
         started = time.perf_counter()
         explored = search.run()
         clock.wait()
         seconds = time.perf_counter() - started
-        clock.keep("states", f"{name} {scope.name}, {explored.states:,} states", [explored.states / seconds])
+        clock.keep("states", f"{name} {scope}, {explored.states:,} states", [explored.states / seconds])
         found.count("states", explored.states)

@@ -138,7 +138,7 @@ def copies_of(config: Config, carried: dict[int, int], stamps: list[int]) -> dic
 def model(config: Config, device: str) -> TensorModel:
     """The tensor code in this configuration."""
     component = component_named("kv_blocks")
-    tables, operands, enabled = tables_of(config, device), Operands(config), guards(config)
+    tables, operands, enabled = tables_of(config, device), Operands(config), guards(config, device)
     parts: tuple[tuple[type[Operation], Function, Callable[[Any], tuple[int, ...]]], ...] = (
         (calls.GetComputedBlocks, functions.get_computed_blocks, operands.of_look_up),
         (calls.AllocateSlots, functions.allocate_slots, operands.of_allocation),

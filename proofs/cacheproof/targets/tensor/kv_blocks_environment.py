@@ -25,9 +25,9 @@ from cachespec.kv_blocks.environment import step_sizes
 Guard = Callable[..., Tensor]
 
 
-def guards(config: Config) -> Mapping[type[Operation], Guard]:
+def guards(config: Config, device: str) -> Mapping[type[Operation], Guard]:
     """The guard of each operation that is not always enabled."""
-    environment = Environment(config)
+    environment = Environment(config, device)
     return {
         calls.AllocateSlots: environment.may_ask,
         calls.AllocateGroups: environment.may_ask_for_groups,
@@ -42,9 +42,10 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
 class Environment:
     """Callers of one configuration."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, device: str) -> None:
         self.config = config
-        self.prompts = torch.tensor([prompt_of(config, request) for request in range(len(config.lengths))])
+        prompts = [prompt_of(config, request) for request in range(len(config.lengths))]
+        self.prompts = torch.tensor(prompts, device=device)
 
     def may_ask(
         self,
@@ -79,7 +80,7 @@ class Environment:
         """Whether the first `count` of these are what a look-up finds."""
         found = tensors.get_computed_blocks(tables, pool, request.reshape(1), row(self.prompts, request).reshape(1))
         brought = torch.stack((*hits, torch.zeros_like(count)))[:-1]
-        wanted = torch.arange(len(hits)) < count
+        wanted = torch.arange(len(hits), device=count.device) < count
         same = (found.blocks[0, : len(hits)] == brought) | ~wanted
         return (found.lengths[0] == count) & same.all()
 
@@ -100,7 +101,7 @@ class Environment:
         common = found.lengths.min()
         half = (len(hits) - 2) // 2
         brought = torch.stack((*hits[2:], common)).narrow(0, 0, 2 * half).reshape(2, half)
-        same = (found.blocks[:, :half] == brought) | (torch.arange(half) >= common)
+        same = (found.blocks[:, :half] == brought) | (torch.arange(half, device=common.device) >= common)
         left = prompts[0] - common * tables.block_size
         loads = (external == 0) | ((external == tables.block_size) & (left > tables.block_size))
         none = pool.blocks.index_select(0, both).sum() == 0
