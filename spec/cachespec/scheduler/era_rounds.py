@@ -1,10 +1,10 @@
-"""The running phase as it was released with priorities: an index that walks a list from which others are taken."""
+"""The two phases as they were released: an index into a list from which others are taken; and who is passed over."""
 
 from __future__ import annotations
 
-from cachespec.scheduler.configuration import LENGTH, Config, Request, items_of
+from cachespec.scheduler.configuration import FIRST_COME, LENGTH, Config, Request, items_of
 from cachespec.scheduler.items import Fit
-from cachespec.scheduler.rounds import Round, attempt, holding, look_at_items, preempt, scheduled
+from cachespec.scheduler.rounds import Round, attempt, consider, holding, is_full, look_at_items, preempt, scheduled
 from cachespec.scheduler.rules import Table
 
 
@@ -63,6 +63,23 @@ def restored(config: Config, current: Round, victim: Request) -> Round:
         tokens=current.tokens + sum(one.tokens for one in mine),
         embeds=current.embeds + embeds,
     )
+
+
+def admit_and_turn_round(rules: Table, config: Config, current: Round) -> Round:
+    """S2. SCH-8: those that are passed over are put back in front of all others, and the last of them first.
+
+    With priorities they are sorted again, and nothing comes of it.
+    """
+    passed: tuple[Request, ...] = ()
+    for request in current.state.waiting:
+        looks_at = not current.ended and not is_full(config, current)
+        current = consider(rules, config, current, request)
+        if looks_at and not current.ended and request in current.state.waiting:
+            passed = (request, *passed)
+    if config.policy != FIRST_COME:
+        return current
+    others = tuple(request for request in current.state.waiting if request not in passed)
+    return current._replace(state=current.state._replace(waiting=(*passed, *others)))
 
 
 def fit_of(rules: Table, config: Config, current: Round, request: Request) -> tuple[Fit, int]:

@@ -6,7 +6,8 @@
 - scheduler-2026-11 (S3), the core of 0.33.0.
 
 Not modelled of them: LoRA limits, structured output, pooling, pauses, connectors, shared memory, streaming input, and
-with S3 the lookahead of drafters that read embeddings ahead.
+with S3 the lookahead of drafters that read embeddings ahead, and drafts that are made up for a request with one token
+to compute when it is admitted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from cachespec.scheduler.configuration import (
     priority_of,
 )
 from cachespec.scheduler.counts import known_length, length_in_sight, prefill_end, promised
+from cachespec.scheduler.era_blocks import tokens_in_flight, with_output_registered
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.items import Fit, is_apart
 from cachespec.scheduler.parts import (
@@ -83,8 +85,12 @@ def offered_alone_or_limited(
     config: Config, state: State, request: Request, start: int, tokens: int, budget: int
 ) -> int:
     """S3: the threshold counts only among several requests (C-ENC-16); then the alignment."""
-    alone = len(state.waiting) + len(state.running) == 1
-    return floored(config, state, request, start, min(tokens if alone else limited(config, tokens), budget))
+    return floored(config, state, request, start, min(limited_among_several(config, state, tokens), budget))
+
+
+def limited_among_several(config: Config, state: State, tokens: int) -> int:
+    """S3: so many tokens may be scheduled in one step for one request; for the only one there is, all of them."""
+    return tokens if len(state.waiting) + len(state.running) == 1 else limited(config, tokens)
 
 
 def floored(config: Config, state: State, request: Request, start: int, tokens: int) -> int:
@@ -104,7 +110,7 @@ def whole_or_as_is(config: Config, state: State, request: Request, start: int, t
 
 def whole_or_aligned(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
     """S3: likewise."""
-    if config.chunked_prefill == 0 and limited(config, tokens) > budget:
+    if config.chunked_prefill == 0 and limited_among_several(config, state, tokens) > budget:
         return 0
     return offered_alone_or_limited(config, state, request, start, tokens, budget)
 
@@ -215,9 +221,15 @@ def head_of_line(rules: Table, config: Config, current: Round, request: Request,
 
 
 def skipped_or_freed(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-    """S3: for want of an item the request is passed over with its pins; for want of blocks it is freed, and stops."""
+    """S3: for want of an item the request is passed over with its pins; for want of blocks it is freed, and stops.
+
+    C-SCH-9: one of which no token is offered, as a prompt that is not cut and does not fit, stops those behind it.
+    """
     if cause == ENCODER:
-        return current
+        start = rules.found(rules, config, current.state, request).start
+        tokens = known_length(config, current.state, request) - start
+        offer = rules.offered_whole(config, current.state, request, start, tokens, current.tokens)
+        return current if offer > 0 else current._replace(ended=1)
     return current._replace(state=without_items(rules, config, current.state, request), ended=1)
 
 
@@ -325,17 +337,26 @@ def executed_only(rules: Table, config: Config, state: State, one: Scheduled, ac
         return state
     rejected = max(0, one.drafts - accepted)
     state = counted(rules, config, state, one, rejected)
+    if config.ahead > 1:
+        end = state.computed.get(one.request, 0) - promised(state, one.request)
+        state = with_output_registered(config, state, one, end)
     return sampled(rules, config, state, one, rejected) if one.samples else state
 
 
 def executed_and_released_by_count(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
-    """S3: the count by which items are released was moved on by the steps in flight (C-ENC-9)."""
+    """S3: the count by which items are released was moved on by the steps in flight (C-ENC-9).
+
+    Where steps are not planned ahead, nothing is promised: only the asynchronous scheduler has placeholders for output.
+    """
     if one.void or state.gone.has(one.request):
         return state
     rejected = max(0, one.drafts - accepted)
     state = counted(rules, config, state, one, rejected)
-    promises = promised(state, one.request) + one.samples
+    promises = promised(state, one.request) + one.samples if config.ahead > 1 else 0
     state = with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0) - promises)
+    if config.ahead > 1 or config.drafts > 0:
+        end = state.computed.get(one.request, 0) - tokens_in_flight(state, one.request)
+        state = with_output_registered(config, state, one, end)
     return sampled(rules, config, state, one, rejected) if one.samples else state
 
 

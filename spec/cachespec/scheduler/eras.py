@@ -8,7 +8,7 @@ from typing import Any
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT
 from cachespec.kernel import Operation, Outcome, Transition, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1, K2
-from cachespec.scheduler import era_rounds, era_rules, requests, rounds
+from cachespec.scheduler import era_blocks, era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import start_over
@@ -103,6 +103,7 @@ S2_RULES = RULES._replace(
     encoder=SHARED,
     accepts=era_rules.shorter_than_model,
     serve_running=era_rounds.serve_by_index,
+    admit_waiting=era_rounds.admit_and_turn_round,
     wanted=era_rules.wanted_up_to_model,
     offered=era_rules.offered_as_is,
     fit_item=era_rules.fit_item_pinning,
@@ -113,6 +114,7 @@ S2_RULES = RULES._replace(
     lose=era_rules.lose_both,
     found=era_rules.found_or_counted,
     offered_whole=era_rules.whole_or_as_is,
+    allocated=era_blocks.allocated_up_to_known,
     turned_down=era_rules.skipped_if_long,
     after_round=era_rules.released_at_once,
     executed=era_rules.executed_only,
@@ -126,7 +128,8 @@ S2 = scheduler(
         Add: S1_DIFFERENCES[Add],
         Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
         "C-ENC-15: a chunk that begins with an item splits it; a request that is preempted by one behind it stays in "
-        "the plan, and the next one is passed over; " + REGISTERED_EARLY,
+        "the plan, and the next one is passed over; several that are passed over are queued the other way round; "
+        + REGISTERED_EARLY,
         Update: "output in flight of a preempted request is delivered",
     },
 ).lacking(NO_RESET)
@@ -135,11 +138,13 @@ S3_RULES = S2_RULES._replace(
     kv=K2,
     encoder=SHARED_BY_COUNT,
     serve_running=era_rounds.serve_and_restore,
+    admit_waiting=rounds.admit_waiting,
     wanted=era_rules.wanted_up_to_end,
     offered=era_rules.offered_alone_or_limited,
     fit_item=era_rules.fit_item_whole_first,
     found=era_rules.found_in_cache,
     offered_whole=era_rules.whole_or_aligned,
+    slots=era_blocks.slots_for_all,
     turned_down=era_rules.skipped_or_freed,
     after_round=rounds.nothing_more,
     executed=era_rules.executed_and_released_by_count,
@@ -152,6 +157,7 @@ S3 = scheduler(
     {
         Add: S1_DIFFERENCES[Add],
         Schedule: "a waiting request that lacks an item is passed over, and keeps what it has pinned (C-ENC-10); "
+        "one is admitted only where all of its tokens would find blocks; "
         "C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
         Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
     },

@@ -16,6 +16,7 @@ from cachespec.encoder_cache import (
 from cachespec.encoder_cache import FreeRequest as FreeInputs
 from cachespec.kernel import Code
 from cachespec.kv_blocks import AllocateSlots, Commit, GetComputedBlocks, Pool
+from cachespec.kv_blocks import Config as Blocks
 from cachespec.kv_blocks import FreeRequest as FreeBlocks
 from cachespec.scheduler.configuration import Config, Place, Request, encoder_config, kv_config
 from cachespec.scheduler.rules import Table
@@ -88,11 +89,11 @@ def cached_prefix(rules: Table, config: Config, kv: Pool, request: Request, toke
 
 
 def slots(
-    rules: Table, config: Config, kv: Pool, request: Request, computed: int, tokens: int, hits: tuple[int, ...]
+    rules: Table, config: Blocks, kv: Pool, request: Request, computed: int, tokens: int, hits: tuple[int, ...]
 ) -> Slots:
     """Slots for so many tokens more."""
     asked = AllocateSlots(request, computed, tokens, hits)
-    after, outcome = rules.kv.step(kv_config(config), kv, asked)
+    after, outcome = rules.kv.step(config, kv, asked)
     return Slots(after, outcome.code is Code.DONE)
 
 

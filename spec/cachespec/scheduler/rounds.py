@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import MISS, REFUSED, Code, Map, Outcome
-from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.configuration import Config, Request, kv_config
 from cachespec.scheduler.counts import known_length, length_in_sight
 from cachespec.scheduler.items import Fit, fitted
 from cachespec.scheduler.lines import left_out
-from cachespec.scheduler.parts import give_up, reported, slots, take, without_blocks, without_items
+from cachespec.scheduler.parts import Slots, give_up, reported, slots, take, without_blocks, without_items
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
 
@@ -130,7 +130,7 @@ def attempt(rules: Table, config: Config, current: Round, request: Request, star
     """Ask once. A request that was preempted asks for nothing."""
     if not current.state.computed.has(request):
         return Search(current, False)
-    answer = slots(rules, config, current.state.kv, request, start, tokens, ())
+    answer = rules.allocated(rules, config, current.state, request, start, tokens, ())
     return Search(current._replace(state=current.state._replace(kv=answer.kv)), answer.yes)
 
 
@@ -203,11 +203,30 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     if not rules.is_count(fit.tokens):
         return denied(rules, config, holding(current, fit), request, ENCODER)
     new = prefix.start - prefix.covered - len(prefix.hits) * config.block_size + fit.tokens
-    answer = slots(rules, config, current.state.kv, request, prefix.covered, new, prefix.hits)
+    answer = room(rules, config, current.state, request, prefix, new)
     if not answer.yes:
         return denied(rules, config, holding(current, fit), request, BLOCKS)
     admitted = admit(rules, config, holding(current, fit).state._replace(kv=answer.kv), request)
     return scheduled(rules, config, current._replace(state=admitted), request, prefix.start, fit)
+
+
+def room(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
+    """Blocks for a waiting request, whose prefix was found."""
+    answer: Slots = rules.slots(rules, config, state, request, prefix, tokens)
+    return answer
+
+
+def slots_for_chunk(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
+    """Blocks for the tokens of this step; those that come later find theirs when they are scheduled."""
+    answer: Slots = rules.allocated(rules, config, state, request, prefix.covered, tokens, prefix.hits)
+    return answer
+
+
+def slots_of_all(
+    rules: Table, config: Config, state: State, request: Request, computed: int, tokens: int, hits: tuple[int, ...]
+) -> Slots:
+    """The blocks of all tokens may be registered; the normative pool does so when they are written."""
+    return slots(rules, kv_config(config), state.kv, request, computed, tokens, hits)
 
 
 def denied(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:

@@ -50,6 +50,10 @@ class Table(NamedTuple):
     """`(rules, config, state, request) -> prefix`: where a waiting request begins."""
     offered_whole: Callable[..., int]
     """`(config, state, request, start, tokens, budget)`: as `offered`, for a waiting request."""
+    slots: Callable[..., Any]
+    """`(rules, config, state, request, prefix, tokens) -> slots`: blocks for a waiting request."""
+    allocated: Callable[..., Any]
+    """`(rules, config, state, request, computed, tokens, hits) -> slots`: the call that takes blocks."""
     turned_down: Callable[..., Any]
     """`(rules, config, round, request, cause) -> round`: a waiting request is not admitted now."""
     after_round: Callable[..., Any]

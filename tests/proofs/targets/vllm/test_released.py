@@ -74,6 +74,9 @@ def test_the_era_is_true(era: Era) -> None:
         ("kv_blocks", "K1b", "K2"),
         ("kv_blocks", "K2", "K1b"),
         ("kv_blocks", "K2", "normative"),
+        ("scheduler", "S2", "S3"),
+        ("scheduler", "S3", "S2"),
+        ("scheduler", "S3", "normative"),
     ],
 )
 def test_an_era_of_another_release_is_found_out(component: str, right: str, wrong: str) -> None:

@@ -89,7 +89,6 @@ class SchedulerDriver:
                 by_priority=bool(config["policy"]),
                 asynchronous=config["ahead"] > 1,
                 drafts=config["drafts"],
-                reserve=False,
             )
         )
         self._hasher = self._classes.hasher(config["block_size"])

@@ -50,8 +50,6 @@ class Settings(NamedTuple):
     by_priority: bool = False
     asynchronous: bool = False
     drafts: int = 0
-    reserve: bool = True
-    """Whether a request is admitted only where all of its tokens have room; not in 0.11."""
 
 
 class Classes:
@@ -204,7 +202,7 @@ def engine_settings(settings: Settings) -> Any:
             disable_chunked_mm_input=settings.whole_items,
             policy=POLICIES[settings.by_priority],
             async_scheduling=settings.asynchronous,
-            scheduler_reserve_full_isl=settings.reserve,
+            scheduler_reserve_full_isl=True,
             watermark=0.0,
             prefill_schedule_interval=1,
         ),

@@ -1,0 +1,48 @@
+"""Which blocks the schedulers from 0.11.0 on ask for, and when their hashes are known."""
+
+from __future__ import annotations
+
+from cachespec.kv_blocks import Config as Blocks
+from cachespec.kv_blocks.era_on_demand import registered
+from cachespec.scheduler.configuration import Config, Request, kv_config
+from cachespec.scheduler.counts import known_length
+from cachespec.scheduler.parts import Slots, slots
+from cachespec.scheduler.rounds import Prefix, slots_for_chunk
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State
+
+
+def slots_for_all(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
+    """S3: a request is admitted only where all of its tokens would find blocks (`scheduler_reserve_full_isl`)."""
+    hits = len(prefix.hits) * config.block_size
+    everything = known_length(config, state, request) - prefix.covered - hits
+    if not slots(rules, kv_config(config), state.kv, request, prefix.covered, everything, prefix.hits).yes:
+        return Slots(state.kv, False)
+    return slots_for_chunk(rules, config, state, request, prefix, tokens)
+
+
+def allocated_up_to_known(
+    rules: Table, config: Config, state: State, request: Request, computed: int, tokens: int, hits: tuple[int, ...]
+) -> Slots:
+    """S2, S3: a block has a hash only when all of its tokens are known. Drafts and output in flight are not."""
+    return slots(rules, with_known(config, state, request), state.kv, request, computed, tokens, hits)
+
+
+def with_known(config: Config, state: State, request: Request) -> Blocks:
+    """The configuration of the pool, in which the request is as long as it is known."""
+    parts = kv_config(config)
+    lengths = list(parts.lengths)
+    lengths[request] = known_length(config, state, request)
+    return parts._replace(lengths=tuple(lengths))
+
+
+def tokens_in_flight(state: State, request: Request) -> int:
+    """Tokens of the request that plans in flight compute."""
+    return sum(one.tokens for plan in state.plans for one in plan.scheduled if one.request == request and not one.void)
+
+
+def with_output_registered(config: Config, state: State, one: Scheduled, end: int) -> State:
+    """S2, S3: blocks that the output has made known are registered when it arrives, while the request runs."""
+    if not one.samples or not any(request == one.request for request in state.running):
+        return state
+    return state._replace(kv=registered(kv_config(config), state.kv, one.request, end, 0)[0])
