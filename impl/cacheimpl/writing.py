@@ -26,8 +26,10 @@ class Writing(NamedTuple):
     """Of a table of one axis: the least of what is there and all values for it."""
     put_rows: Write
     """The index counts rows, the values are rows ([n, ...]); where it repeats, one of them stays."""
-    note: Callable[[Tensor, Tensor, Tensor | int], Tensor]
-    """`put` into history: what no answer depends on, and only who checks reads."""
+    history: bool
+    """Whether history is written: what no answer depends on, and only who checks reads"""
+    fill: Callable[[Tensor, int], Tensor]
+    """Of a whole table, without an index: the one value everywhere."""
 
 
 def _put_into_copy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:
@@ -44,7 +46,8 @@ COPYING = Writing(
     lambda table, index, values: table.scatter_add(0, index, values),
     lambda table, index, values: table.scatter_reduce(0, index, values, "amin"),
     lambda table, index, values: torch.index_copy(table, 0, index, values),
-    _put_into_copy,
+    True,
+    torch.full_like,
 )
 """The state that came in stays as it is."""
 
@@ -53,9 +56,10 @@ IN_PLACE = Writing(
     lambda table, index, values: table.scatter_add_(0, index, values),
     lambda table, index, values: table.scatter_reduce_(0, index, values, "amin"),
     lambda table, index, values: table.index_copy_(0, index, values),
-    _put_in_place,
+    True,
+    lambda table, value: table.fill_(value),
 )
 """The state that came in is the one that goes out."""
 
-SERVING = IN_PLACE._replace(note=lambda table, _index, _values: table)
-"""In place, and without history, which stays as it was: what a check of it would say means nothing then."""
+SERVING = IN_PLACE._replace(history=False)
+"""In place, and history stays as it was: what a check of it would say means nothing then."""

@@ -20,8 +20,22 @@ from tests.impl.block_contents import (
 )
 from torch import Tensor
 
-from cacheimpl.block_content import NONE, BlockContents, Config, Contents, burst_of, empty, intern, packed
+from cacheimpl.block_content import (
+    NONE,
+    BlockContents,
+    Config,
+    Contents,
+    Lanes,
+    again,
+    burst_of,
+    empty,
+    intern,
+    look,
+    packed,
+    settle,
+)
 from cacheimpl.block_content.probing import FEW_ITEMS
+from cacheimpl.block_content.state import EMPTY
 from cacheimpl.writing import COPYING
 
 
@@ -57,6 +71,7 @@ CHAINS = {
     "a child of another parent": [[A + B], [C + B]],
     "the own block is there, behind the parent that comes second": [[A, C], [C + B], [A + B], [C + B]],
     "what was claimed in vain": [[A, C], [C + B], [C + B + D], [C + B + E], [A + E, C + B + D]],
+    "what is behind a claim that came to nothing": [[A], [C + B, A + B + D], [A + B + D]],
     "what was claimed in vain is left": [[A], [C + B + D, A + B + D, C + B + E], [C + B + E]],
 }
 
@@ -69,6 +84,15 @@ def check_chains(chains: list[list[list[int]]]) -> None:
         contents, found, _ = ended(config, contents, tensors_of(prompts, 3, 2), COPYING)
         dictionary.check(prompts, found.rows.tolist())
         assert int(contents.free_rows) == 20 - len(dictionary.rows)
+        assert int((contents.slots[:-1] != EMPTY).sum()) == int(contents.used_slots), "slots once claimed are not empty"
+
+
+def check_who_may_not_take_a_slot() -> None:
+    """It stays before the empty one; what it would be is not taken for row 0, which is nobody's and all zeros."""
+    contents, burst = empty(2, 4), tensors_of([Prompt([0, 0], [0])], 1, 2)
+    after, found = intern(fixed(2), contents, burst._replace(claiming=torch.zeros(1, 1, dtype=torch.bool)))
+    assert (found.rows.tolist(), int(found.remaining), bool(found.moving.any())) == ([[NONE]], 1, False)
+    assert bool((after.slots[:-1] == EMPTY).all())
 
 
 def check_a_table_without_a_row_to_spare() -> None:
@@ -83,14 +107,18 @@ def check_a_table_without_a_row_to_spare() -> None:
 
 
 def check_that_what_has_no_row_is_said() -> None:
-    """Ten rows for sixteen contents: six are lacking, and who has its rows has the right ones."""
+    """Ten rows for sixteen contents: six are lacking, and none is made; what is there before stays as it is."""
     prompts = [Prompt([place, place, 9, place], [0, 0]) for place in range(8)]
-    dictionary = Dictionary(2)
-    contents, found = intern(fixed(2), empty(2, 10), tensors_of(prompts, 2, 2))
-    assert (int(found.lacking), int(found.remaining), int(found.created)) == (6, 6, 10)
-    whole = [prompt for prompt, rows in zip(prompts, found.rows.tolist(), strict=True) if NONE not in rows]
-    dictionary.check(whole, [rows for rows in found.rows.tolist() if NONE not in rows])
-    assert int(contents.free_rows) == 0
+    dictionary, config = Dictionary(2), fixed(2)
+    contents, found = intern(config, empty(2, 10), tensors_of(prompts[:5], 2, 2))
+    assert (int(found.lacking), int(found.remaining), int(found.created)) == (0, 0, 10)
+    dictionary.check(prompts[:5], found.rows.tolist())
+    after, found = intern(config, contents, tensors_of(prompts, 2, 2))
+    assert (int(found.lacking), int(found.remaining), int(found.created)) == (6, 16, 0)
+    assert int(after.free_rows) == 0
+    _, found = intern(config, after, tensors_of(prompts[:5], 2, 2))
+    dictionary.check(prompts[:5], found.rows.tolist())
+    assert (int(found.lacking), int(found.remaining), int(found.created)) == (0, 0, 0)
 
 
 def stepped(config: Config, contents: Contents, prompts: list[Prompt]) -> tuple[Contents, list[list[int]]]:
@@ -145,7 +173,7 @@ def check_giving_back(config_of: ConfigOf) -> None:
             assert table.used == len(dictionary.rows)
             known = list(dictionary.rows.values())
             held = set(rng.sample(known, len(known) // 3))
-            table.keep(torch.tensor([*held, NONE], dtype=torch.int32), torch.full((2, 2), NONE))
+            table.keep(torch.tensor([*held, NONE]), torch.full((2, 2), NONE))
             live = live_rows(dictionary, held)
             dictionary.rows = {content: row for content, row in dictionary.rows.items() if row in live}
             assert table.used == len(live)
@@ -176,6 +204,57 @@ def check_growth(config_of: ConfigOf) -> None:
         assert table.used == len(dictionary.rows)
     with pytest.raises(ValueError, match="rows already"):
         table.grow(table.contents.rows)
+
+
+def check_blocks_without_extras() -> None:
+    """Nothing beside the tokens is a zero, in rows that had something beside them before too."""
+    table = BlockContents(1, 6, config=one_way_each_twice(fixed(1)))
+    tokens, lengths = torch.arange(3, dtype=torch.int32)[None], torch.tensor([3])
+    ones = torch.ones(1, 3, dtype=torch.int64)
+    with_ones = table.of_prompts(tokens, lengths, ones)
+    without = table.of_prompts(tokens, lengths)
+    assert sorted((*with_ones.flatten().tolist(), *without.flatten().tolist())) == list(range(6))
+    assert torch.equal(table.of_prompts(tokens, lengths, 0 * ones), without)
+    table.keep()
+    tokens, lengths = torch.arange(6, dtype=torch.int32)[None], torch.tensor([6])
+    assert torch.equal(table.of_prompts(tokens, lengths), table.of_prompts(tokens, lengths))
+    assert table.used == 6
+
+
+def check_long_chains() -> None:
+    """Prompts of 40 blocks that part at many places; every rest of one, behind every parent, has the same rows."""
+    rng, table, blocks = random.Random(4), BlockContents(1, 400), 40
+    prompts: list[list[int]] = [[rng.randrange(9) for _ in range(blocks)]]
+    for part in (3, 15, 16, 17, 23, 24, 25, 39):
+        prompts.append([*prompts[0][:part], *(9 + rng.randrange(9) for _ in range(blocks - part))])
+    tokens, extras = torch.tensor(prompts, dtype=torch.int32), torch.zeros(len(prompts), blocks, dtype=torch.int64)
+    whole, dictionary = table.of_prompts(tokens, torch.full((len(prompts),), blocks), extras), Dictionary(1)
+    dictionary.check([Prompt(prompt, [0] * blocks) for prompt in prompts], whole.tolist())
+    assert table.used == len(dictionary.rows)
+    for known in (1, 8, 9, 15, 16, 17, 20, 24, 39):
+        rest = tokens[:, known:].contiguous()
+        rows = table.of_prompts(rest, torch.full((len(prompts),), blocks - known), parents=whole[:, known - 1])
+        assert torch.equal(rows, whole[:, known:])
+    assert table.used == len(dictionary.rows)
+
+
+def check_a_table_with_few_lanes() -> None:
+    """Twelve prompts that are there and six copies of a new one, with few lanes: what has none is not settled."""
+    config, dictionary, contents = fixed(2), Dictionary(2), empty(2, 40)
+    prompts = [Prompt([place, place, 9, place], [0, 0]) for place in range(12)]
+    contents, found, _ = ended(config, contents, tensors_of(prompts, 2, 2), COPYING)
+    dictionary.check(prompts, found.rows.tolist())
+    prompts = [*prompts, *[Prompt([20, 20, 21, 21], [0, 0])] * 6]
+    burst = tensors_of(prompts, 2, 2)
+    contents, looked = look(config, contents, burst)
+    assert looked.counts.tolist() == [24, 10, 2]
+    contents, found = settle(contents, burst, looked, Lanes(5, 2, 2))
+    assert (int(found.remaining), int(found.created), bool(found.moving.any())) == (36 - 5 - 2 - 2, 2, False)
+    settled = [found.rows[place].tolist() for place in (0, 1, 12, 13)]
+    dictionary.check([prompts[place] for place in (0, 1, 12, 13)], settled)
+    contents, found, _ = ended(config, contents, again(burst, found, 1), COPYING)
+    dictionary.check(prompts, found.rows.tolist())
+    assert int(contents.free_rows) == 40 - len(dictionary.rows)
 
 
 def check_slots_after_building() -> None:

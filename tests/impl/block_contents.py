@@ -26,7 +26,14 @@ from cacheimpl.writing import IN_PLACE, Writing
 PASSES_AT_MOST = 400
 ConfigOf = Callable[[Config], Config]
 Plant = Callable[[str, str, str], None]
-ONE_WAY = ("cacheimpl.block_content.hashing.ways", "begin = mixed(config, sums)", "begin = sums * 0")
+ONE_WAY = (
+    (
+        "cacheimpl.block_content.hashing.of_prefixes",
+        "Prefixes(sums, begins, depths)",
+        "Prefixes(sums, begins * 0, depths)",
+    ),
+    ("cacheimpl.block_content.hashing.strides", "(sums >> WAY_SHIFT) | 1", "sums * 0 + 1"),
+)
 """All hashes begin at the same slot, with the same stride; planted, it makes long searches, and is no bug."""
 
 

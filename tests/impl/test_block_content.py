@@ -9,12 +9,16 @@ import pytest
 import torch
 from tests.impl.block_content_checks import (
     CHAINS,
+    check_a_table_with_few_lanes,
     check_a_table_without_a_row_to_spare,
+    check_blocks_without_extras,
     check_chains,
     check_decode,
+    check_long_chains,
     check_that_few_rounds_are_enough,
     check_that_what_has_no_row_is_said,
     check_the_end_of_a_search,
+    check_who_may_not_take_a_slot,
 )
 from tests.impl.block_contents import (
     ONE_WAY,
@@ -30,7 +34,7 @@ from tests.impl.block_contents import (
     tensors_of,
 )
 
-from cacheimpl.block_content import BlockContents, Burst, Contents, Interned, empty, intern
+from cacheimpl.block_content import BlockContents, Burst, Contents, Interned, again, empty, intern
 from cacheimpl.writing import COPYING, IN_PLACE, Writing
 
 torch.set_num_threads(1)
@@ -59,13 +63,15 @@ def test_where_prefixes_of_one_depth_collide_it_is_still_exact() -> None:
 
 @pytest.mark.parametrize("config_of", [lambda config: config, one_way_each_twice], ids=["drawn", "extras collide"])
 def test_where_all_go_one_way_it_takes_longer_and_is_still_exact(config_of: ConfigOf, plant: Plant) -> None:
-    plant(*ONE_WAY)
+    for bug in ONE_WAY:
+        plant(*bug)
     for seed in range(2):
         assert lockstep(seed, config_of(fixed(2)), 2, requests=5, bursts=3) > 3
 
 
 def test_who_stands_before_an_empty_slot_at_the_end_takes_that_one(plant: Plant) -> None:
-    plant(*ONE_WAY)
+    for bug in ONE_WAY:
+        plant(*bug)
     check_the_end_of_a_search()
 
 
@@ -86,23 +92,47 @@ def test_what_has_no_row_is_said_and_takes_nothing() -> None:
     check_that_what_has_no_row_is_said()
 
 
+def test_blocks_without_extras() -> None:
+    check_blocks_without_extras()
+
+
+def test_long_chains_and_what_is_behind_any_of_their_blocks() -> None:
+    check_long_chains()
+
+
+def test_who_may_not_take_a_slot() -> None:
+    check_who_may_not_take_a_slot()
+
+
+def test_what_has_no_lane_comes_later() -> None:
+    check_a_table_with_few_lanes()
+
+
 @pytest.mark.parametrize("config_of", [lambda config: config, colliding], ids=["drawn", "colliding"])
 def test_functions_can_be_lifted(config_of: ConfigOf) -> None:
     """Several engines at once are the engines one after the other, call by call."""
     config = config_of(fixed(2))
     rng = random.Random(7)
     bursts = [tensors_of(drawn_prompts(rng, 3, 4, 2), 4, 2) for _ in range(3)]
-    together = Burst(*(torch.stack(parts) for parts in zip(*bursts, strict=True)))
+    together = stacked(bursts)
     states = Contents(*(torch.stack([table] * 3) for table in empty(2, 40)))
-    lifted = torch.func.vmap(lambda contents, burst: intern(config, contents, burst))
-    for _ in range(3):
+    for calls in range(1, 4):
+        axes = tuple(None if values is None else 0 for values in together)
+        lifted = torch.func.vmap(lambda contents, burst: intern(config, contents, burst), in_dims=(0, Burst(*axes)))  # type: ignore[arg-type]  # an axis in the place of each tensor
         after, found = lifted(states, together)
-        for engine, burst in enumerate(bursts):
+        for engine in range(3):
             alone = Contents(*(table[engine] for table in states))
-            expected = intern(config, alone, burst._replace(walked=together.walked[engine]))
+            expected = intern(config, alone, bursts[engine])
             assert_same(Contents(*(table[engine] for table in after)), expected[0])
             assert_same(Interned(*(values[engine] for values in found)), expected[1])
-        states, together = after, together._replace(walked=found.walked)
+            bursts[engine] = again(bursts[engine], expected[1], calls)
+        states, together = after, stacked(bursts)
+
+
+def stacked(bursts: list[Burst]) -> Burst:
+    """One burst of several engines; what there is no tensor of in the first, there is none of in any."""
+    fields: list[Any] = [None if parts[0] is None else torch.stack(parts) for parts in zip(*bursts, strict=True)]
+    return Burst(*fields)
 
 
 def assert_same(one: Any, other: Any) -> None:

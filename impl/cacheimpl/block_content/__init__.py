@@ -2,12 +2,13 @@
 
 A content is the content before it, the tokens of its block, and what else its bytes depend on. `intern` finds or makes
 the rows of a whole burst of prompts, or of the blocks that a decode step has filled; it compares contents, so equal
-hashes cost time and never give one request the blocks of another. `release` gives rows back.
+hashes cost time and never give one request the blocks of another. It is `look` and then `settle`, for whoever wants to
+know in between how much there is to compare. `keep` of `BlockContents` gives rows back.
 """
 
 from cacheimpl.block_content.extras import NOTHING, ExtraKeys, Item, extras_of
 from cacheimpl.block_content.hashing import packed
-from cacheimpl.block_content.operations import Burst, Interned, again, burst_of, intern
+from cacheimpl.block_content.operations import Burst, Interned, Lanes, Looked, again, burst_of, intern, look, settle
 from cacheimpl.block_content.release import Placed, cleared, grown, held_in, place, with_ancestors
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.block_content.table import BlockContents
@@ -22,6 +23,8 @@ __all__ = [
     "ExtraKeys",
     "Interned",
     "Item",
+    "Lanes",
+    "Looked",
     "Placed",
     "again",
     "burst_of",
@@ -32,7 +35,9 @@ __all__ = [
     "grown",
     "held_in",
     "intern",
+    "look",
     "packed",
     "place",
+    "settle",
     "with_ancestors",
 ]

@@ -1,8 +1,11 @@
 """Interning: for every full block of a burst of requests the row of its content, found or made.
 
 Two blocks get one row if and only if their parents, their tokens and their extras are equal. A hash says where to look;
-what is found is compared, all of a burst at once. That a parent is compared as a row and not as a chain is exact by
-induction over the depth: rows of first blocks are compared whole, and a row stays that content until it is given back.
+what is found is compared, all of a burst at once. That a parent is compared by its name and not as a chain is exact by
+induction over the depth: first blocks are compared whole, and a row stays that content until it is given back.
+
+It is two functions: `look` finds for each block a row, a claim of the burst, or its own claim; `settle` compares where
+there is something to compare, in as many lanes as the host was told, and makes rows of claims.
 """
 
 from __future__ import annotations
@@ -12,13 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cacheimpl.block_content.hashing import of_prefixes
-from cacheimpl.block_content.probing import index_in, place_of, search_of, searched
-from cacheimpl.block_content.state import EMPTY, NONE, Config, Contents
+from cacheimpl.block_content.comparing import Compared, compared
+from cacheimpl.block_content.hashing import Prefixes, of_prefixes, strides
+from cacheimpl.block_content.probing import Search, hash_in, place_in, rounds_for, searched
+from cacheimpl.block_content.state import ABOVE, EMPTY, NONE, Config, Contents
 from cacheimpl.writing import COPYING, Writing
-
-EIGHT, EIGHT_TIMES_TRUE = 8, 0x0101010101010101
-"""Bytes of a word, and a word of which each byte is `True`."""
 
 
 class Burst(NamedTuple):
@@ -26,16 +27,57 @@ class Burst(NamedTuple):
 
     words: Tensor
     """[requests, blocks, words of a block] int64"""
-    extras: Tensor
-    """[requests, blocks] int64: the number of what the block depends on beside tokens; 0 is nothing"""
-    parents: Tensor
-    """[requests] int64: the content before the first of these blocks, or NONE"""
+    extras: Tensor | None
+    """[requests, blocks] int64: the number of what the block depends on beside tokens; 0, or no tensor, is nothing"""
+    parents: Tensor | None
+    """[requests] int64: the content before the first of these blocks, or NONE; no tensor where all have none"""
     counts: Tensor
     """[requests] int64: how many blocks there really are"""
-    walked: Tensor
-    """[requests, blocks] int64: where the search goes on; 0 the first time"""
-    claiming: Tensor
-    """[requests, blocks] bool: whose search may take a slot; all the first time"""
+    stands: Tensor | None
+    """[requests, blocks] int64: where the search goes on; no tensor the first time"""
+    claiming: Tensor | None
+    """[requests, blocks] bool: whose search may take a slot; no tensor where all may"""
+
+
+class Looked(NamedTuple):
+    """What was found, by item, requests one after the other. Claims are in the slots, and have to be settled."""
+
+    prefixes: Prefixes
+    sought: Tensor
+    """[items] int64: the part of the hash that is in a slot"""
+    stands: Tensor
+    """[items] int64: the slot before which each item stands, before it is wrapped"""
+    wanted: Tensor
+    """[items] bool: there is a block"""
+    going_on: Tensor
+    """[items] bool: the slot is another's, by its hash"""
+    found: Tensor
+    """[items] int64: what the slot holds, without the number of the round: a row or, from rows + 1 on, an item of the
+    burst, above a part of its hash"""
+    owned: Tensor
+    """[items] bool: the slot is the item's own"""
+    among_rows: Tensor
+    """[items] bool: it is to be compared with a row"""
+    among_items: Tensor
+    """[items] bool: it is to be compared with an earlier item"""
+    counts: Tensor
+    """[3] int64: how many are to be compared with rows, and with items, and how many have claims (see `Lanes`)"""
+
+    @property
+    def holder(self) -> Tensor:
+        """[items] int64: a row, or, from rows + 1 on, an item."""
+        return self.found >> ABOVE
+
+
+class Lanes(NamedTuple):
+    """How much there is to settle at most: shapes, so that nothing is done for what is not there."""
+
+    rows: int
+    """Comparisons with rows."""
+    items: int
+    """Comparisons with items."""
+    claims: int
+    """Claims; not 0 unless there are none."""
 
 
 class Interned(NamedTuple):
@@ -43,19 +85,23 @@ class Interned(NamedTuple):
 
     rows: Tensor
     """[requests, blocks] int64: the row of each block, NONE where there is no block or the search has not ended"""
-    walked: Tensor
-    """[requests, blocks] int64: for the next call with the same burst"""
+    stands: Tensor
+    """[requests, blocks] int64: the slot before which the search stands, before it is wrapped"""
+    moving: Tensor
+    """[requests, blocks] bool: whose search goes on behind that slot in the next call with the same burst"""
+    sums: Tensor
+    """[requests, blocks] int64: the hashes, which say how"""
     remaining: Tensor
-    """[] int64: blocks whose search has not ended: the call is made again, with this"""
+    """[] int64: blocks whose search has not ended: the call is made again (see `again`)"""
     lacking: Tensor
-    """[] int64: of these, contents that there was no free row for"""
+    """[] int64: contents for which no row is free; where there are any, no row was made"""
     created: Tensor
-    """[] int64: rows that were taken"""
+    """[] int64: rows that were made"""
 
 
-def burst_of(words: Tensor, extras: Tensor, parents: Tensor, counts: Tensor) -> Burst:
+def burst_of(words: Tensor, extras: Tensor | None, parents: Tensor | None, counts: Tensor) -> Burst:
     """The burst as it is interned the first time."""
-    return Burst(words, extras, parents, counts, torch.zeros_like(extras), torch.ones_like(extras, dtype=torch.bool))
+    return Burst(words, extras, parents, counts, None, None)
 
 
 def again(burst: Burst, found: Interned, calls: int) -> Burst:
@@ -67,112 +113,120 @@ def again(burst: Burst, found: Interned, calls: int) -> Burst:
     """
     settled = torch.nn.functional.pad(found.rows[:, :-1] >= 0, (1, 0), value=True)
     everybody = calls & (calls - 1) == 0
-    return burst._replace(walked=found.walked, claiming=torch.ones_like(settled) if everybody else settled)
-
-
-class _Found(NamedTuple):
-    """By item, requests one after the other."""
-
-    slots: Tensor
-    place: Tensor
-    """The slot before which the search stands."""
-    walked: Tensor
-    stride: Tensor
-    matched: Tensor
-    """There is something of this hash in it."""
-    claimed: Tensor
-    """It is the item's own claim."""
-    holder: Tensor
-    """What is in it: a row, or, from rows + 1 on, an item."""
+    stands = found.stands + strides(found.sums) * found.moving
+    return burst._replace(stands=stands, claiming=torch.ones_like(settled) if everybody else settled)
 
 
 def intern(config: Config, contents: Contents, burst: Burst, write: Writing = COPYING) -> tuple[Contents, Interned]:
     """The row of every block of the burst. The same call again, with what was walked, ends what has not ended."""
+    contents, looked = look(config, contents, burst, write)
+    items = looked.wanted.shape[0]
+    return settle(contents, burst, looked, Lanes(items, items, items), write)
+
+
+def look(config: Config, contents: Contents, burst: Burst, write: Writing = COPYING) -> tuple[Contents, Looked]:
+    """Every block looks for its slot. `settle` is next, before anything else is done to the table."""
     requests, blocks, _ = burst.words.shape
-    wanted = torch.arange(blocks, device=burst.counts.device) < burst.counts[:, None]
-    sums, depths = of_prefixes(config, contents, burst.parents, burst.words, burst.extras)
-    found = _found(config, contents, burst, sums.flatten(), wanted.flatten(), write)
-    rank = found.claimed.cumsum(0) - 1
-    fits = found.claimed & (rank < contents.free_rows)
-    nobody = contents.rows
-    fresh = contents.free.index_select(0, (contents.free_rows - 1 - rank).clamp(0, nobody))
-    made = torch.where(fits, fresh, nobody)
-    rows = _rows_of(found, made, nobody).reshape(requests, blocks)
-    parents = torch.cat((burst.parents[:, None], rows[:, :-1]), 1)
-    contents = contents._replace(
+    first, end = contents.rows + 1, contents.rows + 1 + requests * blocks
+    wanted = (torch.arange(blocks, device=burst.counts.device) < burst.counts[:, None]).flatten()
+    prefixes = of_prefixes(config, contents, burst.parents, burst.words, burst.extras)
+    sums, stands = prefixes.sums.flatten(), (prefixes.begins if burst.stands is None else burst.stands).flatten()
+    sought = hash_in(sums)
+    claiming = wanted if burst.claiming is None else wanted & burst.claiming.flatten()
+    mine = torch.arange(first << ABOVE, end << ABOVE, 1 << ABOVE, device=sums.device) + sought
+    claims = torch.where(claiming, mine, EMPTY)
+    rounds = rounds_for(end, whose=False)
+    search = Search(sums, sought, claims, stands, claims, wanted)
+    slots, search = searched(contents.slots, search, rounds, write)
+    found = search.seen & rounds.whose
+    owned = found == claims
+    matched = wanted & ~(search.going_on | owned) & (search.seen != EMPTY)
+    old = found < first << ABOVE
+    among_rows, among_items = matched & old, matched & ~old
+    counts = torch.stack([torch.count_nonzero(some) for some in (among_rows, among_items, owned)])
+    looked = Looked(
+        prefixes, sought, search.stands, wanted, search.going_on, found, owned, among_rows, among_items, counts
+    )
+    return contents._replace(slots=slots), looked
+
+
+def settle(
+    contents: Contents, burst: Burst, looked: Looked, lanes: Lanes, write: Writing = COPYING
+) -> tuple[Contents, Interned]:
+    """Blocks are compared with what they have found, and claims become rows; best with lanes as `Looked.counts` says.
+
+    What has no lane is not settled. A block is settled with all before it, and has its row then.
+    """
+    requests, blocks, _ = burst.words.shape
+    same = compared(contents, burst, looked, rows=lanes.rows, items=lanes.items)
+    settled = _whole(looked.owned | same.equal, requests, blocks)
+    lacking = created = torch.zeros_like(contents.free_rows)
+    named = looked.holder
+    if lanes.claims:
+        wanted = torch.count_nonzero(settled & looked.owned)
+        lacking = (wanted - contents.free_rows).clamp(min=0)
+        settled = settled & (lacking == 0)
+        own = settled & looked.owned
+        fresh = contents.free.index_select(0, contents.free_rows - own.cumsum(0))
+        made = torch.where(own, fresh, contents.rows)
+        created = torch.where(lacking == 0, wanted, 0)
+        named = _rows_of(contents, looked, made, lanes)
+    rows = torch.where(settled, named, NONE).reshape(requests, blocks)
+    if lanes.claims:
+        contents = _made(contents, burst, looked, rows, made, write)._replace(free_rows=contents.free_rows - created)
+    moving = looked.going_on.reshape(requests, blocks)
+    return contents, Interned(
+        rows=rows,
+        stands=looked.stands.reshape(requests, blocks),
+        moving=moving | _met_another(same, settled, requests, blocks) if lanes.rows or lanes.items else moving,
+        sums=looked.prefixes.sums,
+        remaining=torch.count_nonzero(looked.wanted) - torch.count_nonzero(settled),
+        lacking=lacking,
+        created=created,
+    )
+
+
+def _rows_of(contents: Contents, looked: Looked, made: Tensor, lanes: Lanes) -> Tensor:
+    """[items] int64: of each item that is settled the row."""
+    if not (lanes.rows or lanes.items):
+        return made
+    found = torch.where(looked.owned, made, looked.holder)
+    if not lanes.items:
+        return found
+    claimant = (looked.holder - (contents.rows + 1)).clamp(min=0)
+    return torch.where(looked.among_items, made.index_select(0, claimant), found)
+
+
+def _whole(right: Tensor, requests: int, blocks: int) -> Tensor:
+    """[items] bool: all blocks of the request up to this one are right ([items] bool)."""
+    return ((~right).reshape(requests, blocks).cumsum(1) == 0).flatten()
+
+
+def _met_another(same: Compared, settled: Tensor, requests: int, blocks: int) -> Tensor:
+    """[requests, blocks] bool: who stands before another content, behind a settled block."""
+    before = torch.nn.functional.pad(settled.reshape(requests, blocks)[:, :-1], (1, 0), value=True)
+    return same.unequal.reshape(requests, blocks) & before
+
+
+def _made(contents: Contents, burst: Burst, looked: Looked, rows: Tensor, made: Tensor, write: Writing) -> Contents:
+    """Rows of settled claims ([items]: `rows` where there is none) have their contents, and slots have these rows.
+
+    The slots of other claims are passed for good.
+    """
+    requests, blocks, _ = burst.words.shape
+    nobody, nowhere, prefixes = contents.rows, contents.slots.shape[0] - 1, looked.prefixes
+    first = rows.new_full((requests,), NONE) if burst.parents is None else burst.parents
+    parents = torch.cat((first[:, None], rows[:, :-1]), 1)
+    place = torch.where(looked.owned, place_in(contents.slots, looked.stands), nowhere)
+    entry = torch.where(made < nobody, (made << ABOVE) + looked.sought, nobody << ABOVE)
+    extras = contents.extras
+    return contents._replace(
         words=write.put_rows(contents.words, made, burst.words.flatten(0, 1)),
         parents=write.put(contents.parents, made, parents.flatten()),
-        extras=write.put(contents.extras, made, burst.extras.flatten()),
-        sums=write.put(contents.sums, made, sums.flatten()),
-        depths=write.put(contents.depths, made, depths.flatten()),
-        slots=found.slots,
-    )
-    settled = wanted & (rows >= 0) & ~((~_equal(contents, burst, parents, rows)).cumsum(1) > 0)
-    contents = _committed(contents, found, fits & settled.flatten(), fits, made, write)
-    ended = torch.cat((torch.ones_like(wanted[:, :1]), settled[:, :-1]), 1)
-    mismatch = found.matched.reshape(requests, blocks) & ended & ~settled
-    return contents, Interned(
-        rows=torch.where(settled, rows, NONE),
-        walked=(found.walked + found.stride * mismatch.flatten()).reshape(requests, blocks),
-        remaining=(wanted & ~settled).sum(),
-        lacking=(found.claimed & ~fits).sum(),
-        created=(fits & settled.flatten()).sum(),
-    )
-
-
-def _found(config: Config, contents: Contents, burst: Burst, sums: Tensor, wanted: Tensor, write: Writing) -> _Found:
-    """Where each item stands after the rounds, and what is there."""
-    known = torch.cat((contents.sums, sums))
-    claiming = wanted & burst.claiming.flatten()
-    search = search_of(config, sums, burst.walked.flatten(), wanted, claiming, contents.rows)
-    slots, search = searched(contents.slots, known, search, write)
-    place = place_of(search, slots)
-    seen = slots.index_select(0, place)
-    holder = index_in(known, seen)
-    matched = wanted & (seen != EMPTY) & (known.index_select(0, holder) == sums)
-    claimed = matched & (holder == search.claims)
-    return _Found(slots, place, search.walked, search.stride, matched, claimed, holder)
-
-
-def _rows_of(found: _Found, made: Tensor, nobody: int) -> Tensor:
-    """[items] int64: the row that may be each item's content; NONE where there is none."""
-    claimant = (found.holder - (nobody + 1)).clamp(min=0)
-    row = torch.where(found.holder > nobody, made.index_select(0, claimant), found.holder.long())
-    return torch.where(found.matched & (row != nobody), row, NONE)
-
-
-def _equal(contents: Contents, burst: Burst, parents: Tensor, rows: Tensor) -> Tensor:
-    """[requests, blocks] bool: whether the row has the block's parent, tokens and extras; this alone decides."""
-    row = rows.clamp(min=0).flatten()
-    words = contents.words.index_select(0, row).reshape(burst.words.shape)
-    tokens = all_of(words == burst.words)
-    others = (contents.extras.index_select(0, row) == burst.extras.flatten()) & (
-        contents.parents.index_select(0, row) == parents.flatten()
-    )
-    return tokens & others.reshape(rows.shape) & (rows >= 0)
-
-
-def all_of(equal: Tensor) -> Tensor:
-    """[...] bool: whether all of the last axis ([..., words] bool) are true; eight at a time where there are eight."""
-    if equal.shape[-1] % EIGHT:
-        return equal.all(-1)
-    return (equal.view(torch.int64) == EIGHT_TIMES_TRUE).all(-1)
-
-
-def _committed(
-    contents: Contents, found: _Found, committed: Tensor, fits: Tensor, made: Tensor, write: Writing
-) -> Contents:
-    """Slots of committed claims have their rows; those of others are passed for good; rows of others come back."""
-    nobody, nowhere = contents.rows, contents.slots.shape[0] - 1
-    entry = torch.where(committed, made, nobody)
-    place = torch.where(found.claimed, found.place, nowhere)
-    height = contents.free_rows - fits.sum()
-    back = fits & ~committed
-    position = torch.where(back, height + back.cumsum(0) - 1, nobody)
-    return contents._replace(
-        slots=write.put(contents.slots, place, entry.int()),
-        homes=write.put(contents.homes, entry, place),
-        free=write.put(contents.free, position, made),
-        free_rows=height + back.sum(),
-        used_slots=contents.used_slots + found.claimed.sum(),
+        extras=extras if burst.extras is None else write.put(extras, made, burst.extras.flatten()),
+        sums=write.put(contents.sums, made, prefixes.sums.flatten()),
+        depths=write.put(contents.depths, made, prefixes.depths.expand(requests, blocks).flatten()),
+        begins=write.put(contents.begins, made, prefixes.begins.flatten()),
+        slots=write.put(contents.slots, place, entry),
+        used_slots=contents.used_slots + torch.count_nonzero(looked.owned),
     )

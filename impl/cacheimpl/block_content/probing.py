@@ -6,7 +6,8 @@ on. Most are done after the first round, so the next ones are made for those tha
 number of rounds of fixed width. Who does not get a lane, or not to an end, stays where it is and goes on another time.
 
 What a slot holds is such that the smallest value is the one that has to stay: a row, or `rows` where it is passed for
-good; then claims, of earlier rounds before later ones, of earlier items before later ones; then EMPTY.
+good; then claims, of earlier rounds before later ones, of earlier items before later ones; then EMPTY. Below all of
+these is a part of the hash, so that whoever looks at a slot looks nowhere else.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cacheimpl.block_content.hashing import ways
-from cacheimpl.block_content.state import EMPTY, Config
+from cacheimpl.block_content.hashing import strides
+from cacheimpl.block_content.state import ABOVE, EMPTY, LOW
 from cacheimpl.writing import Writing
 
 Schedule = tuple[tuple[int, int], ...]
 """One part in so many of the items get a lane, and how many rounds are made with those."""
-MANY: Schedule = ((1, 1), (3, 3), (24, 11))
+MANY: Schedule = ((1, 1), (4, 1), (24, 2), (128, 8))
 FEW: Schedule = ((1, 2), (8, 6))
 """Where the operations cost more than the lanes."""
 FEW_ITEMS = 8192
@@ -33,96 +34,110 @@ MOST_ROUNDS = 15
 class Search(NamedTuple):
     """What a burst looks for, by item or by lane, and how far it has come."""
 
+    sums: Tensor
+    """[items] int64: the hash"""
     sought: Tensor
-    """[items] int64: what is known of whatever ends the search"""
-    begin: Tensor
-    """[items] int64"""
-    stride: Tensor
-    """[items] int64, odd"""
+    """[items] int64: what a slot that ends the search has, in the bits that count"""
     claims: Tensor
-    """[items] int32: what an item claims with in the first round; EMPTY where it may not"""
-    walked: Tensor
-    """[items] int64: how far the place is from the beginning"""
+    """[items] int64: what an item claims with in the first round; EMPTY where it may not"""
+    stands: Tensor
+    """[items] int64: the slot before which each item stands, before it is wrapped"""
+    seen: Tensor
+    """[items] int64: what was in the slot when the item came to it"""
     going_on: Tensor
-    """[items] bool: the search has not ended"""
+    """[items] bool: it was something else, and the search goes on behind it"""
 
 
-def search_of(config: Config, sums: Tensor, walked: Tensor, wanted: Tensor, claiming: Tensor, rows: int) -> Search:
-    """The search for the wanted items ([items]), by the hashes of their prefixes, in a table of so many rows."""
-    begin, stride = ways(config, sums)
-    items = torch.arange(rows + 1, rows + 1 + sums.shape[0], device=sums.device, dtype=torch.int32)
-    return Search(sums, begin, stride, torch.where(claiming, items, EMPTY), walked, wanted)
+class Rounds(NamedTuple):
+    """What all rounds have in common."""
+
+    counted: int
+    """The bits of a slot that are compared with what is sought."""
+    above: int
+    """Where the number of the round begins in a claim."""
+
+    @property
+    def whose(self) -> int:
+        """The bits of a slot without the number of the round."""
+        return (1 << self.above) - 1
 
 
-def place_of(search: Search, slots: Tensor) -> Tensor:
+def rounds_for(names: int, *, whose: bool) -> Rounds:
+    """For claims of so many names, rows and items; what is sought is a hash, or, with `whose`, one of the names."""
+    above = (names - 1).bit_length() + ABOVE
+    assert MOST_ROUNDS << above < EMPTY, "the burst and the table are too large for claims of 30 bits"
+    return Rounds((1 << above) - 1 if whose else LOW, above)
+
+
+def hash_in(sums: Tensor) -> Tensor:
+    """[items] int64: the part of the hash that is in a slot."""
+    return (sums >> ABOVE) & LOW
+
+
+def place_in(slots: Tensor, stands: Tensor) -> Tensor:
     """[items] int64: the slot before which each item stands."""
-    return (search.begin + search.walked) & (slots.shape[0] - 2)
+    return stands & (slots.shape[0] - 2)
 
 
-def index_bits(known: Tensor) -> int:
-    """So many bits of a claim say whose it is; the round is above them."""
-    bits = (known.shape[0] - 1).bit_length()
-    assert MOST_ROUNDS << bits < EMPTY, "the burst and the table are too large for claims of 30 bits"
-    return bits
-
-
-def index_in(known: Tensor, seen: Tensor) -> Tensor:
-    """[items] int32: a row, `rows` or more where it is a claim; 0 where the slot is empty."""
-    return seen & ((1 << index_bits(known)) - 1)
-
-
-def round_of(slots: Tensor, known: Tensor, search: Search, number: int, write: Writing) -> tuple[Tensor, Search]:
-    """Everybody claims the slot before it, looks who has it, and stops or takes a step.
+def round_of(slots: Tensor, search: Search, rounds: Rounds, number: int, write: Writing) -> tuple[Tensor, Search]:
+    """Everybody claims the slot before it, looks who has it, and stops or goes on.
 
     Who may not claim an empty one stays before it.
-    `known` ([rows + 1 + items] int64) says something of every row, then of every item: when a burst is interned, the
-    hash of its prefix.
     """
-    place = place_of(search, slots)
-    slots = write.lower(slots, place, search.claims + (number << index_bits(known)))
+    place = place_in(slots, search.stands)
+    slots = write.lower(slots, place, search.claims + (number << rounds.above) if number else search.claims)
     seen = slots.index_select(0, place)
-    other = known.index_select(0, index_in(known, seen)) != search.sought
-    going_on = search.going_on & other & (seen != EMPTY)
-    return slots, search._replace(walked=search.walked + search.stride * going_on, going_on=going_on)
+    other = (seen & rounds.counted) != search.sought
+    return slots, search._replace(seen=seen, going_on=search.going_on & other & (seen != EMPTY))
+
+
+def stepped(search: Search) -> Search:
+    """Whoever goes on stands before the next slot of its way."""
+    return search._replace(stands=search.stands + strides(search.sums) * search.going_on)
+
+
+def first_of(chosen: Tensor, width: int) -> Tensor:
+    """[width] int64: the first of the items that are chosen ([items] bool), in order, and 0 behind them."""
+    lane = torch.where(chosen, chosen.cumsum(0), 0).clamp(max=width + 1)
+    items = torch.arange(chosen.shape[0], device=chosen.device)
+    lanes = torch.zeros(width + 2, dtype=torch.int64, device=chosen.device)
+    return lanes.scatter(0, lane, items)[1 : width + 1]
 
 
 def narrowed(search: Search, width: int) -> tuple[Search, Tensor]:
-    """The first items that go on in so many lanes, and for each item its lane, `width` where it has none.
+    """The first items that go on in so many lanes, and the item of each lane ([width] int64).
 
     Lanes that are left over repeat the first item, which changes nothing.
     """
-    lane = (search.going_on.cumsum(0) - 1).clamp(max=width)
-    lane = torch.where(search.going_on, lane, width)
-    items = torch.arange(lane.shape[0], device=lane.device)
-    chosen = torch.zeros(width + 1, dtype=torch.int64, device=lane.device).scatter(0, lane, items)[:width]
-    return Search(*(values.index_select(0, chosen) for values in search)), lane
+    chosen = first_of(search.going_on, width)
+    return Search(*(values.index_select(0, chosen) for values in search)), chosen
 
 
-def widened(search: Search, narrow: Search, lane: Tensor) -> Search:
+def widened(search: Search, narrow: Search, chosen: Tensor) -> Search:
     """The items where those with a lane have come."""
-    width = narrow.walked.shape[0]
-    inside, place = lane < width, lane.clamp(max=width - 1)
     return search._replace(
-        walked=torch.where(inside, narrow.walked.index_select(0, place), search.walked),
-        going_on=torch.where(inside, narrow.going_on.index_select(0, place), search.going_on),
+        stands=search.stands.scatter(0, chosen, narrow.stands),
+        seen=search.seen.scatter(0, chosen, narrow.seen),
+        going_on=search.going_on.scatter(0, chosen, narrow.going_on),
     )
 
 
-def searched(slots: Tensor, known: Tensor, search: Search, write: Writing) -> tuple[Tensor, Search]:
-    """All rounds; who still goes on has come to no end."""
-    items = search.walked.shape[0]
+def searched(slots: Tensor, search: Search, rounds: Rounds, write: Writing) -> tuple[Tensor, Search]:
+    """All rounds; who still goes on has come to no end, and stands before a slot that is not for it."""
+    items = search.stands.shape[0]
     wider: list[tuple[Search, Tensor]] = []
     number = 0
-    for part, rounds in MANY if items > FEW_ITEMS else FEW:
+    for part, count in MANY if items > FEW_ITEMS else FEW:
         width = min(items, max(LEAST_LANES, items // part))
-        if width < search.walked.shape[0]:
-            narrow, lane = narrowed(search, width)
-            wider.append((search, lane))
+        if width < search.stands.shape[0]:
+            narrow, chosen = narrowed(search, width)
+            wider.append((search, chosen))
             search = narrow
-        for _ in range(rounds):
-            slots, search = round_of(slots, known, search, number, write)
+        for _ in range(count):
+            search = stepped(search) if number else search
+            slots, search = round_of(slots, search, rounds, number, write)
             number += 1
     while wider:
-        wide, lane = wider.pop()
-        search = widened(wide, search, lane)
+        wide, chosen = wider.pop()
+        search = widened(wide, search, chosen)
     return slots, search

@@ -1,6 +1,5 @@
-"""Giving rows back: all but what is held, and what comes before that, are free again.
+"""Giving rows back: all but what is held, and what comes before that, are free again, and the others get slots anew.
 
-The slots that they had are passed from then on; where too many are, the table is built anew.
 Rows keep their numbers. A row may be given back only with everything that comes after it, because the identity of a
 content names the row of its parent; so whoever holds a content holds all that come before it.
 """
@@ -12,19 +11,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cacheimpl.block_content.hashing import ways
-from cacheimpl.block_content.probing import Search, index_in, place_of, searched
-from cacheimpl.block_content.state import EMPTY, Config, Contents, slots_for
+from cacheimpl.block_content.probing import Search, hash_in, place_in, rounds_for, searched, stepped
+from cacheimpl.block_content.state import ABOVE, EMPTY, NONE, Contents, slots_for
 from cacheimpl.writing import COPYING, Writing
 
 
 class Placed(NamedTuple):
     """How far the building of the table has come."""
 
-    walked: Tensor
-    """[rows] int64: for the next call"""
+    stands: Tensor
+    """[lanes] int64: for the next call"""
+    waiting: Tensor
+    """[lanes] bool: for the next call"""
     remaining: Tensor
-    """[] int64: rows that have no slot yet: the call is made again, with what was walked"""
+    """[] int64: rows that have no slot yet: the call is made again, with these"""
 
 
 def held_in(contents: Contents, *holders: Tensor) -> Tensor:
@@ -58,52 +58,45 @@ def is_closed(contents: Contents, held: Tensor) -> Tensor:
 
 def occupied(contents: Contents) -> Tensor:
     """[rows] bool: which rows have a content."""
-    stack = torch.arange(contents.rows + 1, device=contents.free.device) < contents.free_rows
-    index = torch.where(stack, contents.free, contents.rows)
-    return torch.ones_like(contents.free).scatter(0, index, 0)[:-1] > 0
+    return contents.depths[:-1] >= 0
 
 
-def with_free_rows(contents: Contents, live: Tensor) -> Contents:
-    """All rows but the live ones ([rows] bool) are free."""
+def cleared(contents: Contents, live: Tensor, write: Writing = COPYING) -> Contents:
+    """All rows but the live ones ([rows] bool) are free, and no slot is taken: every live row has to be placed."""
     rows = contents.rows
     dead = ~live
     position = torch.where(dead, dead.cumsum(0) - 1, rows)
-    numbers = torch.arange(rows, device=live.device)
-    free = torch.full_like(contents.free, rows).scatter(0, position, numbers)
-    return contents._replace(free=free, free_rows=dead.sum())
-
-
-def forgotten(contents: Contents, live: Tensor, write: Writing = COPYING) -> Contents:
-    """All rows but the live ones ([rows] bool) are free, and the slots that they had are passed: they stay used."""
-    leaving = occupied(contents) & ~live
-    nowhere = contents.slots.shape[0] - 1
-    place = torch.where(leaving, contents.homes[:-1], nowhere)
-    slots = write.put(contents.slots, place, contents.rows)
-    return with_free_rows(contents._replace(slots=slots), live)
-
-
-def cleared(contents: Contents, live: Tensor) -> Contents:
-    """All rows but the live ones ([rows] bool) are free, and no slot is taken: every live row has to be placed."""
-    nothing = torch.full_like(contents.slots, EMPTY)
-    return with_free_rows(contents, live)._replace(slots=nothing, used_slots=live.sum())
+    kept = torch.nn.functional.pad(live, (0, 1))
+    return contents._replace(
+        extras=torch.where(kept, contents.extras, 0),
+        depths=torch.where(kept, contents.depths, NONE),
+        slots=write.fill(contents.slots, EMPTY),
+        free=write.put(contents.free, position, torch.arange(rows, device=live.device)),
+        free_rows=dead.sum(),
+        used_slots=live.sum(),
+    )
 
 
 def place(
-    config: Config, contents: Contents, live: Tensor, walked: Tensor, write: Writing = COPYING
+    contents: Contents, live: Tensor, stands: Tensor | None, waiting: Tensor, write: Writing = COPYING
 ) -> tuple[Contents, Placed]:
-    """Live rows ([rows] bool) get slots, each its own, after `cleared`; `walked` ([rows] int64) is 0 the first time."""
-    rows = contents.rows
-    begin, stride = ways(config, contents.sums[:rows])
-    claims = torch.arange(rows + 1, 2 * rows + 1, device=live.device)
-    known = torch.cat((claims, claims.new_zeros(1), claims))  # of a row that has its slot, what its claim would be
-    search = Search(claims, begin, stride, torch.where(live, claims, EMPTY).int(), walked, live)
-    slots, search = searched(contents.slots, known, search, write)
-    here = place_of(search, slots)
-    mine = live & (index_in(known, slots.index_select(0, here)) == search.claims)
-    index = torch.where(mine, here, slots.shape[0] - 1)
-    slots = write.put(slots, index, torch.arange(rows, device=live.device, dtype=torch.int32))
-    homes = write.put(contents.homes, torch.where(mine, claims - (rows + 1), rows), here)
-    return contents._replace(slots=slots, homes=homes), Placed(search.walked, search.going_on.sum())
+    """Live rows ([lanes] int64, distinct) get slots, each its own, after `cleared`.
+
+    Where they stand ([lanes] int64) is known from the call before; `waiting` ([lanes] bool) is true the first time.
+    """
+    sums = contents.sums.index_select(0, live)
+    begins = contents.begins.index_select(0, live) if stands is None else stands
+    entries = (live << ABOVE) + hash_in(sums)
+    sought = entries + ((contents.rows + 1) << ABOVE)  # a claim, which must not take the slot of any row
+    claims = torch.where(waiting, sought, EMPTY)
+    rounds = rounds_for(2 * contents.rows + 1, whose=True)
+    slots, search = searched(contents.slots, Search(sums, sought, claims, begins, claims, waiting), rounds, write)
+    mine = waiting & ~search.going_on
+    index = torch.where(mine, place_in(slots, search.stands), slots.shape[0] - 1)
+    slots = write.put(slots, index, entries)
+    return contents._replace(slots=slots), Placed(
+        stepped(search).stands, search.going_on, torch.count_nonzero(search.going_on)
+    )
 
 
 def grown(contents: Contents, rows: int) -> Contents:
@@ -119,7 +112,7 @@ def grown(contents: Contents, rows: int) -> Contents:
         extras=longer(contents.extras),
         sums=longer(contents.sums),
         depths=longer(contents.depths),
-        homes=longer(contents.homes),
+        begins=longer(contents.begins),
         slots=contents.slots.new_full((slots_for(rows) + 1,), EMPTY),
         free=contents.free.new_full((rows + 1,), rows),
         free_rows=torch.zeros_like(contents.free_rows),

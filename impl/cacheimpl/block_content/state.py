@@ -11,7 +11,12 @@ from torch import Tensor
 NONE = -1
 """No content: the parent of a first block, and what is asked of a place that has no full block."""
 
-EMPTY = 1 << 30
+ABOVE = 32
+"""The low bits of a slot are those of a hash; above them is who has the slot."""
+
+LOW = (1 << ABOVE) - 1
+
+EMPTY = 1 << 62
 """A slot that nobody ever took: more than any row or claim."""
 
 SLOTS_A_ROW = 4
@@ -29,7 +34,7 @@ class Config(NamedTuple):
     extra: Tensor
     """[] int64, of what the content depends on beside tokens"""
     depth: Tensor
-    """[] int64, of the place in the sequence"""
+    """[] int64, of a block as such, and of its place in the sequence"""
     mixer: Tensor
     """[] int64"""
 
@@ -49,11 +54,12 @@ class Contents(NamedTuple):
     sums: Tensor
     """[rows + 1] int64: the hash of the whole prefix, before it is mixed"""
     depths: Tensor
-    """[rows + 1] int64: how many blocks come before"""
-    homes: Tensor
-    """[rows + 1] int64: the slot of each row that has a content"""
+    """[rows + 1] int64: how many blocks come before; NONE where the row has no content"""
+    begins: Tensor
+    """[rows + 1] int64: where the search for the content begins, before it is wrapped (see `of_prefixes`)"""
     slots: Tensor
-    """[slots + 1] int32: EMPTY, a row, or `rows`: a slot that is passed, because the claim to it came to nothing"""
+    """[slots + 1] int64: EMPTY, or a row above a part of its hash, or `rows` in the place of the row: a slot that is
+    passed, because the claim to it came to nothing"""
     free: Tensor
     """[rows + 1] int64: the rows that have no content, as a stack"""
     free_rows: Tensor
@@ -88,17 +94,17 @@ def empty(block_size: int, rows: int, device: torch.device | str = "cpu") -> Con
     """No content; the first rows are taken first."""
     free = torch.arange(rows, -1, -1, device=device).roll(-1)
 
-    def table(*shape: int, value: int = 0, dtype: torch.dtype = torch.int64) -> Tensor:
-        return torch.full(shape, value, dtype=dtype, device=device)
+    def table(*shape: int, value: int = 0) -> Tensor:
+        return torch.full(shape, value, device=device)
 
     return Contents(
         words=table(rows + 1, words_of_block(block_size)),
         parents=table(rows + 1, value=NONE),
         extras=table(rows + 1),
         sums=table(rows + 1),
-        depths=table(rows + 1),
-        homes=table(rows + 1),
-        slots=table(slots_for(rows) + 1, value=EMPTY, dtype=torch.int32),
+        depths=table(rows + 1, value=NONE),
+        begins=table(rows + 1),
+        slots=table(slots_for(rows) + 1, value=EMPTY),
         free=free,
         free_rows=table(value=rows),
         used_slots=table(),

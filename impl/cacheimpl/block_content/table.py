@@ -9,17 +9,8 @@ from torch import Tensor
 
 from cacheimpl.block_content.errors import BlockContentError, WrongTensorError
 from cacheimpl.block_content.hashing import packed
-from cacheimpl.block_content.operations import again, burst_of, intern
-from cacheimpl.block_content.release import (
-    cleared,
-    forgotten,
-    grown,
-    held_in,
-    is_closed,
-    occupied,
-    place,
-    with_ancestors,
-)
+from cacheimpl.block_content.operations import Burst, Interned, Lanes, again, burst_of, look, settle
+from cacheimpl.block_content.release import cleared, grown, held_in, is_closed, occupied, place, with_ancestors
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.counts import whole
 from cacheimpl.devices import usable
@@ -27,6 +18,9 @@ from cacheimpl.writing import IN_PLACE
 
 CROWDED = 0.1
 """Where more than this part of the slots are passed, the table is built anew."""
+
+FEW = 4
+"""Where less than one part in so many is to be compared, it is chosen first."""
 
 
 class BlockContents:
@@ -40,7 +34,7 @@ class BlockContents:
         place = usable(device, BlockContentError)
         self.config = drawn(self.block_size, place) if config is None else config
         self.contents: Contents = empty(self.block_size, count_of_rows, place)
-        if not isinstance(self.config, Config) or self.config.words.shape[0] != self.contents.words.shape[1]:
+        if not isinstance(self.config, Config) or self.config.words.shape[0] != self.contents.words.shape[1]:  # type: ignore[redundant-expr]  # callers are not all typed
             raise BlockContentError(f"config must be a Config drawn for blocks of {block_size} tokens")
 
     @property
@@ -57,19 +51,15 @@ class BlockContents:
         blocks] int64, the number of what a block depends on beside tokens (see `ExtraKeys`). `parents`: [requests]
         int64, the content before the first block, where it is not the first of its request.
 
-        Waits for the device once, to learn whether anything remains: that is so where hashes collide, or where the
-        table has no room and grows. Raises TypeError and ValueError for wrong input, and nothing has changed then.
+        Waits for the device to learn how much there is to compare, and whether anything remains: that is so where
+        hashes collide, or where the table has no room and grows. Raises TypeError and ValueError for wrong input, and
+        nothing has changed then.
         """
         self._check(tokens, lengths, extras, parents)
         words = packed(tokens, self.block_size)
-        burst = first = burst_of(
-            words,
-            words.new_zeros(words.shape[:2]) if extras is None else extras,
-            torch.full_like(lengths, NONE) if parents is None else parents,
-            lengths // self.block_size,
-        )
+        burst = first = burst_of(words, extras, parents, lengths // self.block_size)
         for calls in count(1):
-            self.contents, found = intern(self.config, self.contents, burst, IN_PLACE)
+            found = self._interned(burst)
             remaining, lacking = torch.stack((found.remaining, found.lacking)).tolist()
             if remaining == 0:
                 return found.rows
@@ -79,11 +69,19 @@ class BlockContents:
                 following = first
             elif self._is_crowded():
                 self._build(occupied(self.contents))
-                following = following._replace(walked=first.walked)
-            elif torch.equal(following.walked, burst.walked) and torch.equal(following.claiming, burst.claiming):
+                following = following._replace(stands=None)
+            elif calls > self.contents.slots.shape[0]:
                 break
             burst = following
         raise AssertionError("the search for contents does not end")
+
+    def _interned(self, burst: Burst) -> Interned:
+        """`intern`, in as many lanes as there is to compare, or all, where that is less work than choosing them."""
+        self.contents, looked = look(self.config, self.contents, burst, IN_PLACE)
+        items = looked.wanted.shape[0]
+        lanes = Lanes(*(items if FEW * asked > items else asked for asked in looked.counts.tolist()))
+        self.contents, found = settle(self.contents, burst, looked, lanes, IN_PLACE)
+        return found
 
     def keep(self, *holders: Tensor) -> None:
         """Only contents that are named in one of these tensors (any shape, negative for none) keep their rows.
@@ -97,10 +95,7 @@ class BlockContents:
         live = held_in(self.contents, *holders)
         if not bool(is_closed(self.contents, live)):
             live = with_ancestors(self.contents, live)
-        if self._is_crowded():
-            self._build(live)
-        else:
-            self.contents = forgotten(self.contents, live, IN_PLACE)
+        self._build(live)
 
     def _is_crowded(self) -> bool:
         """So many slots are passed that searches become long."""
@@ -119,15 +114,15 @@ class BlockContents:
         self._build(torch.nn.functional.pad(live, (0, rows - before.rows)))
 
     def _build(self, live: Tensor) -> None:
-        self.contents = cleared(self.contents, live)
-        walked = torch.zeros_like(live, dtype=torch.int64)
-        while True:
-            self.contents, placed = place(self.config, self.contents, live, walked, IN_PLACE)
+        self.contents = cleared(self.contents, live, IN_PLACE)
+        rows = live.nonzero().flatten()
+        stands, waiting = None, torch.ones_like(rows, dtype=torch.bool)
+        for _ in range(self.contents.slots.shape[0]):
+            self.contents, placed = place(self.contents, rows, stands, waiting, IN_PLACE)
             if int(placed.remaining) == 0:
                 return
-            if torch.equal(placed.walked, walked):
-                raise AssertionError("the table of contents cannot be built")
-            walked = placed.walked
+            stands, waiting = placed.stands, placed.waiting
+        raise AssertionError("the table of contents cannot be built")
 
     def _check(self, tokens: Tensor, lengths: Tensor, extras: Tensor | None, parents: Tensor | None) -> None:
         self._check_tensor("tokens", tokens, torch.int32)
@@ -161,4 +156,4 @@ class BlockContents:
 
     def _is_content(self, rows: Tensor) -> Tensor:
         inside = (rows >= 0) & (rows < self.contents.rows)
-        return inside & occupied(self.contents).index_select(0, rows.clamp(0, self.contents.rows - 1))
+        return inside & (self.contents.depths.index_select(0, rows.clamp(0, self.contents.rows - 1)) >= 0)
