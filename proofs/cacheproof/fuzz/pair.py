@@ -31,7 +31,12 @@ class Pair:
         """The calls since the last restart."""
         self.tally = Tally()
         self._target = target
-        self._left_out = left_out
+        self._names = {
+            kind: kind.wire_name() for kind in subject.variant.transitions if kind.wire_name() not in left_out
+        }
+        """Operations that the variant has, and that are not left out."""
+        self._views: tuple[tuple[Any, Any], ...] = ()
+        """The last two states, with their views."""
         self._checks = subject.variant.tag == NORMATIVE
         self._state: Any = None
         self._offered: tuple[Operation, ...] | None = None
@@ -44,8 +49,8 @@ class Pair:
         """The operations that the environment may do now; none where the episode is over."""
         if self._offered is None:
             alphabet = self.subject.variant.alphabet(self.subject.config, self._state) if not self._over else ()
-            self._offered = tuple(one for one in alphabet if self._has(one))
-            self.tally.offered.update(one.wire_name() for one in self._offered)
+            self._offered = tuple(one for one in alphabet if type(one) in self._names)
+            self.tally.offered.update(self._names[kind] for kind in {type(one) for one in self._offered})
         return self._offered
 
     def restart(self) -> Finding | None:
@@ -62,14 +67,14 @@ class Pair:
             actual = self._answer(None)
         except TargetError as error:
             return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
-        broken = broken_in(self.subject, self._state) if self._checks else None
+        broken = broken_in(self.subject, self._state, self._viewed) if self._checks else None
         return self._compared(self._expected(None), actual, broken)
 
     def apply(self, operation: Operation) -> Finding | None:
         """One whole call on both sides; what they answer and show is compared."""
         before = self._state
         self._state, outcome = self.subject.variant.call(self.subject.config, before, operation)
-        broken = broken_by_call(self.subject, before, operation, outcome, self._state) if self._checks else None
+        broken = self._broken_by(before, operation, outcome) if self._checks else None
         self.operations.append(operation)
         self._offered = None
         self._over = outcome.code is Code.DIVERGED
@@ -92,13 +97,20 @@ class Pair:
             finding = self.apply(operation)
         return finding
 
-    def _has(self, operation: Operation) -> bool:
-        """Whether the variant has the operation, and it is not left out."""
-        known = type(operation) in self.subject.variant.transitions
-        return known and operation.wire_name() not in self._left_out
+    def _broken_by(self, before: Any, operation: Operation, outcome: Outcome) -> AnyProperty | None:
+        return broken_by_call(self.subject, before, operation, outcome, self._state, self._viewed)
+
+    def _viewed(self, state: Any) -> Any:
+        """The view of one of the last two states, made once."""
+        for known, view in self._views:
+            if known is state:
+                return view
+        view = self.subject.variant.view(self.subject.config, state)
+        self._views = ((state, view), *self._views[:1])
+        return view
 
     def _expected(self, outcome: Outcome | None) -> Answer:
-        view = self.subject.variant.view(self.subject.config, self._state)
+        view = self._viewed(self._state)
         answer = Answer(outcome, self.subject.component.observe(self.subject.config, view))
         shown = hash(tuple(answer.observations.values()))
         self._idle = self._idle + 1 if shown in self._seen else 0

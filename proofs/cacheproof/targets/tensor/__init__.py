@@ -93,7 +93,9 @@ class TensorRun:
     def observe(self) -> Mapping[str, Observation]:
         """The observables."""
         model = self.model
-        (decoded,) = model.decoded(type(self.state)(*(values.unsqueeze(0) for values in self.state)))
+        columns = (values.to(torch.int64).tolist() for values in self.state)
+        row = dict(zip(self.state._fields, columns, strict=True))
+        decoded = model.decode(row)
         return model.component.observe(model.config, model.variant.view(model.config, decoded))
 
 
@@ -120,18 +122,22 @@ class TensorTarget:
         torch.set_num_threads(1)
         self._component, self._device = component, checked_device(device)
         self._run: TensorRun | None = None
+        self._model: TensorModel | None = None
 
     def reset(self, config: Any) -> None:
-        self._run = TensorRun(model_of(self._component, config, self._device), alone=True)
+        if self._model is None or self._model.config != config:
+            self._model = model_of(self._component, config, self._device)
+        self._run = TensorRun(self._model, alone=True)
 
     def apply(self, operation: Operation) -> Outcome:
-        return self._running().apply(operation)
+        with torch.inference_mode():
+            return self._running().apply(operation)
 
     def observe(self) -> Mapping[str, Observation]:
         return self._running().observe()
 
     def close(self) -> None:
-        self._run = None
+        self._run = self._model = None
 
     def _running(self) -> TensorRun:
         if self._run is None:
