@@ -141,8 +141,9 @@ def plain_place(starts: list[int], lengths: list[int], rows: list[int], wanted: 
 
 def lifted(function: Callable[..., Any], *operands: Tensor) -> Any:
     """The function on all layouts at once."""
-    several = torch.func.vmap(function, in_dims=(None, 0, *[None] * len(operands)))
-    return several(CONFIG, layouts()[0], *operands)
+    known = layouts()[0]
+    alike = [operand.repeat(known[0].shape[0], *[1] * operand.dim()) for operand in operands]  # in memory of their own
+    return torch.func.vmap(function, in_dims=(None, *[0] * (1 + len(operands))))(CONFIG, known, *alike)
 
 
 def wrong_in_small_layouts() -> str | None:

@@ -1,0 +1,98 @@
+"""Encoder outputs in an arena, and in a dictionary."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from cacheimpl.arena import Chunk, EncoderArena
+from cacheproof.bench.measure import Work
+
+STEPS = 8
+"""Steps of a turn."""
+
+
+class Outputs:
+    """So many outputs of so many rows; each step reads the second half of each, as a chunk of a prompt does."""
+
+    def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
+        torch.set_num_threads(1)
+        self.call, self.count, self.rows = call, outputs, rows
+        numbers = torch.arange(outputs * rows) % 251
+        self.made = numbers[:, None].expand(-1, hidden).half().contiguous()
+        self.names = [str(number) for number in range(outputs)]
+
+    def warm_up(self) -> None:
+        """A turn that is not counted."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many steps: all outputs are kept, read and given back."""
+        seconds, seen = 0.0, 0
+        for _ in range(STEPS):
+            started = time.process_time()
+            self.store()
+            between = time.process_time()
+            found = self.gather()
+            ended = time.process_time()
+            self.drain()
+            seconds += between - started if self.call == "store" else ended - between
+            seen += int(found[:, 0].long().sum())
+        return Work(STEPS * self.count, [seen, *found.shape], seconds)
+
+    def store(self) -> None:
+        """Keep the outputs of a step."""
+        raise NotImplementedError
+
+    def gather(self) -> Tensor:
+        """What the next step needs."""
+        raise NotImplementedError
+
+    def drain(self) -> None:
+        """Give them back."""
+        raise NotImplementedError
+
+
+class ArenaOutputs(Outputs):
+    """In one buffer, with a gap between what was stored before and what is stored now."""
+
+    def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
+        super().__init__(call, outputs, rows, hidden)
+        self.arena = EncoderArena(2 * outputs * rows, hidden, dtype=torch.half)
+        half = rows // 2
+        self.chunks = [Chunk(name, half, rows - half) for name in self.names]
+
+    def store(self) -> None:
+        """Copied into the buffer."""
+        self.arena.store(self.made, self.names, [self.rows] * self.count)
+
+    def gather(self) -> Tensor:
+        """One gather."""
+        return self.arena.gather(self.chunks)
+
+    def drain(self) -> None:
+        """All of them."""
+        self.arena.drain(self.names)
+
+
+class DictionaryOutputs(Outputs):
+    """By name, as views of what the encoder has made."""
+
+    def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
+        super().__init__(call, outputs, rows, hidden)
+        self.known: dict[str, Tensor] = {}
+
+    def store(self) -> None:
+        """Nothing is copied: the encoder's memory stays in use as long as any of its outputs."""
+        self.known.update(zip(self.names, self.made.unflatten(0, (self.count, self.rows)), strict=True))
+
+    def gather(self) -> Tensor:
+        """Slices, one behind the other."""
+        return torch.cat([self.known[name][self.rows // 2 :] for name in self.names])
+
+    def drain(self) -> None:
+        """All of them."""
+        for name in self.names:
+            del self.known[name]
