@@ -22,6 +22,7 @@ from cacheproof.pytest_plugin.reporting import FoundError, rendered
 from cacheproof.registry import component_named, components, scope_file, variant_named
 from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
 from cacheproof.show.formats import write_files
+from cacheproof.skeleton.calls import calls_of
 from cacheproof.suite import Suite
 from cacheproof.targets.process import InProcessTarget
 
@@ -131,13 +132,10 @@ class _Item(pytest.Item):
         return self.path, None, f"{self._suite_name()} {self.name}"
 
     def _left_out(self) -> str:
-        """The operations that were never asked for; a turn of a loop inside a call is none that could be."""
-        names = [
-            kind.wire_name()
-            for kind in self.subject.component.operations
-            if kind.wire_name() in self.left_out and kind.lane[0] != kind.lane[1]
-        ]
-        return f"{self.subject.component.name} without {', '.join(names)}"
+        """The operations that were never asked for."""
+        component = self.subject.component
+        names = [call.name for call in calls_of(component) if call.name in self.left_out]
+        return f"{component.name} without {', '.join(names)}"
 
     def _suite_name(self) -> str:
         return self.parent.name if self.parent is not None else self.name

@@ -1,0 +1,89 @@
+"""The operations of a component as a skeleton has them: derived from the declarations."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from textwrap import wrap
+from typing import get_origin, get_type_hints
+
+from cacheproof.registry import AnyComponent
+from cacheproof.scope import scopes_of
+from cachespec.kernel import Kind, Operation
+
+WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation: its class, its name on the wire, the fields with their types, and what it is."""
+
+    kind: type[Operation]
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    about: str
+
+    def docstring(self, indent: str) -> list[str]:
+        """What it is, as the docstring of a method."""
+        return docstring(self.about, indent)
+
+
+STEPS_TO_MEET = 200
+
+
+def docstring(text: str, indent: str) -> list[str]:
+    """The lines of a docstring, as wide as they may be."""
+    safe = text.replace("\\", "/").replace('"""', "'''")
+    lines = wrap(safe + "." if safe.endswith('"') else safe, WIDTH - len(indent) - 7)
+    if len(lines) == 1:
+        return [f'{indent}"""{lines[0]}"""']
+    return [f'{indent}"""{lines[0]}', *(f"{indent}{line}" for line in lines[1:]), f'{indent}"""']
+
+
+def bracketed(before: str, inside: list[str], after: str, indent: str) -> list[str]:
+    """`before(inside, inside)after` on one line, or where that is too long with a line for each part."""
+    line = f"{indent}{before}({', '.join(inside)}){after}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"{indent}{before}(", *(f"{indent}    {part}," for part in inside), f"{indent}){after}"]
+
+
+def calls_of(component: AnyComponent) -> Iterator[Call]:
+    """Every operation that can be asked of an implementation; the turns of a loop inside a call are its own affair."""
+    for kind in component.operations:
+        if _may_be_a_turn(kind) and not _is_offered(component, kind):
+            continue
+        hints = get_type_hints(kind)
+        named = tuple(
+            (field.name, "tuple[int, ...]" if get_origin(hints[field.name]) is tuple else "int")
+            for field in fields(kind)
+        )
+        about = (inspect.getdoc(kind) or kind.wire_name()).partition("\n\n")[0]
+        yield Call(kind, kind.wire_name(), named, " ".join(about.split()))
+
+
+def _may_be_a_turn(kind: type[Operation]) -> bool:
+    """Whether somebody owes it to himself: the turn of a loop, perhaps, that is no call of its own."""
+    return kind.kind is Kind.INTERNAL and kind.lane[0] == kind.lane[1]
+
+
+def _is_offered(component: AnyComponent, kind: type[Operation]) -> bool:
+    """Whether the operation can be called by itself, as far as a short walk in each scope comes."""
+    variant = component.normative
+    for scope in scopes_of(component):
+        state, source = variant.start(scope.config), random.Random(1)  # noqa: S311  # not a secret
+        for _ in range(STEPS_TO_MEET):
+            offered = list(variant.alphabet(scope.config, state))
+            if not offered:
+                break
+            if any(type(operation) is kind for operation in offered):
+                return True
+            state, _outcome = variant.call(scope.config, state, source.choice(offered))
+    return False
+
+
+def called(component: AnyComponent) -> str:
+    """The component as the first part of a name."""
+    return "".join(letter if letter.isalnum() else "_" for letter in component.name)
