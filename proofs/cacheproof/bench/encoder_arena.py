@@ -1,7 +1,7 @@
 """Encoder outputs of a step, kept and read again in chunks: in one buffer, and in a dictionary of tensors.
 
-The dictionary keeps what it is given, without a copy, and a chunk is a slice of it; so it stores for next to nothing. The
-arena copies into its buffer. What is read is one tensor for the step in both. Counted are outputs.
+The dictionary keeps what it is given, without a copy, and a chunk is a slice of it; so it stores for next to nothing.
+The arena copies into its buffer. What is read is one tensor for the step in both. Counted are outputs.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class DictionaryOutputs(Outputs):
 
     def store(self) -> None:
         """Nothing is copied: the encoder's memory stays in use as long as any of its outputs."""
-        self.known.update(zip(self.names, self.made.unflatten(0, (self.count, self.rows)), strict=True))
+        self.known.update(zip(self.names, self.made.reshape(self.count, self.rows, -1), strict=True))
 
     def gather(self) -> Tensor:
         """Slices, one behind the other."""
