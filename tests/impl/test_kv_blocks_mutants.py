@@ -193,8 +193,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "the latest copy is found": (
         "copies",
         f"{PREFIX}.first_copies",
-        'earliest = latest.scatter_reduce(0, contents, pool.stamp, "amin")',
-        'earliest = (latest * 0).scatter_reduce(0, contents, pool.stamp, "amax")',
+        "(pool.stamp[:-1] << bits_of(pool)) + blocks",
+        "((1000 - pool.stamp[:-1]) << bits_of(pool)) + blocks",
     ),
     "copies of one burst have one stamp": (
         "crowd",
@@ -284,8 +284,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "torch.where(done, planned, written)",
     ),
     # the prefix map
-    "all tokens are found": ("any call", f"{PREFIX}.get_computed_blocks", "ends < tokens", "ends <= tokens"),
-    "a prefix with a gap": ("crowd", f"{PREFIX}.get_computed_blocks", ".long().cumprod(1)", ".long()"),
+    "all tokens are found": ("any call", f"{PREFIX}.get_computed_blocks", "ends >= tokens", "ends > tokens"),
+    "a prefix with a gap": ("crowd", f"{PREFIX}.get_computed_blocks", "missed.cumsum(1)", "missed.long()"),
     "one that does not run is asked": ("cascade", f"{PREFIX}.common_prefix", " | ~running[:, None]", ""),
     "what is behind an evicted block is found": (
         "any call",

@@ -24,28 +24,39 @@ def get_computed_blocks(config: Config, pool: Pool, requests: Tensor, tokens: Te
 
     Never all tokens, so that at least one is left to compute. Costs one pass over the blocks, however many are asked.
     """
-    homes = first_copies(config, pool)
-    cells = config.contents.shape[1]
+    null, cells = null_block(pool), config.contents.shape[1]
     contents = config.contents.index_select(0, requests)
-    found = homes.index_select(0, contents.flatten()).reshape(contents.shape)
+    keys = first_copies(config, pool).index_select(0, contents.flatten()).reshape(contents.shape)
     ends = (torch.arange(cells, device=requests.device) + 1) * config.block_size
-    hit = ((found < null_block(pool)) & (ends < tokens[:, None])).long().cumprod(1)
-    return Hits(torch.where(hit > 0, found, null_block(pool)), hit.sum(1))
+    missed = (keys == NEVER) | (ends >= tokens[:, None])
+    hit = missed.cumsum(1) == 0
+    return Hits(torch.where(hit, block_of(pool, keys), null), hit.sum(1))
+
+
+NEVER = (1 << 63) - 1
+"""Later than any block was registered."""
+
+
+def bits_of(pool: Pool) -> int:
+    """So many bits hold the number of a block, and the null block's."""
+    return null_block(pool).bit_length()
 
 
 def first_copies(config: Config, pool: Pool) -> Tensor:
-    """[contents + 1] int64: the block that was registered first of those that hold each content, or the null block."""
-    null, none = null_block(pool), config.hashes.shape[0] - 1
-    rows = torch.arange(null + 1, device=pool.carried.device)
-    known = (pool.carried >= 0) & (rows < null)
-    contents = torch.where(known, pool.carried, none)
-    latest = torch.full_like(config.hashes, torch.iinfo(torch.int64).max)
-    earliest = latest.scatter_reduce(0, contents, pool.stamp, "amin")
-    chosen = known & (earliest.index_select(0, contents) == pool.stamp)
-    # No two blocks have one stamp, so no two are written to one place, but to that of no content.
-    return torch.full_like(config.hashes, null).scatter(
-        0, torch.where(chosen, contents, none), torch.where(chosen, rows, null)
-    )
+    """[contents + 1] int64: of the blocks that hold each content the least stamp with its block below it, or NEVER.
+
+    No two blocks have one stamp. A stamp has the bits of a key that are not the block's: 43 with a million of blocks.
+    """
+    carried = pool.carried[:-1]
+    blocks = torch.arange(carried.shape[0], device=carried.device)
+    keys = torch.where(carried >= 0, (pool.stamp[:-1] << bits_of(pool)) + blocks, NEVER)
+    nobody = carried.new_full((config.hashes.shape[0],), NEVER)
+    return nobody.scatter_reduce_(0, carried.clamp(min=0), keys, "amin")
+
+
+def block_of(pool: Pool, keys: Tensor) -> Tensor:
+    """[...] int64: the block of each key; anything where that is NEVER."""
+    return keys & ((1 << bits_of(pool)) - 1)
 
 
 def common_prefix(config: Config, pool: Pool, request: Tensor, running: Tensor) -> Tensor:

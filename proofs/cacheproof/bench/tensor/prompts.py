@@ -9,13 +9,13 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks
 from cacheimpl.block_content import BlockContents
-from cacheimpl.writing import IN_PLACE
+from cacheimpl.writing import SERVING
 from cacheproof.bench.measure import Work
 from cacheproof.bench.workload import prompt_of
 
 
 class Engine:
-    """A pool, and the contents of its blocks, for so many requests of so many tokens."""
+    """A pool, and the contents of its blocks, for so many requests of so many tokens; no gradients, as in serving."""
 
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, device: str = "cpu") -> None:
         torch.set_num_threads(1)
@@ -35,6 +35,7 @@ class Engine:
         self.pool = kv_blocks.empty(self.config, blocks)
         self.room = needed
 
+    @torch.inference_mode()
     def name(self, prompts: Tensor) -> None:
         """What the blocks of the prompts ([requests, tokens] int32) hold; rows come back when they become scarce."""
         if self.contents.contents.rows - self.contents.used < self.room:
@@ -43,6 +44,7 @@ class Engine:
         nothing = self.contents.contents.rows
         self.config.contents[: prompts.shape[0], : self.width] = torch.where(rows < 0, nothing, rows)
 
+    @torch.inference_mode()
     def admit(self) -> tuple[Tensor, Tensor]:
         """Look up, take slots, register: the tokens found of each request, and the blocks taken for it."""
         hits = kv_blocks.get_computed_blocks(self.config, self.pool, self.rows, self.tokens)
@@ -50,18 +52,19 @@ class Engine:
         left = self.tokens - found
         if bool(hits.lengths.any()):
             pool, slots = kv_blocks.admit(
-                self.config, self.pool, self.rows, self.zeros, left, hits, width=width, write=IN_PLACE
+                self.config, self.pool, self.rows, self.zeros, left, hits, width=width, write=SERVING
             )
         else:
             pool, slots = kv_blocks.allocate_slots(
-                self.config, self.pool, self.rows, self.zeros, left, width=width, write=IN_PLACE
+                self.config, self.pool, self.rows, self.zeros, left, width=width, write=SERVING
             )
-        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.tokens, width=width, write=IN_PLACE)
+        self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, self.tokens, width=width, write=SERVING)
         return found, slots.lengths
 
+    @torch.inference_mode()
     def free(self) -> None:
         """All requests are finished."""
-        self.pool, _ = kv_blocks.free_request(self.config, self.pool, self.rows, write=IN_PLACE)
+        self.pool, _ = kv_blocks.free_request(self.config, self.pool, self.rows, write=SERVING)
 
 
 class TensorBurst:
@@ -132,6 +135,10 @@ class TensorHashes:
             torch.tensor([prompt_of(number * self.times + place, self.tokens)], dtype=torch.int32)
             for place in range(self.times)
         ]
+        with torch.inference_mode():
+            return self._named(prompts)
+
+    def _named(self, prompts: list[Tensor]) -> Work:
         self.contents.keep()
         length = torch.tensor([self.tokens])
         started = time.process_time()
