@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 
 from cacheproof.device.listing import Asked, DifferenceError, Found, Show
@@ -16,14 +18,20 @@ from cacheproof.scope import scope_named
 from cacheproof.targets.tensor import MODELS, model_of
 
 TRIPLES, SMALL_TRIPLES = 60_000, 600
+SECONDS = 200.0
+"""No scope is begun after so many: how long all of them take on a device is not known."""
 
 
 def exploration(asked: Asked, found: Found, show: Show) -> None:
-    """Every default scope that the tensor engine can do; of a small run, the smallest of each component."""
+    """Default scopes that the tensor engine can do, from the smallest on; of a small run, one of each component."""
     tasks = by_size()
     if asked.small:
         tasks = list({task.component: task for task in reversed(tasks)}.values())
+    started = time.monotonic()
     for task in tasks:
+        if time.monotonic() - started > SECONDS:
+            found.leave_out(f"exploration of {task}", f"the smaller scopes took {SECONDS:.0f} seconds")
+            continue
         show(f"exploration: {task}")
         one(task, asked, found, show)
 

@@ -40,7 +40,7 @@ REPEATS, SMALL_REPEATS = 7, 2
 STEPS, SMALL_STEPS = 64, 4
 BLOCK_SIZE, PROMPT = 16, 64
 MICROSECONDS = 1e6
-STATES_AT_ONCE = 1 << 17
+STATES_AT_ONCE = 1 << 16
 KEYS = 10
 """Of the cache by recency: hundreds of thousands of states, so that frontiers are large."""
 SECONDS_OF_EXPLORATION, SMALL_SECONDS = 20.0, 1.0
@@ -313,7 +313,8 @@ def exploration(asked: Asked, found: Found, show: Show) -> None:
         show(f"exploration-speed: {name} {scope}")
         model = model_of(component_named(name), config, asked.device)
         search = Search(model, Plan(symmetry=symmetry, limit_seconds=limit), judged=False)
-        search.expansion = Expansion(model, STATES_AT_ONCE)
+        if asked.on_cuda:
+            search.expansion = Expansion(model, STATES_AT_ONCE)
         clock.wait()
         started = time.perf_counter()
         explored = search.run()
