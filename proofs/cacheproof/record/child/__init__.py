@@ -1,0 +1,1 @@
+"""What runs inside the engine; nothing of it is imported here."""
