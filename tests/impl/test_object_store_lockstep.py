@@ -47,7 +47,7 @@ WIDE = SCOPES["overlap"]._replace(
 
 
 def run(config: Any, steps: int, seed: int) -> Campaign:
-    target = InProcessTarget(open_store, COMPONENT.name)
+    target = InProcessTarget(open_store, COMPONENT)
     try:
         return lockstep(COMPONENT, COMPONENT.normative, config, target, steps=steps, seed=seed, seconds_to_shrink=0.0)
     finally:

@@ -89,7 +89,7 @@ def is_noticed(where: str) -> bool:
     """A difference in this scope, or an exception that no outcome stands for."""
     only = lambda scope: scope.name == where  # noqa: E731  # one word
     try:
-        return differs("kv_blocks", "normative", targets.open_later, steps=1500, only=only)
+        return differs("kv_blocks", "normative", targets.open_later, steps=6000, only=only)
     except (AssertionError, KVCacheManagerError):
         return True
 

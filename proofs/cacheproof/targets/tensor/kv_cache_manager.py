@@ -354,8 +354,8 @@ class ManagerTarget:
 
 
 def _opener(shape: type[Shape], rules: Rules) -> Callable[[str], ManagerTarget]:
-    def opened(component: str) -> ManagerTarget:
-        if component != "kv_blocks":
+    def opened(component: object) -> ManagerTarget:
+        if isinstance(component, str) and component != "kv_blocks":  # a factory is given a configuration instead
             raise InputError(f"the manager is one of KV blocks, not of {component}")
         return ManagerTarget(shape, rules)
 
