@@ -230,7 +230,7 @@ def struck_out_is_gone(stores: Stores) -> None:
 
 PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]] = {
     "a header that is gone stays": (
-        SingleWriterShmRingBuffer._clear_the_way, "self.strike_out(other)", "pass", overwritten_while_read,
+        SingleWriterShmRingBuffer._clear_the_way, "self._strike_out(other)", "pass", overwritten_while_read,
     ),
     "only the first header is struck out": (
         SingleWriterShmRingBuffer._clear_the_way, "self._gone[first:behind]:", "self._gone[first : first + 1]:",

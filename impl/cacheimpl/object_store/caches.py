@@ -8,10 +8,17 @@ attributes. Normatively P0 is told of the end of every request: `release_items` 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StoreFullError, TooLargeError
+from cacheimpl.counts import amount, whole
+from cacheimpl.object_store.errors import (
+    ForgedHandleError,
+    InvalidArgumentError,
+    NotStoredError,
+    StoreFullError,
+    TooLargeError,
+)
 from cacheimpl.object_store.storage import SingleWriterShmObjectStorage
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 
@@ -60,6 +67,31 @@ def handle_of(item: Any) -> ShmHandle | None:
         raise ForgedHandleError("Invalid handle: it needs address, monotonic_id and signature") from None
 
 
+def check_alike(mm_items: Any, mm_hashes: Any) -> None:
+    """Raises `InvalidArgumentError` unless there are as many items as hashes, which are texts."""
+    for what, given in (("mm_items", mm_items), ("mm_hashes", mm_hashes)):
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise InvalidArgumentError(f"{what} must be several, in a list, not {given!r:.80}")
+    if wrong := [mm_hash for mm_hash in mm_hashes if not isinstance(mm_hash, str)]:
+        raise InvalidArgumentError(f"mm_hashes must be texts, and {wrong[0]!r} is none")
+    if len(mm_items) != len(mm_hashes):
+        raise InvalidArgumentError(f"{len(mm_items)} mm_items are given, and {len(mm_hashes)} mm_hashes")
+
+
+def check_pair(mm_item: Any, mm_hash: Any) -> None:
+    """Raises `InvalidArgumentError` for what is neither an item with its prompt updates nor None."""
+    if mm_item is not None and (not isinstance(mm_item, tuple | list) or len(mm_item) != 2):
+        raise InvalidArgumentError(f"the item of {mm_hash!r} must be a pair, with its prompt updates")
+
+
+def key_of(feature: Any) -> str:
+    """Under what a feature was stored. Raises `InvalidArgumentError` for what is no feature."""
+    key = getattr(feature, "mm_hash", None) or getattr(feature, "identifier", None)
+    if not isinstance(key, str) or not hasattr(feature, "data"):
+        raise InvalidArgumentError(f"a feature in mm_features has data and an identifier, and {feature!r:.80} has not")
+    return key
+
+
 def segment_name() -> str | None:
     """What the environment says, or None: then the writer's segment has a name of its own."""
     return os.environ.get(NAME_VARIABLE)
@@ -67,14 +99,21 @@ def segment_name() -> str | None:
 
 def storage_from_config(vllm_config: Any, *, create: bool, reader_lock: Any = None) -> SingleWriterShmObjectStorage:
     """The store as the configuration has it: its size in GiB, the largest item in MiB, a reader for each worker."""
-    mm_config = vllm_config.model_config.get_multimodal_config()
-    ring = SingleWriterShmRingBuffer(int(mm_config.mm_processor_cache_gb * GIB), segment_name(), create)
-    return SingleWriterShmObjectStorage(
-        int(mm_config.mm_shm_cache_max_object_size_mb * MIB),
-        vllm_config.parallel_config.world_size,
-        ring,
-        reader_lock=reader_lock,
-    )
+    try:
+        mm_config = vllm_config.model_config.get_multimodal_config()
+        gigabytes, megabytes = mm_config.mm_processor_cache_gb, mm_config.mm_shm_cache_max_object_size_mb
+        readers = vllm_config.parallel_config.world_size
+    except AttributeError as error:
+        raise InvalidArgumentError(f"vllm_config must have model_config and parallel_config, whole: {error}") from None
+    size = int(amount("mm_processor_cache_gb", gigabytes, InvalidArgumentError) * GIB)
+    largest = int(amount("mm_shm_cache_max_object_size_mb", megabytes, InvalidArgumentError) * MIB)
+    whole("world_size", readers, InvalidArgumentError, least=1)
+    ring = SingleWriterShmRingBuffer(size, segment_name(), create)
+    try:
+        return SingleWriterShmObjectStorage(largest, readers, ring, reader_lock=reader_lock)
+    except BaseException:
+        ring.close()
+        raise
 
 
 class ShmObjectStoreSenderCache:
@@ -82,8 +121,8 @@ class ShmObjectStoreSenderCache:
 
     def __init__(self, vllm_config: Any) -> None:
         """Makes the segment. Raises `WriterAliveError` where another process writes under this name."""
-        self.world_size: int = vllm_config.parallel_config.world_size
         self._shm_cache = storage_from_config(vllm_config, create=True)
+        self.world_size: int = self._shm_cache.n_readers
         self._p0_cache: dict[str, Any] = {}
         self._hits = self._total = 0
         self._last_info = CacheInfo(0, 0)
@@ -92,8 +131,9 @@ class ShmObjectStoreSenderCache:
         """Whether the item is in the store. Changes nothing."""
         return self._shm_cache.is_cached(mm_hash)
 
-    def is_cached(self, mm_hashes: Iterable[str]) -> list[bool]:
+    def is_cached(self, mm_hashes: Sequence[str]) -> list[bool]:
         """The same for several."""
+        check_alike(mm_hashes, mm_hashes)
         return [self.is_cached_item(mm_hash) for mm_hash in mm_hashes]
 
     def get_and_update_item(self, mm_item: tuple[Any, Any] | None, mm_hash: str) -> tuple[Any, Any]:
@@ -102,6 +142,7 @@ class ShmObjectStoreSenderCache:
         `mm_item` is the item and its prompt updates, or None for what is in the store already. Raises `NotStoredError`
         where it is not there any more and was not given: P0 processes it then, and asks again (C-SHM-17).
         """
+        check_pair(mm_item, mm_hash)
         if self._shm_cache.is_cached(mm_hash):
             try:
                 handle = self._shm_cache.get_cached(mm_hash)
@@ -112,12 +153,13 @@ class ShmObjectStoreSenderCache:
         if mm_item is None:
             raise NotStoredError(f"the item of {mm_hash} is not in the store and was not given")
         item, prompt_updates = mm_item
-        self._total += 1
         try:
             handle = self._shm_cache.put(mm_hash, item)
         except (TooLargeError, StoreFullError):
+            self._total += 1
             self.remove_dangling_items()
             return mm_item
+        self._total += 1
         self._p0_cache[mm_hash] = prompt_updates
         self.remove_dangling_items()
         return self._handle_item(mm_hash, handle), prompt_updates
@@ -125,7 +167,13 @@ class ShmObjectStoreSenderCache:
     def get_and_update(
         self, mm_items: Sequence[tuple[Any, Any] | None], mm_hashes: Sequence[str]
     ) -> list[tuple[Any, Any]]:
-        """Several in their order."""
+        """Several in their order.
+
+        Raises as `get_and_update_item`, and then those before it are stored; `InvalidArgumentError`, and none is.
+        """
+        check_alike(mm_items, mm_hashes)
+        for item, mm_hash in zip(mm_items, mm_hashes, strict=True):
+            check_pair(item, mm_hash)
         return [self.get_and_update_item(item, mm_hash) for item, mm_hash in zip(mm_items, mm_hashes, strict=True)]
 
     def _sent_raw(self, mm_item: tuple[Any, Any] | None, mm_hash: str) -> tuple[Any, Any]:
@@ -148,8 +196,12 @@ class ShmObjectStoreSenderCache:
 
         Returns how many handles were still out. To be called for every request, however it ends (SHM-8, C-SHM-4).
         """
+        check_alike(mm_items, mm_hashes)
         handles = [(handle_of(item), mm_hash) for item, mm_hash in zip(mm_items, mm_hashes, strict=True)]
-        return sum(self._shm_cache.revoke(*handle, mm_hash) for handle, mm_hash in handles if handle is not None)
+        given = [(handle, mm_hash) for handle, mm_hash in handles if handle is not None]
+        for handle, mm_hash in given:
+            self._shm_cache.check_signature(mm_hash, *handle)
+        return sum(self._shm_cache.revoke(*handle, mm_hash) for handle, mm_hash in given)
 
     def validate_input_item(self, mm_item: Any, mm_hash: str) -> None:
         """Raises `ForgedHandleError` where a client sends a handle that is not out for this hash (C-SHM-9)."""
@@ -199,8 +251,8 @@ class ShmObjectStoreReceiverCache:
 
         Raises `NoWriterYetError` before P0 has made the segment.
         """
-        self.world_size: int = vllm_config.parallel_config.world_size
         self._shm_cache = storage_from_config(vllm_config, create=False, reader_lock=shared_worker_lock)
+        self.world_size: int = self._shm_cache.n_readers
 
     def get_and_update_item(self, mm_item: Any, mm_hash: str) -> Any:
         """The item that a handle names, which is acknowledged; or the item as it came.
@@ -216,12 +268,17 @@ class ShmObjectStoreReceiverCache:
     def get_and_update_features(self, mm_features: list[Any]) -> list[Any]:
         """The `data` of every feature that has some is replaced by its item, in their order; returns the list.
 
-        A feature whose data was taken away, as the cached prefix covers it, was sent without the store.
+        A feature whose data was taken away, as the cached prefix covers it, was sent without the store. Every handle is
+        looked at before one is acknowledged, so a request with one that is forged or stale acknowledges none.
         """
-        for feature in mm_features:
-            if feature.data is not None:
-                key = getattr(feature, "mm_hash", None) or feature.identifier
-                feature.data = self.get_and_update_item(feature.data, key)
+        if not isinstance(mm_features, list | tuple):
+            raise InvalidArgumentError(f"mm_features must be a list of features, not {mm_features!r:.80}")
+        keyed = [(feature, key_of(feature)) for feature in mm_features]
+        there = [(feature, key) for feature, key in keyed if feature.data is not None]
+        for feature, key in there:
+            self.touch_receiver_cache_item(key, feature.data)
+        for feature, key in there:
+            feature.data = self.get_and_update_item(feature.data, key)
         return mm_features
 
     def touch_receiver_cache_item(self, mm_hash: str, mm_item: Any = None) -> None:

@@ -37,5 +37,9 @@ class NoLockError(ObjectStoreError, ValueError):
     """A reader that neither says which one it is nor brings the lock that the field asks for."""
 
 
+class InvalidArgumentError(ObjectStoreError, ValueError):
+    """What is no key, no count, no ring, no class of a serde, no handle of a store, or no item."""
+
+
 class SerdeError(ObjectStoreError, ValueError):
     """A value that cannot be stored, or bytes that are none."""

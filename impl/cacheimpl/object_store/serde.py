@@ -59,7 +59,7 @@ class MsgpackSerde:
 
         try:
             tree = pack(value, extended)
-        except (MsgpackError, pickle.PicklingError, TypeError, AttributeError) as error:
+        except (MsgpackError, pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
             raise SerdeError(f"cannot store a value of type {type(value).__name__}: {error}") from error
         chunks: list[Buffer] = []
         entries, at = [], 0

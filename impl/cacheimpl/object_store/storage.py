@@ -6,8 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from cacheimpl.counts import whole
 from cacheimpl.msgpack import Buffer
-from cacheimpl.object_store.errors import ForgedHandleError, NoLockError, NotStoredError, SerdeError
+from cacheimpl.object_store.errors import (
+    ForgedHandleError,
+    InvalidArgumentError,
+    NoLockError,
+    NotStoredError,
+    SerdeError,
+)
 from cacheimpl.object_store.handles import PREFIX, Handle, signature_of, ticket_of, verify
 from cacheimpl.object_store.reading import Reader
 from cacheimpl.object_store.serde import MsgpackSerde, ObjectSerde
@@ -50,7 +57,18 @@ class SingleWriterShmObjectStorage:
         the first number that no living process has, and brings a lock as the field's callers do. The lock is kept and
         never taken. Raises `NoLockError`, `ReaderTakenError`.
         """
-        self.max_object_size, self.n_readers = max_object_size, n_readers
+        if not isinstance(ring_buffer, SingleWriterShmRingBuffer):
+            raise InvalidArgumentError(f"ring_buffer must be a ring, not {type(ring_buffer).__name__}")
+        if not all(callable(getattr(serde_class, name, None)) for name in ("serialize", "deserialize")):
+            raise InvalidArgumentError(f"serde_class must have serialize and deserialize, not {serde_class!r}")
+        if not isinstance(serde_class, type):
+            raise InvalidArgumentError(f"serde_class must be a class, not {serde_class!r}")
+        self.max_object_size = whole("max_object_size", max_object_size, InvalidArgumentError, least=1)
+        self.n_readers = n_readers = whole("n_readers", n_readers, InvalidArgumentError, least=1)
+        if reader is not None:
+            reader = whole(
+                "reader, the number of this reader,", reader, InvalidArgumentError, least=0, most=n_readers - 1
+            )
         self.serde_class, self.ser_de = serde_class, serde_class()
         self.ring_buffer, self.is_writer = ring_buffer, ring_buffer.is_writer
         self.flag_bytes = PREFIX.size
@@ -58,7 +76,7 @@ class SingleWriterShmObjectStorage:
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         if self.is_writer:
-            self._writer = Writer(ring_buffer, max_object_size, n_readers)
+            self._writer = Writer(ring_buffer, self.max_object_size, n_readers)
         elif reader_lock is None and reader is None:
             raise NoLockError("a reader says which one it is (`reader`), or brings a lock (`reader_lock`)")
         else:
@@ -99,7 +117,7 @@ class SingleWriterShmObjectStorage:
 
     def is_cached(self, key: str) -> bool:
         """Whether a handle to this item can be issued. Changes nothing."""
-        return key in self.writer.key_index
+        return checked_key(key) in self.writer.key_index
 
     def put(self, key: str, value: Any) -> tuple[int, int]:
         """Store an item and issue the first handle: address and id; its signature is `get_signature(key)`.
@@ -107,7 +125,7 @@ class SingleWriterShmObjectStorage:
         Raises `AlreadyStoredError` and `TooLargeError` (`ValueError`), `StoreFullError` (`MemoryError`).
         """
         writer = self.writer
-        if key in writer.key_index:
+        if checked_key(key) in writer.key_index:
             writer.refuse_twice(key)
         data, data_bytes, metadata, md_bytes = self.ser_de.serialize(value)
         handle = writer.put(
@@ -117,12 +135,12 @@ class SingleWriterShmObjectStorage:
 
     def get_cached(self, key: str) -> tuple[int, int]:
         """One handle more is out: address and id. Raises `NotStoredError` (`KeyError`), `StoreFullError`."""
-        handle = self.writer.get_cached(key)
+        handle = self.writer.get_cached(checked_key(key))
         return handle.address, handle.identity
 
     def get_signature(self, key: str) -> list[int]:
         """The signature of the handle that was issued last for this key. Raises `NotStoredError`."""
-        return signature_of(self.ring_buffer.segment.block.secret, self.writer.last_handle(key))
+        return signature_of(self.ring_buffer.segment.block.secret, self.writer.last_handle(checked_key(key)))
 
     def revoke(self, address: int, monotonic_id: int, signature: Sequence[int], key: str) -> bool:
         """The handle's request is over: it keeps its chunk no longer (SHM-8). Whether it was still out.
@@ -142,6 +160,8 @@ class SingleWriterShmObjectStorage:
 
     def default_is_free_check(self, id: int, buf: memoryview) -> bool:  # noqa: A002, ARG002  # the field's signature
         """Whether the chunk may go. What is in it plays no part."""
+        if whole("id", id, InvalidArgumentError, least=0) not in self.writer.id_index:
+            raise NotStoredError(f"no chunk has the id {id}")
         self.writer.settle_acknowledged()
         return self.writer.may_go(id)
 
@@ -158,13 +178,20 @@ class SingleWriterShmObjectStorage:
         data_view: memoryview,
     ) -> None:
         """Metadata behind the first `flag_bytes`, and the data behind that."""
+        parts = data if isinstance(data, list) else [data]
+        data_bytes = whole("data_bytes", data_bytes, SerdeError, least=0)
+        md_bytes = whole("md_bytes", md_bytes, SerdeError, least=0)
+        check_parts(parts, data_bytes, metadata, md_bytes)
+        given: Any = data_view
+        if not isinstance(given, memoryview) or given.readonly:
+            raise SerdeError(f"data_view must be a memoryview that can be written, not {type(data_view).__name__}")
+        if len(data_view) < self.flag_bytes + md_bytes + data_bytes:
+            raise SerdeError(f"data_view has {len(data_view)} bytes, which are too few for {data_bytes} of data")
         at = self.flag_bytes + md_bytes
         data_view[self.flag_bytes : at] = metadata
-        for part in data if isinstance(data, list) else [data]:
+        for part in parts:
             data_view[at : at + len(part)] = part
             at += len(part)
-        if at != self.flag_bytes + md_bytes + data_bytes:
-            raise SerdeError(f"the parts of the data have not {data_bytes} bytes")
 
     # Readers, and both
 
@@ -201,7 +228,7 @@ class SingleWriterShmObjectStorage:
         Raises `StaleHandleError`, `ForgedHandleError` at a reader.
         """
         if self.is_writer:
-            self.writer.touch(key)
+            self.writer.touch(checked_key(key))
         else:
             self.reader.look(self.reader.verified(key, address, monotonic_id, signature))
 
@@ -214,12 +241,18 @@ class SingleWriterShmObjectStorage:
         elif not self.writer.is_out(self._signed_here(key, address, monotonic_id, signature)):
             raise ForgedHandleError(f"Invalid handle: it is not out for the key '{key}'")
 
+    def check_signature(self, key: str, address: int, monotonic_id: int, signature: Sequence[int]) -> None:
+        """Raises `ForgedHandleError` unless this writer signed the handle for this key, out or not."""
+        self._signed_here(key, address, monotonic_id, signature)
+
     def _signed_here(self, key: object, address: object, identity: object, signature: Any) -> Handle:
         handle = ticket_of(key, address, identity, signature)
         verify(self.ring_buffer.segment.block.secret, handle, signature)
         return handle
 
     def _own(self, address: int, monotonic_id: int) -> Any:
+        whole("address", address, InvalidArgumentError, least=0)
+        whole("monotonic_id", monotonic_id, InvalidArgumentError, least=0)
         key = self.writer.id_index.get(monotonic_id)
         if key is None or self.ring_buffer.metadata[monotonic_id] != address:
             raise NotStoredError(f"no item has the address {address} and the id {monotonic_id}")
@@ -247,7 +280,28 @@ class SingleWriterShmObjectStorage:
         handle: ShmObjectStorageHandle, *, reader: int | None = None
     ) -> SingleWriterShmObjectStorage:
         """A reader. Raises `NoWriterYetError`, `ReaderTakenError`, `NoLockError`."""
+        if not isinstance(handle, ShmObjectStorageHandle):
+            raise InvalidArgumentError(f"handle must be one of a store, not {type(handle).__name__}")
         ring = SingleWriterShmRingBuffer(*handle.ring_buffer_handle)
-        return SingleWriterShmObjectStorage(
-            handle.max_object_size, handle.n_readers, ring, handle.serde_class, handle.reader_lock, reader=reader
-        )
+        try:
+            return SingleWriterShmObjectStorage(
+                handle.max_object_size, handle.n_readers, ring, handle.serde_class, handle.reader_lock, reader=reader
+            )
+        except BaseException:
+            ring.close()
+            raise
+
+
+def checked_key(key: object) -> str:
+    """A key. Raises `InvalidArgumentError` for what is no text."""
+    if not isinstance(key, str):
+        raise InvalidArgumentError(f"the key of an item must be a text, not {key!r}")
+    return key
+
+
+def check_parts(parts: list[Any], data_bytes: int, metadata: Any, md_bytes: int) -> None:
+    """Raises `SerdeError` where data or metadata are no bytes, or not as many as is said."""
+    if not all(isinstance(part, bytes | bytearray | memoryview) for part in (*parts, metadata)):
+        raise SerdeError("data and metadata must be bytes, as `serialize` gives them")
+    if sum(map(len, parts)) != data_bytes or len(metadata) != md_bytes:
+        raise SerdeError(f"data and metadata must have {data_bytes} and {md_bytes} bytes, as was said")

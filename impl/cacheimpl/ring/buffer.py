@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.shared_memory import SharedMemory
 
-from cacheimpl.ring.errors import ClosedError, InvalidSizeError, NotTheWriterError, UnknownAddressError
+from cacheimpl.counts import whole
+from cacheimpl.ring.errors import (
+    ClosedError,
+    InvalidArgumentError,
+    InvalidSizeError,
+    NotTheWriterError,
+    UnknownAddressError,
+)
 from cacheimpl.ring.placement import Placement
-from cacheimpl.ring.segment import Segment, superblock
+from cacheimpl.ring.segment import Segment, check_name, superblock
 
 NO_CHUNK = -1
 """In the place of an id: no chunk begins here any more. Written before anything else is put there."""
@@ -17,9 +24,14 @@ NO_CHUNK = -1
 MayGo = Callable[[int, memoryview], bool]
 
 
-def is_count(value: object) -> bool:
-    """Whether this is a positive integer."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+LARGEST = 2**62
+"""Bytes, at most: addresses of the second lap fit in 64 bits."""
+
+
+def check_function(what: str, given: object) -> None:
+    """Raises `InvalidArgumentError` for what cannot be called."""
+    if not callable(given):
+        raise InvalidArgumentError(f"{what} must be a function, not {given!r}")
 
 
 class SingleWriterShmRingBuffer:
@@ -50,8 +62,15 @@ class SingleWriterShmRingBuffer:
         The cells for `max_readers` times `max_handles` handles are 8 bytes each, and take memory only where they are
         used. Raises `WriterAliveError`, `ForeignSegmentError`, `NoSpaceError`, `NoWriterYetError`, `InvalidSizeError`.
         """
-        if not is_count(data_buffer_size) or data_buffer_size <= header_bytes:
-            raise InvalidSizeError(f"data_buffer_size must be more than the {header_bytes} bytes of a header")
+        least = self.ID_NBYTES + self.SIZE_NBYTES
+        header_bytes = whole("header_bytes", header_bytes, InvalidSizeError, least=least, most=LARGEST)
+        what = f"data_buffer_size, with a header of {header_bytes} bytes for each chunk,"
+        data_buffer_size = whole(what, data_buffer_size, InvalidSizeError, least=header_bytes + 1, most=LARGEST)
+        id_modulus = whole("id_modulus", id_modulus, InvalidSizeError, least=1, most=2**31)
+        max_readers = whole("max_readers", max_readers, InvalidSizeError, least=1, most=2**16)
+        max_handles = whole("max_handles", max_handles, InvalidSizeError, least=1, most=2**31)
+        if name is not None:
+            check_name(name)
         self.is_writer, self.data_buffer_size = create, data_buffer_size
         if create:
             block = superblock(data_buffer_size, header_bytes, id_modulus, max_readers, max_handles)
@@ -117,10 +136,13 @@ class SingleWriterShmRingBuffer:
 
     def int2byte(self, integer: int) -> bytes:
         """4 bytes, the lowest first, with a sign."""
-        return integer.to_bytes(self.ID_NBYTES, "little", signed=True)
+        number = whole("integer", integer, InvalidSizeError, least=-(2**31), most=2**31 - 1)
+        return number.to_bytes(self.ID_NBYTES, "little", signed=True)
 
     def byte2int(self, byte_data: bytes | memoryview) -> int:
         """The number of which these are the bytes."""
+        if not isinstance(byte_data, bytes | bytearray | memoryview):
+            raise InvalidArgumentError(f"byte_data must be bytes, not {type(byte_data).__name__}")
         return int.from_bytes(byte_data, "little", signed=True)
 
     # Chunks
@@ -131,8 +153,9 @@ class SingleWriterShmRingBuffer:
         Raises `RingFullError` (a `MemoryError`), `InvalidSizeError`, `NotTheWriterError`, and then nothing has changed.
         """
         self._as_writer()
-        if not is_count(size):
-            raise InvalidSizeError(f"a chunk has a positive number of bytes, not {size!r}")
+        size = whole(
+            "size, the bytes of a chunk,", size, InvalidSizeError, least=1, most=self.data_buffer_size - self.MD_SIZE
+        )
         address, identity = self.placement.reserve(size + self.MD_SIZE)
         self._clear_the_way(address % self.data_buffer_size, size + self.MD_SIZE)
         self._write_header(address % self.data_buffer_size, identity, size + self.MD_SIZE)
@@ -146,7 +169,7 @@ class SingleWriterShmRingBuffer:
         """
         first, behind = bisect_left(self._gone, place), bisect_left(self._gone, place + total)
         for other in self._gone[first:behind]:
-            self.strike_out(other)
+            self._strike_out(other)
         del self._gone[first:behind]
         self.segment.barrier()
 
@@ -157,7 +180,7 @@ class SingleWriterShmRingBuffer:
         The caller compares the id: afterwards too, if it copies (SHM-10). What is no size shows no data. Raises
         `UnknownAddressError` where no header has room.
         """
-        place = address % self.data_buffer_size
+        place = whole("address", address, UnknownAddressError, least=0) % self.data_buffer_size
         first, end = place + self.MD_SIZE, self.data_buffer_size
         if first > end:
             raise UnknownAddressError(f"no chunk begins at {address}: its header would reach across the end")
@@ -174,7 +197,10 @@ class SingleWriterShmRingBuffer:
         Returns their ids. What is free may lie in two halves on either side of the end of the data.
         """
         self._as_writer()
-        want, freed = self.data_buffer_size if nbytes is None else nbytes, 0
+        check_function("is_free_fn", is_free_fn)
+        want, freed = self.data_buffer_size, 0
+        if nbytes is not None:
+            want = whole("nbytes", nbytes, InvalidSizeError, least=0)
         gone: list[int] = []
         while freed < want and (oldest := self.placement.oldest) is not None:
             address = self.placement.starts[oldest]
@@ -186,17 +212,27 @@ class SingleWriterShmRingBuffer:
         return tuple(gone)
 
     def drop_oldest(self) -> int:
-        """The oldest chunk, which must be there, gives its bytes back; returns how many.
+        """The oldest chunk gives its bytes back; returns how many. Raises `UnknownAddressError` where there is none.
 
         It can be read until something is put in its place.
         """
+        self._as_writer()
+        if self.placement.oldest is None:
+            raise UnknownAddressError("the ring has no chunk, and so no oldest one")
         insort(self._gone, self.placement.starts[self.placement.id_start] % self.data_buffer_size)
         total = self.placement.drop_oldest()
         self.placement.rebase()
         return total
 
     def strike_out(self, address: int) -> None:
-        """No chunk begins at this address any more."""
+        """No chunk begins at this address any more; one did. Raises `UnknownAddressError`."""
+        self._as_writer()
+        number = whole("address", address, UnknownAddressError, least=0)
+        if number not in self.placement.starts.values():
+            raise UnknownAddressError(f"no chunk begins at the address {number}")
+        self._strike_out(number)
+
+    def _strike_out(self, address: int) -> None:
         place = address % self.data_buffer_size
         self._data()[place : place + self.ID_NBYTES] = self.int2byte(NO_CHUNK)
 
@@ -205,6 +241,8 @@ class SingleWriterShmRingBuffer:
 
         The ring does not know who reads. Without a function the caller vouches that nobody does (C-SHM-12).
         """
+        if is_free_fn is not None:
+            check_function("is_free_fn", is_free_fn)
         self.free_buf(is_free_fn or (lambda identity, data: True))
 
     def close(self) -> None:

@@ -17,6 +17,14 @@ class InvalidSizeError(RingError, ValueError, AssertionError):
     """A size that is no integer, not positive, or more than the ring can ever hold."""
 
 
+class InvalidNameError(RingError, ValueError):
+    """What can be no name of a segment: a text without a slash, that names a file."""
+
+
+class InvalidArgumentError(RingError, TypeError):
+    """What is no function, no bytes, or no ring, where it must be one."""
+
+
 class RingFullError(RingError, MemoryError):
     """No room behind the newest chunk, nor at the beginning; or every id belongs to a live chunk. Nothing changed."""
 

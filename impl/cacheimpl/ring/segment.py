@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 from cacheimpl.ring.errors import (
     ClosedError,
     ForeignSegmentError,
+    InvalidNameError,
     NoSpaceError,
     NoWriterYetError,
     ReaderTakenError,
@@ -51,6 +52,8 @@ WRITER = 0
 CELL = 8
 """Bytes of an acknowledgement cell."""
 _HEAD = struct.Struct("<8sIIQQIIQ32s")
+LONGEST_NAME = 250
+"""Bytes: what the file system takes, less what Python puts before a name."""
 ANONYMOUS = "cacheimpl-"
 """What the name of a segment begins with that was given none."""
 _AGREED = struct.Struct("<I")
@@ -263,11 +266,20 @@ def _is_stale(path: Path) -> bool:
         locks.close()
 
 
+def check_name(name: object) -> None:
+    """Raises `InvalidNameError` for what can be no name of a segment."""
+    if not isinstance(name, str) or name in ("", ".", "..") or "\0" in name or "/" in name:
+        raise InvalidNameError(f"the name of a segment is a text without a slash, and not {name!r}")
+    if len(name.encode()) > LONGEST_NAME:
+        raise InvalidNameError(f"the name of a segment has {LONGEST_NAME} bytes or less, and not {len(name.encode())}")
+
+
 def remove_stale(name: str) -> None:
     """Remove the segment of a dead writer; readers that have it mapped read on in it.
 
     Raises `WriterAliveError`, `ForeignSegmentError`. Where there is none, nothing happens.
     """
+    check_name(name)
     path = FOLDER / name
     try:
         with path.open("rb") as file:

@@ -21,6 +21,8 @@ TABLES = (
     "schedulers",
     "processor_caches",
     "mirrors",
+    "shared_memory",
+    "shared_caches",
 )
 FACES: dict[str, Face] = {
     name: face
