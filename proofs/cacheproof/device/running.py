@@ -70,14 +70,15 @@ def performed_apart(check: Check, asked: Asked, show: Show, seconds: float | Non
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "outcome.json"
         words = [check.name, asked.device, str(int(asked.small)), str(asked.seed), str(answer)]
-        child = subprocess.Popen([sys.executable, "-m", "cacheproof.device.child", *words])  # noqa: S603  # our own module
+        command = [sys.executable, "-m", "cacheproof.device.child", *words]
+        # Ctrl-C reaches this process alone, which passes it on once: a second one would interrupt what is written.
+        child = subprocess.Popen(command, start_new_session=True)  # noqa: S603  # our own module
         reason: tuple[str, str] | None = None
         try:
             child.wait(seconds)
         except subprocess.TimeoutExpired:
             reason = CRASHED, f"no end within {seconds:g} seconds"
-            child.send_signal(signal.SIGINT)
-        except KeyboardInterrupt:  # the child heard it too, and says what it has
+        except KeyboardInterrupt:
             reason = INTERRUPTED, "interrupted"
         _end(child)
         known = Outcome(*json.loads(answer.read_text(encoding="utf-8"))) if answer.exists() else None
@@ -88,10 +89,11 @@ def performed_apart(check: Check, asked: Asked, show: Show, seconds: float | Non
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """It is given a moment to end by itself."""
-    for wish in (None, signal.SIGTERM, signal.SIGKILL):
-        if wish is not None:
-            child.send_signal(wish)
+    """Where it goes on, it is asked to say what it has, then to end."""
+    if child.poll() is not None:
+        return
+    for wish in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        child.send_signal(wish)
         try:
             child.wait(SECONDS_TO_END)
         except subprocess.TimeoutExpired:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -175,3 +178,20 @@ def test_the_verb_refuses_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_what_was_not_begun_says_so() -> None:
     assert not_run(check("good"), "why")[:3] == ("good", "not run", "why")
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_is_known_is_kept_when_it_is_ended(tmp_path: Path, *, apart: bool) -> None:
+    path = tmp_path / "r.json"
+    words = ["device", "recorded-decode", "example", "--device", "cpu", "--seed", "1", "--output", str(path)]
+    words.append("--apart" if apart else "--together")
+    child = subprocess.Popen([sys.executable, "-m", "cacheproof", *words], stderr=subprocess.PIPE, text=True)
+    while not path.exists() and child.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=60)
+    file = json.loads(path.read_text())
+    assert child.returncode == 3
+    assert [one["status"] for one in file["checks"]] == ["interrupted", "not run"]
+    assert (file["interrupted"], file["complete"]) == (True, False)

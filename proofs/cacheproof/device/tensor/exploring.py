@@ -17,7 +17,8 @@ from cacheproof.registry import component_named
 from cacheproof.scope import scope_named
 from cacheproof.targets.tensor import MODELS, model_of
 
-TRIPLES, SMALL_TRIPLES = 60_000, 600
+TRIPLES, SMALL_TRIPLES = 30_000, 600
+SECONDS_OF_ONE = 30.0
 SECONDS = 200.0
 """No scope is begun after so many: how long all of them take on a device is not known."""
 
@@ -71,12 +72,14 @@ def refinement(asked: Asked, found: Found, show: Show) -> None:
     torch.set_num_threads(1)
     tasks, share = by_size(), (SMALL_TRIPLES if asked.small else TRIPLES) // len(MODELS)
     for name in MODELS:
-        left = share
+        left, started = share, time.monotonic()
         for task in (one for one in tasks if one.component == name):
-            if left <= 0:
+            if left > 0 and time.monotonic() - started > SECONDS_OF_ONE:
+                found.leave_out(f"{left:,} triples of {name}", f"the others took {SECONDS_OF_ONE:.0f} seconds")
                 break
-            show(f"refinement: {task}")
-            left -= refine(task, asked, found, left)
+            if left > 0:
+                show(f"refinement: {task}")
+                left -= refine(task, asked, found, left)
 
 
 def refine(task: Task, asked: Asked, found: Found, limit: int) -> int:
