@@ -210,13 +210,14 @@ class Blocks:
             raise NotRecordedError(f"slots were asked for with {', '.join(strange)}")
         return int(given["request"].num_computed_tokens)
 
-    def allocated(self, manager: Any, given: Mapping[str, Any], result: Any) -> Event:
+    def allocated(self, manager: Any, given: Mapping[str, Any], result: Any) -> Event | None:
         blocks = given.get("new_computed_blocks")
         hits = [] if blocks is None else _numbers_of(blocks)
         asked = {"op": "allocate_slots", **self.request(manager, given), "computed": given["noted"], "hits": hits}
         asked["tokens"] = given["num_new_tokens"]
         if result is None:
-            return {**asked, "code": "refused"}
+            # later releases refuse, on request, what has room now and would not have it later: that changes nothing
+            return None if given.get("full_sequence_must_fit") else {**asked, "code": "refused"}
         return self.and_shown(manager, {**asked, "code": "done", "values": _numbers_of(result)})
 
     def before_freeing(self, manager: Any, given: Mapping[str, Any]) -> bool:
