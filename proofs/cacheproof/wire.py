@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cacheproof.errors import InputError
@@ -33,8 +34,14 @@ def operation_from_message(operations: Iterable[type[Operation]], message: Mappi
     given = {key: value for key, value in message.items() if key != "op"}
     if sorted(given) != sorted(wanted):
         raise InputError(f"{name} takes {wanted or 'no fields'}, not {sorted(given)}")
-    hints = get_type_hints(kind)
-    return kind(**{key: _checked(name, key, given[key], several=get_origin(hints[key]) is tuple) for key in wanted})
+    several = _several(kind)  # type: ignore[arg-type]  # a class is hashable whatever its instances are
+    return kind(**{key: _checked(name, key, given[key], several=several[key]) for key in wanted})
+
+
+@cache
+def _several(kind: type[Operation]) -> Mapping[str, bool]:
+    """For each field of an operation, whether it is a tuple."""
+    return {name: get_origin(hint) is tuple for name, hint in get_type_hints(kind).items()}
 
 
 def outcome_to_message(outcome: Outcome) -> Message:

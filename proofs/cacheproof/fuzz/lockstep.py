@@ -73,7 +73,7 @@ def _search(
 ) -> Finding | None:
     tally = pair.tally
     while not limit.reached(tally):
-        draw = _Draw(pair.subject.component.operations, random.Random(f"{seed}/{tally.episodes}"))  # noqa: S311  # not a secret
+        draw = Draw(pair.subject.component.operations, random.Random(f"{seed}/{tally.episodes}"))  # noqa: S311  # not a secret
         finding = pair.restart()
         while finding is None and pair.offered and len(pair.operations) < restart_every and not limit.reached(tally):
             finding = pair.apply(draw(pair.offered))
@@ -84,7 +84,7 @@ def _search(
     return None
 
 
-class _Draw:
+class Draw:
     """Chooses among the operations offered: first what sort, by the weights of this episode, then which one."""
 
     def __init__(self, sorts: Sequence[type[Operation]], source: random.Random) -> None:

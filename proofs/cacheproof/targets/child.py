@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cacheproof.errors import InputError
+from cacheproof.features import observables_in
 from cacheproof.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode, shortened
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.declaration import Declaration, declaration_from
@@ -19,7 +20,7 @@ from cacheproof.wire import (
     outcome_from_message,
 )
 from cachespec import SPECIFICATION_VERSION
-from cachespec.kernel import Observation, Operation, Outcome
+from cachespec.kernel import Code, Observation, Operation, Outcome
 
 SECONDS_TO_ANSWER = 10.0
 SECONDS_TO_START = 30.0
@@ -81,7 +82,10 @@ class ChildTarget:
 
     def offer(self, message: Message) -> Message:
         """The child's whole answer to a message as it stands, an error too: after that it is asked the next one."""
-        return self._exchange(message, " ".join(str(message[key]) for key in ("do", "op") if key in message))
+        answer = self._exchange(message, " ".join(str(message[key]) for key in ("do", "op") if key in message))
+        if message.get("do") == "init":
+            self._config = None
+        return answer
 
     def observe(self) -> Mapping[str, Observation]:
         return self._observations
@@ -134,12 +138,21 @@ class ChildTarget:
             raise self._failed(f"asked to {asked}: the child's answer is {error}", Failure.GARBAGE) from None
 
     def _take_observations(self, answer: Message) -> None:
+        shown = {name: value for name, value in answer.items() if name not in RESERVED | self._declared.own}
         try:
-            self._observations = observations_from_message(
-                {name: value for name, value in answer.items() if name not in RESERVED | self._declared.own}
-            )
+            if answer.get("code") != Code.DIVERGED.value:
+                self._check_declared(shown)
+            self._observations = observations_from_message(shown)
         except InputError as error:
             raise self._failed(str(error), Failure.GARBAGE) from None
+
+    def _check_declared(self, shown: Mapping[str, Any]) -> None:
+        """Who names observables shows these and no others."""
+        named = observables_in(self._component, self._declared.features)
+        if named is not None and set(shown) != named:
+            one = min(set(shown) ^ named)
+            what = "does not show" if one in named else "shows"
+            raise InputError(f"the child {what} {one}, unlike what it said in hello")
 
     def _failed(self, text: str, failure: Failure) -> TargetError:
         """The child is ended; the error says why."""

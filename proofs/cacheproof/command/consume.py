@@ -1,0 +1,169 @@
+"""`cacheproof consume`: vectors run on a target."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cacheproof.command.console import Report, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.files import replace_file
+from cacheproof.fuzz.difference import Difference, Finding, Subject
+from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.shrink import shrunk
+from cacheproof.registry import component_named, variant_named
+from cacheproof.show.finding_json import finding_to_message
+from cacheproof.show.formats import FORMATS, folder_to_write, write_files
+from cacheproof.store import save
+from cacheproof.targets.child import SECONDS_TO_ANSWER
+from cacheproof.targets.declaration import declared_by
+from cacheproof.targets.factory import FORMS, open_target
+from cacheproof.targets.target import Target
+from cacheproof.vectors.consuming import Consumer, Consumption, Result, Verdict, finding_of, worded_run
+from cacheproof.vectors.files import found, read
+from cacheproof.vectors.report import as_junit, checked_skips, data_of, table_of
+from cacheproof.vectors.vector import VectorSet
+
+SECONDS_TO_SHRINK = 20.0
+
+
+def command(
+    vectors: Annotated[
+        list[str], typer.Argument(metavar="DIR|FILE|COMPONENT...", help="Vectors, or those released for a component.")
+    ],
+    *,
+    target: Annotated[str, typer.Option(help=FORMS + ".")],
+    component: Annotated[str | None, typer.Option(help="Only those of this component.")] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="FEATURE", help="Leave out what needs it, as lru/operation/pin.")
+    ] = None,
+    deviation: Annotated[
+        list[str] | None, typer.Option(metavar="C-ID", help="Expect it, as if the target had declared it.")
+    ] = None,
+    answer: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
+    ] = SECONDS_TO_ANSWER,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")] = None,
+    write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the first failure in every format.")] = None,
+) -> Report:
+    """Run vectors on a target, each case from the initial state, and say by feature what passed and what did not.
+
+    An answer that a declared deviation of the catalogue gives is expected; one that is declared and does not occur
+    falls short, as a failure does.
+    """
+    sets = one_component([(path, read(path)) for path in found(vectors)], component)
+    of = sets[0][1]
+    skipped = checked_skips(of.component, (one for _, one in sets), skip or [])
+    if write is not None:
+        folder_to_write(write)
+    opened = open_target(target, of.component, variant_named(of.component, of.variant), answer)
+    try:
+        declaration = declared_by(of.component, opened)
+        with progress() as show:
+            whole = Consumer(opened, target, declaration, skipped, tuple(deviation or ())).consume(sets, show)
+            first = next((one for one in whole.results if one.verdict in (Verdict.FAILED, Verdict.BROKE_DOWN)), None)
+            finding = None if first is None else shown_of(first, opened, target, show)
+    finally:
+        opened.close()
+    if junit is not None:
+        _write_junit(junit, as_junit(whole, target))
+    files = [] if write is None or finding is None else write_files(finding, write)
+    name = f"{of.component.name}.{re.sub(r'[^A-Za-z0-9.=-]+', '_', target).strip('_.')[:80]}"
+    told = None if finding is None else finding_to_message(finding)
+    data = {
+        "run": name,
+        "component": of.component.name,
+        "target": target,
+        "files": [path.name for path, _ in sets],
+        **data_of(whole),
+        "difference": told if isinstance(finding, Difference) else None,
+        "breakdown": told if told is not None and not isinstance(finding, Difference) else None,
+        "written": files,
+    }
+    save("consume", name, data | {"written": [str(path) for path in files]})
+    return Report(data, rendered(whole, first, finding, target, name), status(whole), interrupted=whole.interrupted)
+
+
+def one_component(sets: list[tuple[Path, VectorSet]], name: str | None) -> list[tuple[Path, VectorSet]]:
+    """The sets of one component and one variant: of the one that is named, or else the only one there is."""
+    if name is not None:
+        chosen = component_named(name).name
+        sets = [(path, one) for path, one in sets if one.component.name == chosen]
+        if not sets:
+            raise InputError(f"none of these vectors are of {name}")
+    there = sorted({one.component.name for _, one in sets})
+    if len(there) > 1:
+        raise InputError(f"these vectors are of {', '.join(there)}: choose one with --component")
+    variants = sorted({one.variant for _, one in sets})
+    if len(variants) > 1:
+        raise InputError(f"these vectors are of {', '.join(variants)}: consume those of one variant at a time")
+    return sets
+
+
+def shown_of(result: Result, target: Target, name: str, show: Callable[[str], None]) -> Finding | None:
+    """The first finding, shrunk where it is a difference that comes again; None for what was to be refused."""
+    finding = finding_of(result, name)
+    if not isinstance(finding, Difference):
+        return finding
+    vectors = result.vectors
+    variant = variant_named(vectors.component, vectors.variant)
+    pair = Pair(Subject(vectors.component, variant, vectors.config), target, name)
+    smaller, came_again = shrunk(pair, finding, SECONDS_TO_SHRINK, show)
+    return smaller if came_again else finding
+
+
+def status(whole: Consumption) -> ExitStatus:
+    """A failure is worse than a driver that failed; nothing that ran is no answer."""
+    if whole.of(Verdict.FAILED) or whole.vanished:
+        return ExitStatus.FELL_SHORT
+    ran = whole.of(Verdict.PASSED) or whole.of(Verdict.DEVIATED)
+    return ExitStatus.INCONCLUSIVE if whole.of(Verdict.BROKE_DOWN) or not ran else ExitStatus.AS_EXPECTED
+
+
+def rendered(whole: Consumption, first: Result | None, finding: Finding | None, target: str, name: str) -> list[object]:
+    """The table by feature, what was not looked at, and the first failure."""
+    parts: list[object] = [table_of(whole), *notes(whole, target)]
+    if first is None:
+        return parts
+    calls = ", ".join(worded_run(first))
+    parts += ["", f"the first that did not pass: {first.name}, step {first.step}, {first.path.name}", first.reason]
+    if finding is None:
+        return [*parts, f"after {calls}" if calls else "at the start"]
+    for form in ("table", "mermaid"):
+        parts += ["", FORMATS[form](finding)]
+    return [*parts, f"kept: cacheproof show {shlex.quote(name)} --format {'|'.join(FORMATS)}"]
+
+
+def notes(whole: Consumption, target: str) -> list[str]:
+    """What was compared, what was left out and why, and what became of declared deviations."""
+    known = {name for result in whole.results for name in result.vectors.initial}
+    compared = {feature.rpartition("/")[2] for feature in whole.observables}
+    lines = [f"{target}: {whole.calls:,} calls; compared after every call: the outcome, and {_listed(compared)}"]
+    if known - compared:
+        lines.append(f"not shown, and not compared: {_listed(known - compared)}")
+    reasons = Counter(result.reason for result in whole.of(Verdict.SKIPPED))
+    lines += [f"skipped: {count:,} cases, {reason}" for reason, count in reasons.most_common()]
+    seen = Counter(result.deviation for result in whole.of(Verdict.DEVIATED))
+    lines += [f"{number}, as declared: {count:,} cases" for number, count in sorted(seen.items())]
+    lines += [f"{number} is declared and did not occur: take it out" for number in whole.vanished]
+    lines += [f"{number} is declared, and no call that was made could show it" for number in whole.untried]
+    if whole.given_up:
+        lines.append(f"given up: the driver failed {len(whole.of(Verdict.BROKE_DOWN))} times")
+    return lines
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing else"
+
+
+def _write_junit(path: Path, text: str) -> None:
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,104 @@
+"""`cacheproof fill`: runs of the specification as files of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cacheproof.command.console import Progress, Report, announce, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.registry import component_named, components, variant_named
+from cacheproof.vectors.files import RELEASED, found, missing, write
+from cacheproof.vectors.filling import SEED, filled
+from cacheproof.vectors.vector import VectorSet
+from cachespec.kernel import NORMATIVE
+
+
+def command(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT]...", help="All without one.")] = None,
+    *,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the files are written.")] = None,
+    variant: Annotated[str, typer.Option(help="Whose answers are right.")] = NORMATIVE,
+    scope: Annotated[str | None, typer.Option(help="Only this scope, every edge of it.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the random runs.")] = SEED,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: say which files are not as they would be written.")
+    ] = False,
+) -> Report:
+    """Write vectors: every edge of small scopes, random runs of large ones that cover something new, what is refused.
+
+    The same call writes the same files, and removes those of these components that it would not write any more.
+    With --check the folder is that of the released set where none is named.
+    """
+    chosen = [component_named(name) for name in names] if names else list(components().values())
+    if scope is not None and len(chosen) != 1:
+        raise InputError("--scope needs one component: a scope belongs to one")
+    folder = output or (RELEASED if check else None)
+    if folder is None:
+        raise InputError("fill needs --output DIR, or --check to look at what was released")
+    announce(f"seed {seed}")
+    sets: list[VectorSet] = []
+
+    def made(show: Progress) -> Iterator[VectorSet]:
+        for component in chosen:
+            for one in filled(component, variant_named(component, variant), scope, seed, show):
+                sets.append(one)
+                yield one
+
+    with progress() as show:
+        if check:
+            stale = missing(folder, made(show))
+            left = [] if scope is not None else _left_over(folder, [component.name for component in chosen], sets)
+            return _checked(folder, sets, stale, left)
+        paths = write(folder, made(show))
+    left = [] if scope is not None else _left_over(folder, [component.name for component in chosen], sets)
+    for name in left:
+        (folder / name).unlink()
+    total = sum(path.stat().st_size for path in paths)
+    lines = [f"{path.name}: {_told(one)}" for path, one in zip(paths, sets, strict=True)]
+    data = {"seed": seed, "folder": folder, "files": [_data(path, one) for path, one in zip(paths, sets, strict=True)]}
+    lines += [f"{name}: would not be written any more, and is removed" for name in left]
+    return Report(
+        {**data, "bytes": total, "removed": left}, [*lines, f"{len(paths)} files, {total / 1e6:.2f} MB, in {folder}"]
+    )
+
+
+def _left_over(folder: Path, names: list[str], sets: list[VectorSet]) -> list[str]:
+    """Files of these components that would not be written."""
+    stems = {one.stem for one in sets}
+    there = found([str(folder)]) if folder.is_dir() and any(folder.iterdir()) else []
+    return [
+        path.name
+        for path in there
+        if path.name.partition(".")[0] in names and not any(path.name.startswith(f"{stem}.") for stem in stems)
+    ]
+
+
+def _checked(folder: Path, sets: list[VectorSet], stale: list[str], left: list[str]) -> Report:
+    data = {"folder": folder, "sets": len(sets), "stale": stale, "left_over": left}
+    lines = [
+        *(f"not there as it would be written: {name}" for name in stale),
+        *(f"would not be written any more: {name}" for name in left),
+        *([] if stale or left else [f"{len(sets)} sets in {folder} are current"]),
+    ]
+    return Report(data, lines, ExitStatus.FELL_SHORT if stale or left else ExitStatus.AS_EXPECTED)
+
+
+def _told(one: VectorSet) -> str:
+    return f"{len(one.cases)} cases, {sum(map(len, one.cases))} steps"
+
+
+def _data(path: Path, one: VectorSet) -> dict[str, Any]:
+    return {
+        "file": path.name,
+        "component": one.component.name,
+        "variant": one.variant,
+        "scope": one.scope,
+        "origin": one.origin,
+        "cases": len(one.cases),
+        "steps": sum(map(len, one.cases)),
+        "bytes": path.stat().st_size,
+    }

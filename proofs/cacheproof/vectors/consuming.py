@@ -1,0 +1,275 @@
+"""Vectors run on a target: case by case, each from the initial state, up to the first answer that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from cacheproof.features import FORM, REFUSALS, observable_feature
+from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding, said
+from cacheproof.fuzz.difference import shown as worded
+from cacheproof.registry import variant_named
+from cacheproof.show.wording import operation_text
+from cacheproof.targets.declaration import Declaration
+from cacheproof.targets.target import Failure, Target, TargetError
+from cacheproof.trace import record
+from cacheproof.vectors.vector import CallStep, Case, RefusedStep, Reply, Shown, VectorSet, is_shown
+from cachespec.kernel import Code, Observation, Outcome
+
+MOST_BREAKDOWNS = 5
+"""A driver that failed so often has ended the run: each time may be as long as an answer may take."""
+
+
+class Verdict(Enum):
+    """What became of a case."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    DEVIATED = "deviated"
+    """It gave the answer that a declared deviation gives."""
+    SKIPPED = "skipped"
+    """It needs a feature that the target lacks or that was to be left out."""
+    BROKE_DOWN = "broke_down"
+    """The driver failed: nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One case of one file."""
+
+    path: Path
+    vectors: VectorSet
+    number: int
+    """From 1 on, as in the file."""
+    verdict: Verdict
+    step: int = 0
+    """The step at which it ended, from 1 on; 0 for the initial state."""
+    reason: str = ""
+    deviation: str = ""
+    failure: Failure | None = None
+    actual: Answer | None = None
+
+    @property
+    def case(self) -> Case:
+        """The case itself."""
+        return self.vectors.cases[self.number - 1]
+
+    @property
+    def name(self) -> str:
+        """The file and the case in it."""
+        return f"{self.vectors.stem} case {self.number}"
+
+
+@dataclass(slots=True)
+class Consumption:
+    """What a run of several files was."""
+
+    declaration: Declaration
+    deviations: tuple[str, ...]
+    """Those that were expected: declared by the target or given by the user."""
+    results: list[Result] = field(default_factory=list)
+    observables: set[str] = field(default_factory=set)
+    """The features of the observables that were compared."""
+    could_show: set[str] = field(default_factory=set)
+    """The numbers of the catalogue of which some call that was made could show the deviation."""
+    calls: int = 0
+    interrupted: bool = False
+    given_up: bool = False
+
+    def of(self, verdict: Verdict) -> list[Result]:
+        """The results with this verdict."""
+        return [result for result in self.results if result.verdict is verdict]
+
+    @property
+    def vanished(self) -> tuple[str, ...]:
+        """Expected deviations that no case showed, although calls were made that show them."""
+        return tuple(number for number in self._not_seen() if number in self.could_show)
+
+    @property
+    def untried(self) -> tuple[str, ...]:
+        """Expected deviations that no call that was made could show."""
+        return tuple(number for number in self._not_seen() if number not in self.could_show)
+
+    def _not_seen(self) -> list[str]:
+        seen = {result.deviation for result in self.of(Verdict.DEVIATED)}
+        return [number for number in self.deviations if number not in seen]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A target, and what is not asked of it."""
+
+    target: Target
+    name: str
+    declaration: Declaration
+    skipped: frozenset[str] = frozenset()
+    """Features by name."""
+    deviations: tuple[str, ...] = ()
+
+    def consume(
+        self, sets: Iterable[tuple[Path, VectorSet]], progress: Callable[[str], None] | None = None
+    ) -> Consumption:
+        """Run every case; Ctrl-C ends it with what is known."""
+        whole = Consumption(self.declaration, tuple(dict.fromkeys((*self.declaration.deviations, *self.deviations))))
+        try:
+            for path, vectors in sets:
+                for number in range(1, len(vectors.cases) + 1):
+                    whole.results.append(self._case(whole, path, vectors, number))
+                    if progress is not None:
+                        progress(f"{vectors.stem}: {len(whole.results):,} cases, {whole.calls:,} calls")
+                    if len(whole.of(Verdict.BROKE_DOWN)) >= MOST_BREAKDOWNS:
+                        whole.given_up = True
+                        return whole
+        except KeyboardInterrupt:
+            whole.interrupted = True
+        return whole
+
+    def _case(self, whole: Consumption, path: Path, vectors: VectorSet, number: int) -> Result:
+        lacking = self._lacking(vectors, vectors.cases[number - 1])
+        if lacking:
+            return Result(path, vectors, number, Verdict.SKIPPED, reason=lacking)
+        run = _Run(self, whole, path, vectors, number)
+        try:
+            return run.result()
+        except TargetError as error:
+            return run.ended(Verdict.BROKE_DOWN, str(error), failure=error.failure)
+
+    def _lacking(self, vectors: VectorSet, case: Case) -> str:
+        """Why the case is skipped; empty where it is not."""
+        missing = self.declaration.missing(vectors.component)
+        for feature in vectors.needs(case):
+            if feature in self.skipped:
+                return f"{feature} is left out"
+            found = FORM.fullmatch(feature)
+            if found is not None and found["name"] in missing:
+                return f"the target does not have {feature}"
+            if feature == REFUSALS and not (self.declaration.refuses and hasattr(self.target, "offer")):
+                return f"the target does not have {REFUSALS}"
+        return ""
+
+
+@dataclass(slots=True)
+class _Run:
+    consumer: Consumer
+    whole: Consumption
+    path: Path
+    vectors: VectorSet
+    number: int
+    place: int = 0
+
+    def result(self) -> Result:
+        target, vectors = self.consumer.target, self.vectors
+        target.reset(vectors.config)
+        shown = target.observe()
+        wrong = self.differing(None, vectors.initial, None, shown)
+        if wrong:
+            return self.ended(Verdict.FAILED, wrong, actual=Answer(None, shown))
+        before = vectors.initial
+        for place, step in enumerate(vectors.cases[self.number - 1], 1):
+            self.place = place
+            if isinstance(step, RefusedStep):
+                wrong = self.refused(step, before)
+                if wrong:
+                    return self.ended(Verdict.FAILED, wrong)
+                continue
+            self.whole.calls += 1
+            ended = self.call(step)
+            if ended is not None:
+                return ended
+            before = step.reply.observations
+        return self.ended(Verdict.PASSED)
+
+    def call(self, step: CallStep) -> Result | None:
+        """Make the call; the result where the case ends here."""
+        outcome = self.consumer.target.apply(step.operation)
+        shown: Mapping[str, Observation] = {} if outcome.code is Code.DIVERGED else self.consumer.target.observe()
+        wrong = self.differs(step.reply, outcome, shown)
+        self.whole.could_show.update(step.deviations)
+        if not wrong:
+            return None
+        for number in self.whole.deviations:
+            if any(not self.differs(other, outcome, shown) for other in step.deviations.get(number, ())):
+                return self.ended(Verdict.DEVIATED, wrong, deviation=number)
+        return self.ended(Verdict.FAILED, wrong, actual=Answer(outcome, shown))
+
+    def refused(self, step: RefusedStep, before: Mapping[str, Shown]) -> str:
+        """What is wrong with how a message was refused; empty where nothing is."""
+        offer: Any = self.consumer.target
+        answer = offer.offer(dict(step.message))
+        if answer.get("answer") != "error":
+            return f"{worded_message(step)} must be refused as {step.error}, and was taken"
+        if answer.get("error") != step.error:
+            return f"{worded_message(step)} must be refused as {step.error}, not as {answer.get('error')}"
+        state = offer.offer({"do": "observe"})
+        if state.pop("answer", None) != "state":
+            return f"after {worded_message(step)} was refused, it does not answer 'observe' with its state"
+        changed = {name: value for name, value in before.items() if name in state}
+        after = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
+        wrong = [name for name, value in changed.items() if not is_shown(value, after[name])]
+        return f"{worded_message(step)} was refused, and changed {', '.join(wrong)}" if wrong else ""
+
+    def differs(self, expected: Reply, outcome: Outcome, shown: Mapping[str, Observation]) -> str:
+        diverged = expected.outcome.code is Code.DIVERGED
+        return self.differing(expected.outcome, expected.observations, outcome, {} if diverged else shown)
+
+    def differing(
+        self,
+        wanted: Outcome | None,
+        expected: Mapping[str, Shown],
+        outcome: Outcome | None,
+        shown: Mapping[str, Observation],
+    ) -> str:
+        """What differs; raises TargetError for an observable that the component does not have."""
+        strange = sorted(set(shown) - set(expected))
+        if strange:
+            there_are = ", ".join(sorted(expected))
+            said_it = f"the target shows {', '.join(strange)}: {self.vectors.component.name} has {there_are}"
+            raise TargetError(said_it, Failure.GARBAGE)
+        lines = []
+        if wanted != outcome:
+            lines.append(f"outcome: the specification says {said(wanted)}, the target {said(outcome)}")
+        for name, value in sorted(shown.items()):
+            feature = observable_feature(self.vectors.component, name)
+            if feature in self.consumer.skipped:
+                continue
+            self.whole.observables.add(feature)
+            if not is_shown(expected[name], value):
+                lines.append(f"{name}: the specification has {_worded(expected[name])}, the target {worded(value)}")
+        return "; ".join(lines)
+
+    def ended(self, verdict: Verdict, reason: str = "", **more: Any) -> Result:
+        return Result(self.path, self.vectors, self.number, verdict, self.place, reason, **more)
+
+
+def worded_run(result: Result) -> list[str]:
+    """The calls and messages of a case up to where it ended, as people read them."""
+    steps = result.case[: result.step]
+    return [operation_text(step.operation) if isinstance(step, CallStep) else worded_message(step) for step in steps]
+
+
+def _worded(expected: Shown) -> str:
+    return expected if isinstance(expected, str) else worded(expected)
+
+
+def worded_message(step: RefusedStep) -> str:
+    """A message that is refused, as people read it."""
+    return " ".join(f"{key}={value}" for key, value in step.message.items())
+
+
+def finding_of(result: Result, target: str) -> Finding | None:
+    """The finding that a case ended with, executed again by the specification; None for what was to be refused."""
+    vectors = result.vectors
+    variant = variant_named(vectors.component, vectors.variant)
+    steps = result.case[: result.step]
+    operations = [step.operation for step in steps if isinstance(step, CallStep)]
+    trace = record(vectors.component, variant, vectors.config, operations, whole_calls=True)
+    if result.failure is not None:
+        return Breakdown(target, result.reason, trace, result.failure)
+    if result.actual is None:
+        return None
+    last = trace.steps[-1] if trace.steps else None
+    outcome, observations = (None, trace.initial) if last is None else (last.outcome, last.observations)
+    return Difference(target, trace, Answer(outcome, observations), result.actual)

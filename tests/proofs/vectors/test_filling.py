@@ -1,0 +1,183 @@
+"""Sets of vectors: every edge is in them, they are the same every time, and those that were released are current."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cacheproof.fuzz.lockstep import lockstep
+from cacheproof.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.scope import Scope, scope_named, scopes_of
+from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.vectors.files import RELEASED, missing, read, write
+from cacheproof.vectors.filling import chosen, filled
+from cacheproof.vectors.graph import Edge, Walker, graph
+from cacheproof.vectors.paths import LONGEST, covering
+from cacheproof.vectors.vector import CallStep, RefusedStep, VectorSet
+from cachespec.kernel import NORMATIVE, Operation
+
+SCOPED = [component for component in components().values() if scope_file(component).is_file()]
+QUICK = ("shared_prefix",)
+LARGEST_BYTES = 5_000_000
+
+
+def edges_in(walker: Walker, cases: tuple[tuple[object, ...], ...]) -> Counter[Edge]:
+    """How often each edge is taken by these cases."""
+    taken: Counter[Edge] = Counter()
+    for case in cases:
+        state = walker.start()
+        for step in case:
+            assert isinstance(step, CallStep)
+            move = next(move for move in walker.moves(state) if move.operation == step.operation)
+            taken[move.edge] += 1
+            state = move.after
+    return taken
+
+
+def small_ones() -> list[tuple[AnyComponent, Scope]]:
+    """Of each component the scope that was chosen last among those that are covered whole."""
+    whole = [
+        [scope for scope in chosen(component, component.normative)[0] if of_scope(component, scope)]
+        for component in SCOPED
+    ]
+    return [(component, scopes[-1]) for component, scopes in zip(SCOPED, whole, strict=True)]
+
+
+def of_scope(component: AnyComponent, scope: Scope) -> list[Path]:
+    """The released set that covers the scope, if there is one."""
+    return list(RELEASED.glob(f"{component.name}.{scope.name}.exploration.*"))
+
+
+@pytest.mark.parametrize(("component", "scope"), small_ones(), ids=lambda one: one.name)
+def test_every_edge_of_a_small_scope_is_in_some_released_case(component: AnyComponent, scope: Scope) -> None:
+    """The edges are counted anew here, without the graph that the runs were made from."""
+    walker = Walker(component, component.normative, scope.config)
+    edges, seen, pending = set(), set(), [walker.start()]
+    while pending:
+        state = pending.pop()
+        for move in walker.moves(state):
+            edges.add(move.edge)
+            if move.target not in seen:
+                seen.add(move.target)
+                pending.append(move.after)
+    (path,) = of_scope(component, scope)
+    vectors = read(path)
+    assert set(edges_in(walker, vectors.cases)) >= edges
+    states, transitions = scope.expectation(NORMATIVE).states, scope.expectation(NORMATIVE).transitions
+    assert transitions is not None
+    assert len(edges) <= transitions, "an edge is a state with a call up to exchange of names"
+    if not any(len(members) > 1 for classes in component.interchangeable(scope.config).values() for members in classes):
+        assert (len(seen | {walker.canonical(walker.start())}), len(edges)) == (states, transitions)
+
+
+def offered_in(component: AnyComponent, scope: Scope) -> set[type[Operation]]:
+    """The operations that a few random runs of whole calls in a scope meet."""
+    variant, kinds = component.normative, set[type[Operation]]()
+    for seed in range(3 if NORMATIVE in scope.variants else 0):
+        state, source = variant.start(scope.config), random.Random(seed)
+        for _ in range(30):
+            offered = [one for one in variant.alphabet(scope.config, state) if type(one) in variant.transitions]
+            kinds.update(map(type, offered))
+            if offered:
+                state = variant.call(scope.config, state, source.choice(offered))[0]
+    return kinds
+
+
+def test_runs_that_leave_an_edge_out_are_found() -> None:
+    """The check above can fail: without one run, edges are missing; so no run is one too many."""
+    component = component_named("shared_prefix")
+    walker = Walker(component, component.normative, scope_named(component, "two-items").config)
+    nodes = graph(walker, 10_000)
+    runs = covering(walker, nodes)
+    every = {edge for node in nodes.values() for edge in node.edges}
+    assert all(len(run) <= LONGEST for run in runs)
+    for left_out in range(len(runs)):
+        taken: set[Edge] = set()
+        for run in runs[:left_out] + runs[left_out + 1 :]:
+            state = walker.start()
+            for operation in run:
+                move = next(move for move in walker.moves(state) if move.operation == operation)
+                taken.add(move.edge)
+                state = move.after
+        assert every - taken
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_released_sets_are_those_that_would_be_written(name: str) -> None:
+    component = component_named(name)
+    sets = list(filled(component, component.normative))
+    assert missing(RELEASED, sets) == [], "cacheproof fill --output proofs/cacheproof/vectors/released"
+    assert {path.name.rpartition(".")[0].rpartition(".")[0] for path in RELEASED.glob(f"{name}.*")} == {
+        one.stem for one in sets
+    }
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+def test_all_released_sets_are_those_that_would_be_written(component: AnyComponent) -> None:
+    assert missing(RELEASED, filled(component, component.normative)) == []
+
+
+def test_a_change_of_the_specification_is_found(tmp_path: Path) -> None:
+    component = component_named("lru")
+    write(tmp_path, filled(component, component.normative, "growth"))
+    changed = replace(component.variants["stale-growth"], tag=NORMATIVE)
+    gone = missing(tmp_path, filled(component, changed, "growth"))
+    assert any("exploration" in name for name in gone)
+
+
+def test_there_are_sets_for_every_component_and_they_are_small() -> None:
+    stems = Counter(path.name.partition(".")[0] for path in RELEASED.iterdir())
+    assert set(stems) == {component.name for component in SCOPED}
+    assert sum(path.stat().st_size for path in RELEASED.iterdir()) < LARGEST_BYTES
+    origins = {path.name.split(".")[-3] for path in RELEASED.iterdir()}
+    assert origins == {"exploration", "fuzzing", "refusals"}
+
+
+@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+def test_every_operation_of_a_component_is_called_and_refused(component: AnyComponent) -> None:
+    sets = [read(path) for path in RELEASED.glob(f"{component.name}.*")]
+    called = {type(step.operation) for one in sets for case in one.cases for step in case if isinstance(step, CallStep)}
+    messages = [step.message for one in sets for case in one.cases for step in case if isinstance(step, RefusedStep)]
+    assert called >= {kind for scope in scopes_of(component) for kind in offered_in(component, scope)}
+    assert {message.get("op") for message in messages} >= {kind.wire_name() for kind in component.operations}
+    assert {step.error for one in sets for case in one.cases for step in case if isinstance(step, RefusedStep)} >= {
+        "wrong_field",
+        "unknown_request",
+    }
+
+
+def test_the_answers_of_eras_are_in_the_sets() -> None:
+    numbers = {
+        number
+        for path in RELEASED.glob("lru.*")
+        for case in read(path).cases
+        for step in case
+        if isinstance(step, CallStep)
+        for number in step.deviations
+    }
+    assert numbers >= {"C-MIR-10", "C-LRU-1", "C-LRU-2"}
+
+
+def test_random_runs_cover_what_one_run_does_not() -> None:
+    one = read(next(RELEASED.glob("mirror.two-senders-pipelined.fuzzing.*")))
+    codes = [
+        {(type(step.operation), step.reply.outcome.code) for step in case if isinstance(step, CallStep)}
+        for case in one.cases
+    ]
+    every = set().union(*codes)
+    assert all(len(covered) < len(every) for covered in codes)
+
+
+def test_a_scope_by_name_is_filled_alone() -> None:
+    component = component_named("lru")
+    sets: list[VectorSet] = list(filled(component, component.variants["M3"], "growth"))
+    assert [one.origin for one in sets] == ["exploration", "fuzzing", "refusals"]
+    assert {one.stem.split(".")[1] for one in sets} == {"M3"}
+    target = SpecificationTarget(component, component.variants["M3"])
+    found = lockstep(component, component.variants["M3"], sets[0].config, target, steps=50, seed=1)
+    assert found.finding is None
