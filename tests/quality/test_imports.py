@@ -41,6 +41,9 @@ RELEASED = "proofs/cacheproof/targets/vllm/child"
 MEASURED = "proofs/cacheproof/bench/released/child"
 """Runs there too, and measures; it uses what drives the package."""
 
+RECORDER = "proofs/cacheproof/record/child"
+"""Runs inside an engine that records itself, where nothing of ours is installed either."""
+
 RULES = (
     Rule("spec/cachespec", ("cachespec",)),
     Rule("impl/cacheimpl", ("cacheimpl", "torch", "triton"), apart=(OVER_THE_NETWORK,)),
@@ -48,10 +51,11 @@ RULES = (
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED),
+        apart=(RELEASED, MEASURED, RECORDER),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
+    Rule(RECORDER, ("vllm",)),
 )
 
 KNOWS_THE_IMPLEMENTATION = (
@@ -133,6 +137,7 @@ def test_each_package_imports_only_what_it_may(rule: Rule) -> None:
         (RULES[3], "cacheproof.planted", "import requests"),
         (RULES[4], "cacheproof.targets.vllm.child.planted", "from cachespec.kernel import Code"),
         (RULES[5], "cacheproof.bench.released.child.planted", "from cacheproof.bench.measure import Work"),
+        (RULES[6], "cacheproof.record.child.planted", "import msgspec"),
     ],
 )
 def test_a_planted_import_is_found(rule: Rule, module: str, source: str) -> None:
