@@ -45,6 +45,12 @@ def row_of(pool: tensors.Pool) -> dict[str, Any]:
     return {name: values.tolist() for name, values in zip(pool._fields, pool, strict=True)}
 
 
+def by_turn(blocks: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """[turns, most]: the blocks that stand one after the other, a row for each turn; anything behind its own."""
+    first = (lengths.cumsum(0) - lengths)[:, None]
+    return blocks[(first + torch.arange(blocks.shape[0])).clamp(max=blocks.shape[0] - 1)]
+
+
 class Sides:
     """Both sides of one engine. Each method makes one burst, and fails where an answer differs."""
 
@@ -80,15 +86,23 @@ class Sides:
             assert self.call(GetComputedBlocks(request, count)).values == found
         return hits
 
-    def allocate(self, requests: Rows, computed: Rows, tokens: Rows, width: int) -> int:
-        """Up to the first that is refused, or needs more than the width; returns how many turns were answered."""
+    def allocate(self, requests: Rows, computed: Rows, tokens: Rows, width: int, most: int | None = None) -> int:
+        """Up to the first that is refused, or needs more than it may; returns how many turns were answered."""
         operands = (integers(values) for values in (requests, computed, tokens))
-        self.pool, slots = tensors.allocate_slots(self.tables, self.pool, *operands, width=width, write=self.write)
+        self.pool, slots = tensors.allocate_slots(
+            self.tables, self.pool, *operands, width=width, most=most, write=self.write
+        )
+        if most is not None and requests:
+            slots = slots._replace(blocks=by_turn(slots.blocks, slots.lengths))
         nothing = [()] * len(requests)
         answered = self.same_slots(slots, requests, computed, tokens, nothing)
         if answered < len(requests) and not bool(slots.refused[: answered + 1].any()):
             request, end = requests[answered], computed[answered] + tokens[answered]
-            assert end > (self.holding(request).blocks + width) * self.config.block_size
+            lacking = end - self.holding(request).blocks * self.config.block_size
+            given = int(slots.lengths.sum()) * self.config.block_size
+            assert lacking > width * self.config.block_size or (
+                most is not None and given + lacking > most * self.config.block_size
+            )
         return answered
 
     def admit(self, requests: Rows, computed: Rows, tokens: Rows, hits: tensors.Hits) -> int:
@@ -116,17 +130,29 @@ class Sides:
             assert (Code(codes[turn]).name, blocks[turn]) == (wanted.code.name, wanted.values)
         return len(requests)
 
-    def commit(self, requests: Rows, computed: Rows, width: int | None = None) -> None:
-        """Each in its turn; all are answered where the width suffices."""
+    def commit(self, requests: Rows, computed: Rows, width: int | None = None, most: int | None = None) -> None:
+        """Each in its turn; all are answered where the width suffices, and who is left where `most` does not is asked.
+
+        `most` is raised until it suffices.
+        """
         self.pool, codes = tensors.commit(
             self.tables,
             self.pool,
             integers(requests),
             integers(computed),
             width=self.positions if width is None else width,
+            most=most,
             write=self.write,
         )
-        self.same_codes(codes, [Commit(request, count) for request, count in zip(requests, computed, strict=True)])
+        calls = [Commit(request, count) for request, count in zip(requests, computed, strict=True)]
+        answered = len(calls)
+        if most is not None:
+            answered = next((turn for turn, code in enumerate(codes.tolist()) if code == UNANSWERED), len(calls))
+            known = [self.holding(request).blocks > 0 for request in requests]
+            assert [code == UNANSWERED for code in codes.tolist()][answered:] == known[answered:]
+        self.same_codes(codes[:answered], calls[:answered])
+        if answered < len(calls):
+            self.commit(requests[answered:], computed[answered:], width, most and most + 1)
 
     def decode(self, requests: Rows, most: int | None) -> int:
         """Those that it is for are executed, and given slots until a block is lacking; returns how many were served."""
@@ -189,7 +215,7 @@ class Crowd:
     """Random bursts of callers who mostly keep the order of a scheduler, and now and then do not."""
 
     def __init__(self, sides: Sides, seed: int, most: int) -> None:
-        self.sides, self.draw, self.most = sides, random.Random(seed), most
+        self.sides, self.draw, self.few, self.most = sides, random.Random(seed), random.Random(-1 - seed), most
         self.seen: set[str] = set()
 
     def play(self, bursts: int, *, look_every: int = 1) -> None:
@@ -220,8 +246,8 @@ class Crowd:
             odd = self.draw.random() < 0.05
             computed.append(held.computed + (self.draw.randint(0, 2) if odd else 0))
             tokens.append(self.draw.randint(0, 2) if odd else max(1, min(left, self.draw.choice((1, 1, 3, 9)))))
-        width = self.draw.choice((1, self.sides.positions))
-        answered = self.sides.allocate(requests, computed, tokens, width)
+        width, most = self.draw.choice((1, self.sides.positions)), self.few.choice((None, None, 3, 64))
+        answered = self.sides.allocate(requests, computed, tokens, width, most)
         self.seen.add("all run" if answered == len(requests) else "some do not run")
 
     def step(self) -> None:
@@ -244,7 +270,7 @@ class Crowd:
             self.draw.choice((end, end, self.draw.randint(min(one.computed, end), end)))
             for one, end in zip(held, ends, strict=True)
         ]
-        self.sides.commit(requests, parts)
+        self.sides.commit(requests, parts, most=self.few.choice((None, 1, 3, 64)))
 
     def admit(self) -> None:
         """New requests are looked up and admitted, again and again until one gets nothing, or all are answered.

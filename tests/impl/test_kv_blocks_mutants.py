@@ -37,7 +37,7 @@ SCOPES = {
 
 ADMISSION, SLOTS, EXECUTION = (f"cacheimpl.kv_blocks.{name}" for name in ("admission", "slots", "execution"))
 RELEASING, PREFIX, FORGETTING = (f"cacheimpl.kv_blocks.{name}" for name in ("releasing", "prefix", "forgetting"))
-GROUPS, DECODING = "cacheimpl.kv_blocks.groups", "cacheimpl.kv_blocks.decoding"
+GROUPS, DECODING, SPREADING = (f"cacheimpl.kv_blocks.{name}" for name in ("groups", "decoding", "spreading"))
 
 MUTANTS: dict[str, tuple[str, str, str, str]] = {
     # slots
@@ -52,8 +52,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "one block too many is asked for": (
         "any call",
         f"{SLOTS}.asked",
-        "uncovered[:, None] > row",
-        "uncovered[:, None] >= row",
+        "uncovered + (config.block_size - 1)",
+        "uncovered + config.block_size",
     ),
     "the last free block is never given": (
         "any call",
@@ -71,8 +71,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "taken from the back": (
         "any call",
         f"{SLOTS}.with_slots",
-        "(row + pool.head)",
-        "(row + pool.head + pool.free - total)",
+        "places = pool.head +",
+        "places = pool.head + pool.free - total +",
     ),
     "what is taken can still be found": (
         "any call",
@@ -83,7 +83,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "what is taken keeps its KV": (
         "any call",
         f"{SLOTS}.with_slots",
-        "bytes=write.note(pool.bytes, taken, nothing)",
+        "bytes=write.put(pool.bytes, taken, nothing) if write.history else pool.bytes",
         "bytes=pool.bytes",
     ),
     "what is taken has no reference": (
@@ -102,15 +102,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "everybody begins at the first free block": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "(ask.up_to - ask.needs)[:, None] + (row",
-        "0 * (ask.up_to - ask.needs)[:, None] + (row",
+        "(ask.up_to - ask.needs).index_select(0, turn)",
+        "0 * turn",
     ),
     "those behind a refusal go on": ("crowd", f"{SLOTS}.allocate_slots", ".cumsum(0)", ".long()"),
     "the head runs off the end": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "wrapped(pool, places).flatten()",
-        "places.clamp(max=pool.order.shape[0] - 2).flatten()",
+        "wrapped(pool, places)",
+        "places.clamp(max=pool.order.shape[0] - 2)",
     ),
     "the count of blocks in eight bits": (
         "wide crowd",
@@ -168,15 +168,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     # execution
     "a block is full too early": (
         "any call",
-        f"{EXECUTION}.filled",
-        "(row + 1) * config.block_size",
-        "row * config.block_size + 1",
+        f"{EXECUTION}.full_blocks",
+        "ends - first * config.block_size",
+        "ends - first * config.block_size + 1",
     ),
     "a block is full too late": (
         "any call",
-        f"{EXECUTION}.filled",
-        "(row + 1) * config.block_size",
-        "(row + 1) * config.block_size + 1",
+        f"{EXECUTION}.full_blocks",
+        "ends - first * config.block_size",
+        "ends - first * config.block_size - 1",
     ),
     "what was never scheduled was executed": (
         "any call",
@@ -208,6 +208,23 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "clock=pool.clock + registering.sum()",
         "clock=pool.clock",
     ),
+    # so many of all turns
+    "more blocks than there is room for": ("crowd", f"{SLOTS}.allocate_slots", " | (ask.up_to > most)", ""),
+    "more full blocks than there is room for": ("crowd", f"{EXECUTION}.commit", " | (counts.cumsum(0) > most)", ""),
+    "one piece fewer": ("crowd", f"{SPREADING}.spread", "number <= counts.sum()", "number < counts.sum()"),
+    "pieces of the turn before": (
+        "crowd",
+        f"{SPREADING}.spread",
+        "torch.searchsorted(up_to, number)",
+        "torch.searchsorted(up_to, number - 1)",
+    ),
+    "pieces in one place": (
+        "crowd",
+        f"{SPREADING}.spread",
+        "(counts - up_to).index_select(0, turn) + number - 1",
+        "torch.zeros_like(turn)",
+    ),
+    "the blocks of two are one": ("crowd", f"{SPREADING}.spread", "if width == 1:", "if width >= 1:"),
     # releasing
     "a shared block is free at once": (
         "any call",
@@ -237,7 +254,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "the first to let go frees the block": ("crowd", f"{RELEASING}.is_last", '"amax"', '"amin", include_self=False'),
     "what is in flight is lost": (
         "any call",
-        f"{RELEASING}.free_request",
+        f"{RELEASING}.landed",
         "torch.minimum(planned, lengths)",
         "torch.zeros_like(planned)",
     ),

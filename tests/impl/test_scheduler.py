@@ -71,6 +71,8 @@ def extents(config: Config, seed: int) -> Extent:
         rounds=1 + seed % 2,
         fills=positions,
         releases=(1, requests)[seed % 2],
+        new=(None, 1, requests)[seed % 3],
+        full=(None, requests * positions)[seed // 2 % 2],
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from tests.impl.scheduler_runs import crowded
 from tests.planting import Change, planted
 
+from cacheimpl.scheduler.counts import filling
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
@@ -132,6 +133,8 @@ class Both:
     def update(self, accepted: int) -> None:
         wanted = self.spec(Update(accepted))
         assert self.scheduler.update_from_output(accepted) == [str(one) for one in wanted.values]
+        found = self.scheduler.state.kv.carried[:-1] >= 0
+        assert found.nonzero().flatten().tolist() == sorted(block for block, _ in self.state.kv.carried.items())
 
     def play(self, seed: int, steps: int) -> None:
         """Until all have ended; no more than the rows have room for at once."""
@@ -173,10 +176,11 @@ BUGS = {
         items_matter, "queued(state.running) | queued(state.waiting)", "queued(state.running)"
     ),
     "who is preempted is not looked at again": Change(
-        Scheduler.schedule, "self._items = self.settings.max_items > 0", "self._items = self._items"
+        Scheduler._extent_further, "self._items = self.settings.max_items > 0", "self._items = self._items"
     ),
+    "too few blocks are looked at": Change(filling, "(state.kv.registered[:-1] + 1)", "(state.kv.registered[:-1] + 2)"),
 }
-"""Of when items are looked at."""
+"""Of when items are looked at, and how many blocks of a step."""
 
 
 HELD = Config(2, 20, 8, 4, 2, 4, 12, (3, 3), (8, 2), (((0, 0, 2),), ((1, 0, 2),)))
@@ -186,28 +190,33 @@ PREEMPTED = Config(1, 6, 8, 4, 2, 4, 12, (1, 2), (6, 4), ((), ((0, 0, 2),)))
 """The second one is behind its item, loses its blocks to the first one, and begins anew."""
 
 
+IN_STEP = Config(4, 20, 16, 4, 4, 4, 16, (4, 4, 4), (8, 8, 8))
+"""All fill a block in the same step, and need one in the next."""
+
+
 def play_quietly(config: Config, later: int) -> None:
-    """Each step is executed; the second request comes after so many."""
+    """Each step is executed; the second request comes after so many, and so on."""
     both = Both(config, rows=4)
     for step in range(16):
-        for request in range(2):
+        for request in range(len(config.prompts)):
             if step == later * request:
                 assert both.add(request)
         both.schedule()
         if both.state.plans:
             both.update(0)
-    assert both.state.gone.length == 2
+    assert both.state.gone.length == len(config.prompts)
 
 
-def test_items_of_quiet_engines() -> None:
+def test_quiet_engines() -> None:
     play_quietly(HELD, 4)
     play_quietly(PREEMPTED, 0)
+    play_quietly(IN_STEP, 0)
 
 
 def differs() -> bool:
     """Whether on some load plans are not those of the specification."""
     try:
-        test_items_of_quiet_engines()
+        test_quiet_engines()
         for seed in range(3):
             Both(crowded(40, seed, room=0.1)._replace(external=()), rows=16).play(seed, 300)
     except AssertionError:

@@ -60,7 +60,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a budget that chunks do not use up is used up": (
         "twelve on a run",
         f"{CODE}.burst.serve_first",
-        "most <= left if config.alignment > 0 else torch.ones_like(asked)",
+        "wants <= left if config.alignment > 0 else torch.ones_like(asked)",
         "torch.ones_like(asked)",
     ),
     # one at a time

@@ -103,6 +103,6 @@ def decode(
         head=pool.head + total,
         free=pool.free - total,
         clock=pool.clock + width,
-        bytes=write.note(write.note(pool.bytes, ended, contents), blocks, -1),
+        bytes=write.put(write.put(pool.bytes, ended, contents), blocks, -1) if write.history else pool.bytes,
     )
     return after, Decoded(executed, done, turn, given, blocks)

@@ -8,45 +8,54 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.kv_blocks.spreading import Pieces, spread, whole_blocks
 from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block
 from cacheimpl.writing import COPYING, Writing
 
 
 class Filled(NamedTuple):
-    """Places of a burst that are full once so many tokens are written; each field is [turns, width]."""
+    """Blocks that are full once so many tokens are written; each field is [pieces]."""
 
     full: Tensor
-    """bool"""
+    """bool: whether it is one"""
     blocks: Tensor
-    """int64: the block of each, the null block where it is not full"""
+    """int64: the block, the null block where it is not full"""
     contents: Tensor
     """int64: what it then holds"""
 
 
-def filled(config: Config, pool: Pool, requests: Tensor, first: Tensor, ends: Tensor, width: int) -> Filled:
-    """Blocks that become full where the tokens before `ends` ([turns] int64) are written; at most so many each.
+def full_blocks(config: Config, first: Tensor, ends: Tensor, width: int) -> Tensor:
+    """[turns] int64: how many blocks of each table become full where the tokens before `ends` ([turns]) are written.
 
-    `first` ([turns] int64) is how many blocks of each table were hits or are registered: those are left out.
+    At most `width`. `first` ([turns] int64) is how many of each table were hits or are registered: they do not count.
     """
-    row = torch.arange(width, device=requests.device)
-    full = ends[:, None] >= (first * config.block_size)[:, None] + (row + 1) * config.block_size
-    cells = pool.tables.shape[1]
-    places = (requests * cells + first)[:, None] + row
-    where = torch.where(full, places, nothing_of_nobody(pool)).flatten()
-    blocks, contents = (
-        table.flatten().index_select(0, where).reshape(full.shape) for table in (pool.tables, config.contents)
-    )
-    return Filled(full, torch.where(full, blocks.long(), null_block(pool)), contents)
+    return whole_blocks(ends - first * config.block_size, config.block_size, width)
+
+
+def filled(config: Config, pool: Pool, requests: Tensor, first: Tensor, pieces: Pieces) -> Filled:
+    """The pieces of a burst: those that become full of the blocks behind the `first` ones ([turns] int64) of each."""
+    cells, (turn, place, there) = pool.tables.shape[1], pieces
+    places = (requests * cells + first).index_select(0, turn) + place
+    where = torch.where(there, places, nothing_of_nobody(pool))
+    blocks, contents = (table.flatten().index_select(0, where) for table in (pool.tables, config.contents))
+    return Filled(there, torch.where(there, blocks.long(), null_block(pool)), contents)
 
 
 def commit(
-    config: Config, pool: Pool, requests: Tensor, computed: Tensor, *, width: int, write: Writing = COPYING
+    config: Config,
+    pool: Pool,
+    requests: Tensor,
+    computed: Tensor,
+    *,
+    width: int,
+    most: int | None = None,
+    write: Writing = COPYING,
 ) -> tuple[Pool, Tensor]:
     """Steps were executed: the KV of each request's tokens before `computed` ([turns] int64) is written.
 
     What is full can be found from now on, in the order of the turns, behind the copies that there are. Requests are
     distinct rows, or nobody's. Returns the code of each turn: DONE, ABSENT or STALE, or UNANSWERED where more than
-    `width` blocks become full.
+    `width` blocks become full, or, where `most` is given, more than that with those of all turns before.
     """
     held, written, planned, first = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled, pool.registered)
@@ -54,18 +63,27 @@ def commit(
     known, current = held > 0, computed.clamp(written, planned) == computed
     too_wide = (first + (width + 1)) * config.block_size <= computed
     done = known & current & ~too_wide
-    now = filled(config, pool, requests, first, torch.where(done, computed, 0), width)
-    counts = now.full.sum(1)
-    found = torch.where(follows(pool, requests, first, counts > 0)[:, None], now.blocks, null_block(pool)).flatten()
+    counts = full_blocks(config, first, torch.where(done, computed, 0), width)
+    if most is not None:
+        too_wide = too_wide | (counts.cumsum(0) > most)
+        done = done & ~too_wide
+        counts = counts * done
+    pieces = spread(counts, width, most)
+    now = filled(config, pool, requests, first, pieces)
+    if most is None:
+        linked = follows(pool, requests, first, counts > 0).index_select(0, pieces.turn)
+    else:
+        who, begun = requests.index_select(0, pieces.turn), first.index_select(0, pieces.turn)
+        linked = follows(pool, who, begun, pieces.there)
+    found = torch.where(linked, now.blocks, null_block(pool))
     registering = (found < null_block(pool)).long()
-    contents = now.contents.flatten()
     after = pool._replace(
         registered=write.add(pool.registered, requests, counts),
         computed=write.put(pool.computed, requests, torch.where(done, computed, written)),
-        carried=write.put(pool.carried, found, contents),
+        carried=write.put(pool.carried, found, now.contents),
         stamp=write.put(pool.stamp, found, pool.clock + registering.cumsum(0)),
         clock=pool.clock + registering.sum(),
-        bytes=write.note(pool.bytes, now.blocks.flatten(), contents),
+        bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )
     code = torch.where(known, torch.where(current, int(Code.DONE), int(Code.STALE)), int(Code.ABSENT))
     return after, torch.where(known & current & too_wide, UNANSWERED, code)
@@ -79,5 +97,5 @@ def follows(pool: Pool, requests: Tensor, first: Tensor, asked: Tensor) -> Tenso
     """
     cells = pool.tables.shape[1]
     place = torch.where(asked & (first > 0), requests * cells + first - 1, nothing_of_nobody(pool))
-    before = pool.tables.flatten().index_select(0, place).long()
+    before = pool.tables.flatten().index_select(0, place)
     return (first == 0) | (pool.carried.index_select(0, before) >= 0)

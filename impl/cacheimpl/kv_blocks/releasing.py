@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import Code
-from cacheimpl.kv_blocks.execution import filled
+from cacheimpl.kv_blocks.execution import filled, full_blocks
+from cacheimpl.kv_blocks.spreading import spread
 from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
@@ -16,13 +17,17 @@ def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing
 
     What is in flight for them is still written. Returns the code of each turn: DONE or ABSENT.
     """
+    return release(landed(config, pool, requests, write) if write.history else pool, requests, write)
+
+
+def landed(config: Config, pool: Pool, requests: Tensor, write: Writing) -> Pool:
+    """What is in flight for these requests ([turns] int64) is written into their blocks. That is history."""
     planned, lengths, first = (
         column.index_select(0, requests) for column in (pool.scheduled, config.lengths, pool.registered)
     )
-    width = pool.tables.shape[1] - 1
-    flying = filled(config, pool, requests, first, torch.minimum(planned, lengths), width)
-    written = write.note(pool.bytes, flying.blocks.flatten(), flying.contents.flatten())
-    return release(pool._replace(bytes=written), requests, write)
+    counts = full_blocks(config, first, torch.minimum(planned, lengths), pool.tables.shape[1] - 1)
+    flying = filled(config, pool, requests, first, spread(counts, pool.tables.shape[1] - 1))
+    return pool._replace(bytes=write.put(pool.bytes, flying.blocks, flying.contents))
 
 
 def withdraw(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPYING) -> tuple[Pool, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.kv_blocks.spreading import spread, whole_blocks
 from cacheimpl.kv_blocks.state import Config, Pool, nobody, nothing_of_nobody, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
@@ -21,10 +22,8 @@ class Ask(NamedTuple):
     """int64, tokens: there are to be slots for those before this one"""
     planned: Tensor
     """int64, tokens: there are slots for those before this one"""
-    columns: Tensor
-    """[turns, width] int64: the places behind what the table has, hits included"""
-    lacking: Tensor
-    """[turns, width] bool: at which of them a block is needed"""
+    owned: Tensor
+    """int64: how many blocks the table has, hits included"""
     possible: Tensor
     """bool: who is not turned down whatever is free"""
     needs: Tensor
@@ -33,6 +32,8 @@ class Ask(NamedTuple):
     """int64: how many new blocks for this turn and those before it"""
     too_wide: Tensor
     """bool: who needs more than `width`"""
+    width: int
+    """The most that one of them may need"""
 
 
 class Slots(NamedTuple):
@@ -52,7 +53,8 @@ class Slots(NamedTuple):
     """[turns] int64: how many turns, up to and with this one, were refused or could not be answered; what comes behind
     the first of them waits"""
     blocks: Tensor
-    """[turns, width] int64: the new blocks of each, the null block behind them"""
+    """[turns, width] int64: the new blocks of each, the null block behind them; where `most` was given, [most] int64:
+    those of all turns, one after the other, the null block behind the last"""
     lengths: Tensor
     """[turns] int64: how many new blocks each was given"""
 
@@ -79,13 +81,15 @@ def allocate_slots(
     tokens: Tensor,
     *,
     width: int,
+    most: int | None = None,
     write: Writing = COPYING,
 ) -> tuple[Pool, Slots]:
     """Slots for so many tokens more of each request ([turns] int64 each), one after the other until one is refused.
 
     Requests are distinct rows, or nobody's, who is passed over. `computed`: tokens that the request's table covers as
     computed. `width` (blocks) is the most that one of them may need: 1 for a step of one token each. A turn that needs
-    more is not answered, and nobody after it is served.
+    more is not answered, and nobody after it is served. So is one that would need, with those before it, more than
+    `most`, where that is given: the fewer, the faster.
     """
     held, written, planned = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled)
@@ -94,9 +98,10 @@ def allocate_slots(
     large, stale = end > config.limit, computed.clamp(written, planned) != computed
     ask = asked(config, pool, requests, end, planned, held, ~(large | stale), width)
     refused = (tokens <= 0) | (ask.up_to > pool.free)
-    stops = (ask.possible & (refused | ask.too_wide)).cumsum(0)
+    unanswered = ask.too_wide if most is None else ask.too_wide | (ask.up_to > most)
+    stops = (ask.possible & (refused | unanswered)).cumsum(0)
     done = ask.possible & (stops == 0)
-    after, blocks, given = with_slots(pool, ask, done, write)
+    after, blocks, given = with_slots(pool, ask, done, write, most)
     return after, Slots(done, large, torch.zeros_like(large), stale, refused, stops, blocks, given)
 
 
@@ -111,39 +116,37 @@ def asked(
     width: int,
 ) -> Ask:
     """The new blocks of a burst, each [turns]: `owned` is how many blocks a table has, hits included."""
-    row = torch.arange(width, device=requests.device)
     uncovered = end - owned * config.block_size
-    lacking = uncovered[:, None] > row * config.block_size
     possible = (requests < nobody(pool)) & allowed
-    needs = (lacking & possible[:, None]).sum(1)
+    needs = whole_blocks(uncovered + (config.block_size - 1), config.block_size, width) * possible
     too_wide = uncovered > width * config.block_size
-    columns = owned[:, None] + row
-    return Ask(requests, end, planned, columns, lacking, possible, needs, needs.cumsum(0), too_wide)
+    return Ask(requests, end, planned, owned, possible, needs, needs.cumsum(0), too_wide, width)
 
 
-def with_slots(pool: Pool, ask: Ask, done: Tensor, write: Writing) -> tuple[Pool, Tensor, Tensor]:
+def with_slots(
+    pool: Pool, ask: Ask, done: Tensor, write: Writing, most: int | None = None
+) -> tuple[Pool, Tensor, Tensor]:
     """Those that are done ([turns] bool) are given the next free blocks; also the blocks, and how many each was given.
 
-    Whoever needs a block and comes before one that is done has to be done.
+    Whoever needs a block and comes before one that is done has to be done. Where `most` is given, they need no more in
+    all, and the blocks are [most].
     """
     null, cells = null_block(pool), pool.tables.shape[1]
     given = ask.needs * done
     total = given.sum()
-    row = torch.arange(ask.columns.shape[1], device=done.device)
-    places = (ask.up_to - ask.needs)[:, None] + (row + pool.head)
-    blocks = pool.order.index_select(0, wrapped(pool, places).flatten())
-    wanted = (ask.lacking & done[:, None]).flatten()
-    taken = torch.where(wanted, blocks, null)
+    turn, place, there = spread(given, ask.width, most)
+    places = pool.head + (ask.up_to - ask.needs).index_select(0, turn) + place
+    taken = torch.where(there, pool.order.index_select(0, wrapped(pool, places)), null)
     nothing = torch.full_like(taken, -1)
-    behind = torch.where(wanted, ((ask.requests * cells)[:, None] + ask.columns).flatten(), nothing_of_nobody(pool))
+    behind = (ask.requests * cells + ask.owned).index_select(0, turn) + place
     after = pool._replace(
-        tables=write.put(pool.tables, behind, taken.to(pool.tables.dtype)),
+        tables=write.put(pool.tables, torch.where(there, behind, nothing_of_nobody(pool)), taken.to(pool.tables.dtype)),
         blocks=write.add(pool.blocks, ask.requests, given),
         scheduled=write.put(pool.scheduled, ask.requests, torch.where(done, ask.end, ask.planned)),
         references=write.put(pool.references, taken, torch.ones_like(taken)),
         carried=write.put(pool.carried, taken, nothing),
-        bytes=write.note(pool.bytes, taken, nothing),
+        bytes=write.put(pool.bytes, taken, nothing) if write.history else pool.bytes,
         head=wrapped(pool, pool.head + total),
         free=pool.free - total,
     )
-    return after, taken.reshape(ask.columns.shape), given
+    return after, taken.reshape(-1, ask.width) if most is None else taken, given

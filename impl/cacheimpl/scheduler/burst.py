@@ -25,10 +25,13 @@ def leading(good: Tensor) -> Tensor:
     return (~good).cumsum(0) == 0
 
 
-def serve_first(config: Config, state: State, *, turns: int, width: int, items: bool, write: Writing) -> State:
+def serve_first(
+    config: Config, state: State, turns: int, width: int, *, items: bool, most: int | None, write: Writing
+) -> State:
     """Running requests get their tokens, from the next one to be served on, as long as each of them is settled.
 
-    At most `turns` of them. `items`: whether any of them may have one ahead.
+    At most `turns` of them, and `most` new blocks in all, where that is given. `items`: whether any of them may have
+    one ahead.
 
     A request is settled, given that all before it are, where
 
@@ -49,14 +52,14 @@ def serve_first(config: Config, state: State, *, turns: int, width: int, items: 
     asked = places < state.to_serve - state.served
     sight = length_in_sight(config, state)
     start = state.computed.index_select(0, row)
-    most = limited(config, wanted(config, state, sight)).index_select(0, row) * asked
+    wants = limited(config, wanted(config, state, sight)).index_select(0, row) * asked
     prompt, known = config.prompts, known_length(config, state)
     if config.alignment > 0:
         prompt, known = prompt.index_select(0, row), known.index_select(0, row)
-    counts = aligned(config, prompt, known, start, most)
+    counts = aligned(config, prompt, known, start, wants)
     left = (state.tokens_left + counts - counts.cumsum(0)).clamp(min=0)
-    tokens = aligned(config, prompt, known, start, torch.minimum(most, left))
-    settled = most <= left if config.alignment > 0 else torch.ones_like(asked)
+    tokens = aligned(config, prompt, known, start, torch.minimum(wants, left))
+    settled = wants <= left if config.alignment > 0 else torch.ones_like(asked)
     reads = touched(items_of(config, row), start, tokens) if items else None
     if reads is not None:
         settled = settled & ~lacks_any(config, state, row, reads, start, tokens)
@@ -65,7 +68,7 @@ def serve_first(config: Config, state: State, *, turns: int, width: int, items: 
         settled = leading(settled)
     asks = settled & (tokens > 0)
     kv, slots = kv_blocks.allocate_slots(
-        config.kv, state.kv, rows.masked_fill(~asks, count), start, tokens, width=width, write=write
+        config.kv, state.kv, rows.masked_fill(~asks, count), start, tokens, width=width, most=most, write=write
     )
     stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)
     chosen = asks & (places < stop)

@@ -1,4 +1,4 @@
-"""How many tokens of each request there are to schedule: [requests] int64 throughout, no count negative."""
+"""How many tokens of each request there are to schedule: [requests] int64, not negative; and one mask."""
 
 from __future__ import annotations
 
@@ -50,3 +50,8 @@ def aligned(config: Config, prompt: Tensor, known: Tensor, start: Tensor, tokens
     boundary = end.div(config.alignment, rounding_mode="floor") * config.alignment
     cut = (end < torch.maximum(prompt, known - 1)) & (boundary > start)
     return torch.where(cut, boundary - start, tokens)
+
+
+def filling(config: Config, state: State) -> Tensor:
+    """[requests] bool: of whom a block is full and not registered once the plans in flight are executed."""
+    return state.computed >= (state.kv.registered[:-1] + 1) * config.block_size

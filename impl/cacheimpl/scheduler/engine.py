@@ -21,6 +21,7 @@ from cacheimpl.devices import usable
 from cacheimpl.recency import length, queued
 from cacheimpl.scheduler import requests, rounds
 from cacheimpl.scheduler.arrivals import Arrivals
+from cacheimpl.scheduler.counts import filling
 from cacheimpl.scheduler.errors import (
     InvalidAcceptedError,
     InvalidRequestError,
@@ -34,7 +35,7 @@ from cacheimpl.scheduler.lines import rows_in_order
 from cacheimpl.scheduler.rounds import Extent
 from cacheimpl.scheduler.settings import Settings, tables_of
 from cacheimpl.scheduler.state import Config, Plan, State, empty
-from cacheimpl.writing import IN_PLACE
+from cacheimpl.writing import SERVING
 
 ADMISSIONS, WIDE, RELEASES = 64, 8, 64
 """How much one call does at most; more is done in the next one, in the same step."""
@@ -94,7 +95,8 @@ class Scheduler:
 
     Of a request are read: `request_id`, `prompt_token_ids`, `max_tokens` (or `sampling_params.max_tokens`); `priority`
     where they count; of multimodal ones `mm_features`, each with `identifier`, `mm_position.offset` and `.length`.
-    `cacheimpl.scheduler.errors` lists what is raised; then the state is as it was.
+    `cacheimpl.scheduler.errors` lists what is raised; then the state is as it was. Nothing here is ever differentiated:
+    calls run in inference mode, and so has to who changes a tensor of the state by hand.
     """
 
     def __init__(self, settings: Settings, device: torch.device | str = "cpu") -> None:
@@ -112,13 +114,16 @@ class Scheduler:
         self._waiting = 0
         self._largest = 0
         self._items = False
+        self._full: int | None = None
 
     # Requests -------------------------------------------------------------------------------------------------------
 
+    @torch.inference_mode()
     def add_request(self, request: Any) -> None:
         """It waits. Raises where it can never be served, or is known already."""
         self._arrivals.add(request, self.state)
 
+    @torch.inference_mode()
     def finish_requests(self, request_ids: str | Sequence[str]) -> None:
         """They are aborted; an id that is not known any more changes nothing."""
         several: Any = (request_ids,) if isinstance(request_ids, str) else request_ids
@@ -129,7 +134,7 @@ class Scheduler:
         for name in asked:
             if self._arrivals.is_live(name):
                 row = torch.tensor(self._arrivals.row_of(name), device=self.config.rows.device)
-                self.state, _ = requests.abort(self.config, self.state, row, write=IN_PLACE)
+                self.state, _ = requests.abort(self.config, self.state, row, write=SERVING)
                 self._arrivals.end((self._arrivals.row_of(name),))
         self._waiting = int(length(self.state.waiting))
 
@@ -143,19 +148,18 @@ class Scheduler:
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
+    @torch.inference_mode()
     def schedule(self) -> SchedulerOutput | None:
         """One step; None where there is nothing to say to the workers. Raises where too many plans are in flight."""
         if self._plans >= self.settings.plans_in_flight:
             raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
         self._flush()
         extent = self._extent()
-        state, code = rounds.schedule(self.config, self.state, extent=extent, write=IN_PLACE)
+        state, code = rounds.schedule(self.config, self.state, extent=extent, write=SERVING)
         told = self._read(state, code)
         self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (told != UNANSWERED)
         while told == UNANSWERED:
-            self._items = self.settings.max_items > 0  # somebody may have been preempted, and begins anew
-            extent = self._extent()
-            state, code = rounds.proceed(self.config, state, extent=extent, write=IN_PLACE)
+            state, code = rounds.proceed(self.config, state, extent=self._extent_further(), write=SERVING)
             told = self._read(state, code)
         self.state = state
         if told == Code.MISS:
@@ -165,6 +169,7 @@ class Scheduler:
         plan = Plan(*(getattr(state, name)[place : place + 1] for name in Plan._fields))
         return SchedulerOutput(plan, self._arrivals.names, self._arrivals.items.names)
 
+    @torch.inference_mode()
     def update_from_output(self, accepted: Tensor | int = 0) -> list[str]:
         """The oldest plan was executed. The ids of the requests that are finished by it, in the order of the plan.
 
@@ -174,7 +179,7 @@ class Scheduler:
             raise NoPlanError("no plan is in flight")
         drafts = self._drafts(accepted)
         extent = self._extent()
-        state, _ = requests.update(self.config, self.state, drafts, extent=extent, write=IN_PLACE)
+        state, _ = requests.update(self.config, self.state, drafts, extent=extent, write=SERVING)
         self._plans -= 1
         ended: list[str] = []
         if bool(queued(state.ending).any()):
@@ -182,7 +187,7 @@ class Scheduler:
             ended_rows = rows[: int(count)].tolist()
             ended = [self._arrivals.names[row] for row in ended_rows]
             for _ in range(-(-len(ended_rows) // extent.releases)):
-                state = requests.release(self.config, state, extent=extent, write=IN_PLACE)
+                state = requests.release(self.config, state, extent=extent, write=SERVING)
             self._arrivals.end(ended_rows)
         self.state = state
         return ended
@@ -201,11 +206,13 @@ class Scheduler:
 
     # Caches ---------------------------------------------------------------------------------------------------------
 
+    @torch.inference_mode()
     def reset_prefix_cache(self) -> bool:
         """Whether it was done: not while blocks are in use."""
         self.state, answer = requests.reset_prefix_cache(self.config, self.state)
         return int(answer.code) == Code.DONE
 
+    @torch.inference_mode()
     def reset_encoder_cache(self) -> None:
         """Nobody holds an item any more; plans in flight are executed before."""
         self.state, _ = requests.reset_encoder_cache(self.config, self.state)
@@ -235,26 +242,40 @@ class Scheduler:
         settings = self.settings
         narrow = 1 + settings.num_spec_tokens // settings.block_size
         prefills = self._largest > 1 + settings.num_spec_tokens
+        fills = max(narrow, min(settings.positions, 1 + self._largest // settings.block_size))
+        full = power_of_two(self._full) if fills == 1 and self._full is not None else None
         return Extent(
             width=narrow,
             wide=min(WIDE, settings.max_requests) if prefills or self._waiting > 0 else 0,
             admissions=min(ADMISSIONS, settings.max_requests, power_of_two(self._waiting)) if self._waiting > 0 else 0,
             rounds=1,
-            fills=max(narrow, min(settings.positions, 1 + self._largest // settings.block_size)),
+            fills=fills,
             releases=min(RELEASES, settings.max_requests),
+            new=full,
+            full=full,
             items=self._items,
         )
 
+    def _extent_further(self) -> Extent:
+        """Of a round that goes on: in it somebody may be preempted, and then begins anew."""
+        self._items = self.settings.max_items > 0
+        return self._extent()._replace(new=None)
+
     def _read(self, state: State, code: Tensor) -> int:
-        """The code; how many wait, how many tokens the largest part of a plan in flight has, and if items matter."""
-        counts = [code, length(state.waiting), state.tokens.amax()]
+        """The code; and what the extent of the next calls depends on.
+
+        That is how many wait, how many tokens the largest part of a plan in flight has, how many blocks will be full
+        once the plans in flight are executed, if each computes a token (and then the same requests need as many new
+        ones in the next step), and whether items matter.
+        """
+        counts = [code, length(state.waiting), state.tokens.amax(), filling(self.config, state).sum()]
         if self._items:
             counts.append(items_matter(self.config, state).long())
-        told, self._waiting, self._largest, *rest = torch.stack(counts).tolist()
+        told, self._waiting, self._largest, self._full, *rest = torch.stack(counts).tolist()
         self._items = bool(rest and rest[0])
         return int(told)
 
 
 def power_of_two(count: int) -> int:
-    """The least one that is not less: there are few shapes, however many wait."""
-    return 1 << (count - 1).bit_length()
+    """The least one that is not less, and not 0: there are few shapes, however many wait."""
+    return 1 << max(0, count - 1).bit_length()

@@ -147,7 +147,7 @@ def update(
     plan = executed(config, state, accepted)
     rows = rows_in_order(plan.turns, config.rows)
     ends = plan.end.index_select(0, rows.clamp(max=rows.shape[0] - 1))
-    kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, write=write)
+    kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, most=extent.full, write=write)
     whole = plan.samples & (plan.reached == config.finals)
     goes_on = plan.samples & (plan.reached < config.finals)
     after = without_oldest(config, state)._replace(

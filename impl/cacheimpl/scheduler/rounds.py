@@ -38,6 +38,10 @@ class Extent(NamedTuple):
     """Blocks of one request that a step may fill: 1 where each computes one token"""
     releases: int
     """Finished requests that are released in one call"""
+    new: int | None = None
+    """New blocks of all requests of a burst of `width`; None: as many as there may be"""
+    full: int | None = None
+    """Blocks that a step fills, of all requests; None: as many as there may be. It must be enough, as `fills` must"""
     items: bool = True
     """Whether items are looked at: not where nobody who runs or waits holds one or has one ahead, and no eviction is to
     be reported"""
@@ -72,10 +76,11 @@ def remaining(config: Config, state: State) -> Tensor:
 def burst(config: Config, state: State, extent: Extent, write: Writing) -> State:
     """As many as can be taken at once."""
     items = looks_at_items(config, extent)
-    state = serve_first(config, state, turns=config.rows.shape[0], width=extent.width, items=items, write=write)
+    everybody = config.rows.shape[0]
+    state = serve_first(config, state, everybody, extent.width, items=items, most=extent.new, write=write)
     if extent.wide > 0:
         longest = state.kv.tables.shape[1] - 1
-        state = serve_first(config, state, turns=extent.wide, width=longest, items=items, write=write)
+        state = serve_first(config, state, extent.wide, longest, items=items, most=None, write=write)
     if extent.admissions > 0:
         state = admit_first(config, state, turns=extent.admissions, items=items, write=write)
     return state
