@@ -29,8 +29,8 @@ Plant = Callable[[str, str, str], None]
 ONE_WAY = (
     (
         "cacheimpl.block_content.hashing.of_prefixes",
-        "Prefixes(sums, begins, depths)",
-        "Prefixes(sums, begins * 0, depths)",
+        "Prefixes(sums, begins, depths.int())",
+        "Prefixes(sums, begins * 0, depths.int())",
     ),
     ("cacheimpl.block_content.hashing.strides", "(sums >> WAY_SHIFT) | 1", "sums * 0 + 1"),
 )

@@ -58,7 +58,7 @@ MUTANTS = {
     # looking and settling
     "a block is right though the one before is not": (
         f"{PLACE}.operations._whole",
-        "reshape(requests, blocks).cumsum(1) == 0",
+        "reshape(requests, blocks).cumsum(1, dtype=torch.int32) == 0",
         "reshape(requests, blocks).long() == 0",
     ),
     "the last block of a prompt is left out": (
@@ -76,8 +76,8 @@ MUTANTS = {
     "an item is a row": (f"{PLACE}.operations.look", "found < first << ABOVE", "found >= 0"),
     "a row is given twice": (
         f"{PLACE}.operations.settle",
-        "contents.free_rows - own.cumsum(0)",
-        "contents.free_rows - own.long()",
+        "own.cumsum(0, dtype=torch.int32)",
+        "own.int()",
     ),
     "one row more than there are": (
         f"{PLACE}.operations.settle",
@@ -106,8 +106,8 @@ MUTANTS = {
     ),
     "claims that came to nothing leave an empty slot": (
         f"{PLACE}.operations._made",
-        "looked.sought, nobody << ABOVE",
-        "looked.sought, 1 << 62",
+        "(made << ABOVE) + looked.sought",
+        "torch.where(made < contents.rows, (made << ABOVE) + looked.sought, 1 << 62)",
     ),
     "who finds another content waits for ever": (f"{PLACE}.operations.again", "* found.moving", "* 0"),
     "what is pending is passed": (f"{PLACE}.operations._met_another", " & before", ""),
@@ -142,7 +142,7 @@ MUTANTS = {
         "torch.zeros_like(row)",
     ),
     # giving back
-    "a held child does not need its parent": (f"{PLACE}.release.is_closed", "(~held |", "(held | ~held |"),
+    "a held child does not need its parent": (f"{PLACE}.release.is_closed", "parents < 0", "parents < rows"),
     "only parents stay, not theirs": (f"{PLACE}.release.with_ancestors", "range(nobody.bit_length())", "range(1)"),
     "who is held stays without those before": (
         f"{PLACE}.release.with_ancestors",
@@ -152,12 +152,12 @@ MUTANTS = {
     "who leaves keeps its slot": (f"{PLACE}.release.cleared", "write.fill(contents.slots, EMPTY)", "contents.slots"),
     "who leaves is a content": (
         f"{PLACE}.release.cleared",
-        "torch.where(kept, contents.depths, NONE)",
+        "write.put(contents.depths, dead, torch.full_like(dead, NONE, dtype=torch.int32))",
         "contents.depths",
     ),
     "who leaves keeps its extras": (
         f"{PLACE}.release.cleared",
-        "torch.where(kept, contents.extras, 0)",
+        "write.put(contents.extras, dead, torch.zeros_like(dead))",
         "contents.extras",
     ),
     "the table is built without its first row": (

@@ -18,14 +18,14 @@ APART = 16
 
 
 class Prefixes(NamedTuple):
-    """All that is up to the end of each block; each field is [requests, blocks] int64."""
+    """All that is up to the end of each block; a field without another shape is [requests, blocks] int64."""
 
     sums: Tensor
     """its hash"""
     begins: Tensor
     """where the search for it begins"""
     depths: Tensor
-    """[requests or 1, blocks]: the blocks before it"""
+    """[requests or 1, blocks] int32: the blocks before it"""
 
 
 def mixed(config: Config, numbers: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def of_prefixes(
         begun = contents.begins.index_select(0, row) ^ ((first - 1) & (TOGETHER - 1))
         leaders, led = leaders.clamp(min=-1) + 1, torch.cat((begun[:, None], sums), 1)
     begins = led.gather(1, leaders.expand(requests, blocks)) ^ (depths & (TOGETHER - 1))
-    return Prefixes(sums, begins, depths)
+    return Prefixes(sums, begins, depths.int())
 
 
 def strides(sums: Tensor) -> Tensor:

@@ -167,7 +167,7 @@ def settle(
         lacking = (wanted - contents.free_rows).clamp(min=0)
         settled = settled & (lacking == 0)
         own = settled & looked.owned
-        fresh = contents.free.index_select(0, contents.free_rows - own.cumsum(0))
+        fresh = contents.free.index_select(0, contents.free_rows.int() - own.cumsum(0, dtype=torch.int32))
         made = torch.where(own, fresh, contents.rows)
         created = torch.where(lacking == 0, wanted, 0)
         named = _rows_of(contents, looked, made, lanes)
@@ -199,7 +199,7 @@ def _rows_of(contents: Contents, looked: Looked, made: Tensor, lanes: Lanes) -> 
 
 def _whole(right: Tensor, requests: int, blocks: int) -> Tensor:
     """[items] bool: all blocks of the request up to this one are right ([items] bool)."""
-    return ((~right).reshape(requests, blocks).cumsum(1) == 0).flatten()
+    return ((~right).reshape(requests, blocks).cumsum(1, dtype=torch.int32) == 0).flatten()
 
 
 def _met_another(same: Compared, settled: Tensor, requests: int, blocks: int) -> Tensor:
@@ -214,11 +214,11 @@ def _made(contents: Contents, burst: Burst, looked: Looked, rows: Tensor, made: 
     The slots of other claims are passed for good.
     """
     requests, blocks, _ = burst.words.shape
-    nobody, nowhere, prefixes = contents.rows, contents.slots.shape[0] - 1, looked.prefixes
+    nowhere, prefixes = contents.slots.shape[0] - 1, looked.prefixes
     first = rows.new_full((requests,), NONE) if burst.parents is None else burst.parents
-    parents = torch.cat((first[:, None], rows[:, :-1]), 1)
+    parents = torch.cat((first[:, None], rows[:, :-1]), 1).int()
     place = torch.where(looked.owned, place_in(contents.slots, looked.stands), nowhere)
-    entry = torch.where(made < nobody, (made << ABOVE) + looked.sought, nobody << ABOVE)
+    entry = (made << ABOVE) + looked.sought
     extras = contents.extras
     return contents._replace(
         words=write.put_rows(contents.words, made, burst.words.flatten(0, 1)),

@@ -31,8 +31,8 @@ def held_in(contents: Contents, *holders: Tensor) -> Tensor:
     """[rows] bool: the contents that are named in any of these tensors (of any shape, negative for none)."""
     named = torch.cat([contents.free[:0], *(rows.flatten().long() for rows in holders)])
     index = torch.where(named >= 0, named, contents.rows)
-    held = torch.zeros(contents.rows + 1, dtype=torch.int64, device=named.device)
-    return held.scatter(0, index, 1)[: contents.rows] > 0
+    held = torch.zeros(contents.rows + 1, dtype=torch.bool, device=named.device)
+    return held.scatter(0, index, value=True)[: contents.rows]
 
 
 def with_ancestors(contents: Contents, held: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def with_ancestors(contents: Contents, held: Tensor) -> Tensor:
     Each round doubles how far back one looks, so their number is that of the digits of the rows.
     """
     nobody = contents.rows
-    up = torch.where(contents.parents >= 0, contents.parents, nobody)
+    up = torch.where(contents.parents >= 0, contents.parents.long(), nobody)
     up = torch.where(torch.arange(nobody + 1, device=up.device) == nobody, nobody, up)
     marked = torch.nn.functional.pad(held, (0, 1)).to(torch.uint8)
     for _ in range(nobody.bit_length()):
@@ -50,10 +50,10 @@ def with_ancestors(contents: Contents, held: Tensor) -> Tensor:
     return marked[:nobody] > 0
 
 
-def is_closed(contents: Contents, held: Tensor) -> Tensor:
-    """[] bool: whether with every held content ([rows] bool) the one before it is held too."""
-    parents = contents.parents[:-1]
-    return (~held | (parents < 0) | held.index_select(0, parents.clamp(min=0))).all()
+def is_closed(contents: Contents, held: Tensor, rows: Tensor) -> Tensor:
+    """[] bool: whether with every content that is held ([rows] bool, and their numbers) the one before it is."""
+    parents = contents.parents.index_select(0, rows)
+    return ((parents < 0) | held.index_select(0, parents.clamp(min=0))).all()
 
 
 def occupied(contents: Contents) -> Tensor:
@@ -61,19 +61,16 @@ def occupied(contents: Contents) -> Tensor:
     return contents.depths[:-1] >= 0
 
 
-def cleared(contents: Contents, live: Tensor, write: Writing = COPYING) -> Contents:
-    """All rows but the live ones ([rows] bool) are free, and no slot is taken: every live row has to be placed."""
-    rows = contents.rows
-    dead = ~live
-    position = torch.where(dead, dead.cumsum(0) - 1, rows)
-    kept = torch.nn.functional.pad(live, (0, 1))
+def cleared(contents: Contents, dead: Tensor, write: Writing = COPYING) -> Contents:
+    """These rows ([dead] int64, distinct) are free, and no slot is taken: every other row has to be placed."""
+    places = torch.arange(dead.shape[0], device=dead.device)
     return contents._replace(
-        extras=torch.where(kept, contents.extras, 0),
-        depths=torch.where(kept, contents.depths, NONE),
+        extras=write.put(contents.extras, dead, torch.zeros_like(dead)),
+        depths=write.put(contents.depths, dead, torch.full_like(dead, NONE, dtype=torch.int32)),
         slots=write.fill(contents.slots, EMPTY),
-        free=write.put(contents.free, position, torch.arange(rows, device=live.device)),
-        free_rows=dead.sum(),
-        used_slots=live.sum(),
+        free=write.put(contents.free, places, dead),
+        free_rows=torch.full_like(contents.free_rows, dead.shape[0]),
+        used_slots=torch.full_like(contents.used_slots, contents.rows - dead.shape[0]),
     )
 
 

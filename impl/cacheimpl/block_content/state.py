@@ -48,18 +48,18 @@ class Contents(NamedTuple):
     words: Tensor
     """[rows + 1, words of a block] int64: the tokens, two in a word"""
     parents: Tensor
-    """[rows + 1] int64: the row of the block before, or NONE"""
+    """[rows + 1] int32: the row of the block before, or NONE"""
     extras: Tensor
     """[rows + 1] int64: the number of the extras, 0 where there are none"""
     sums: Tensor
     """[rows + 1] int64: the hash of the whole prefix, before it is mixed"""
     depths: Tensor
-    """[rows + 1] int64: how many blocks come before; NONE where the row has no content"""
+    """[rows + 1] int32: how many blocks come before; NONE where the row has no content"""
     begins: Tensor
     """[rows + 1] int64: where the search for the content begins, before it is wrapped (see `of_prefixes`)"""
     slots: Tensor
-    """[slots + 1] int64: EMPTY, or a row above a part of its hash, or `rows` in the place of the row: a slot that is
-    passed, because the claim to it came to nothing"""
+    """[slots + 1] int64: EMPTY, or a row above a part of its hash; with `rows` in the place of the row it is passed,
+    because the claim to it came to nothing"""
     free: Tensor
     """[rows + 1] int64: the rows that have no content, as a stack"""
     free_rows: Tensor
@@ -94,15 +94,15 @@ def empty(block_size: int, rows: int, device: torch.device | str = "cpu") -> Con
     """No content; the first rows are taken first."""
     free = torch.arange(rows, -1, -1, device=device).roll(-1)
 
-    def table(*shape: int, value: int = 0) -> Tensor:
-        return torch.full(shape, value, device=device)
+    def table(*shape: int, value: int = 0, dtype: torch.dtype = torch.int64) -> Tensor:
+        return torch.full(shape, value, dtype=dtype, device=device)
 
     return Contents(
         words=table(rows + 1, words_of_block(block_size)),
-        parents=table(rows + 1, value=NONE),
+        parents=table(rows + 1, value=NONE, dtype=torch.int32),
         extras=table(rows + 1),
         sums=table(rows + 1),
-        depths=table(rows + 1, value=NONE),
+        depths=table(rows + 1, value=NONE, dtype=torch.int32),
         begins=table(rows + 1),
         slots=table(slots_for(rows) + 1, value=EMPTY),
         free=free,

@@ -93,7 +93,7 @@ class BlockContents:
             if bool((holder >= self.contents.rows).any()):
                 raise BlockContentError(f"holders must have rows below {self.contents.rows}, or negative ones for none")
         live = held_in(self.contents, *holders)
-        if not bool(is_closed(self.contents, live)):
+        if not bool(is_closed(self.contents, live, live.nonzero().flatten())):
             live = with_ancestors(self.contents, live)
         self._build(live)
 
@@ -114,7 +114,7 @@ class BlockContents:
         self._build(torch.nn.functional.pad(live, (0, rows - before.rows)))
 
     def _build(self, live: Tensor) -> None:
-        self.contents = cleared(self.contents, live, IN_PLACE)
+        self.contents = cleared(self.contents, (~live).nonzero().flatten(), IN_PLACE)
         rows = live.nonzero().flatten()
         stands, waiting = None, torch.ones_like(rows, dtype=torch.bool)
         for _ in range(self.contents.slots.shape[0]):

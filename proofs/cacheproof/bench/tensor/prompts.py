@@ -21,7 +21,7 @@ class Engine:
         torch.set_num_threads(1)
         self.width = tokens // block_size
         needed = requests * self.width
-        self.contents = BlockContents(block_size, blocks + 2 * needed, device)
+        self.contents = BlockContents(block_size, blocks + 4 * needed, device)
         self.block_size, self.rows = block_size, torch.arange(requests, device=device)
         self.tokens = torch.full((requests,), tokens, device=device)
         self.zeros = torch.zeros_like(self.tokens)
