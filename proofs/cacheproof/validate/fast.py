@@ -1,4 +1,4 @@
-"""The usual line at speed: one state is possible, and the line says all of the call and of its outcome.
+"""The usual line at speed: one state is possible, and all is known that the line says.
 
 This decides nothing on its own. A line that is not of this form, or not what the specification answers, is taken again
 by the validator, which is slower and says why.
@@ -17,7 +17,8 @@ from msgspec import UNSET, Meta, UnsetType
 from cacheproof.naming import names_in
 from cacheproof.protocol import LARGEST_INTEGER
 from cacheproof.validate.header import Header
-from cachespec.kernel import Code, Name, Operation
+from cacheproof.validate.lines import Pattern, agrees
+from cachespec.kernel import Code, Name, Observation, Operation
 from cachespec.kernel.names import note_of, unwrap
 
 Integer = Annotated[int, Meta(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
@@ -57,31 +58,54 @@ class FastPath:
 
     @property
     def usable(self) -> bool:
-        """Whether there can be such lines: nothing may have happened between them, or have to be observed."""
-        return self._decode is not None and not self._header.unlogged.operations and not self._header.updates
+        """Whether there can be such lines: nothing may have happened between them."""
+        return self._decode is not None and not self._header.unlogged.operations
 
-    def step(self, raw: bytes, state: Any) -> Any:
-        """The state after the line; None where the line has to be looked at more closely."""
+    def step(self, raw: bytes, state: Any, known: dict[str, Pattern]) -> Any:
+        """The state after the line; None where the line has to be looked at more closely.
+
+        `known` has the observables that are logged when they change, and is brought up to date.
+        """
         assert self._decode is not None
         try:
             line = self._decode(raw)
         except (ValueError, RecursionError):  # not JSON, not UTF-8, not of this form, nested too deep
             return None
-        operation, said = line.operation, line.outcome
+        operation, said, observed = line.operation, line.outcome, line.observations
         kind = self._kinds[type(operation)]
         # a key that occurs twice would not be noticed by the decoder: there would be more quotation marks than this
-        if raw.count(b'"') != kind.quotes + (2 if said.values is not UNSET else 0):
+        quotes = kind.quotes if said.values is UNSET else kind.quotes + 2
+        if observed is not UNSET:
+            quotes += 2 + 2 * len(observed)
+        if line.source is not UNSET:
+            quotes += 4
+        if raw.count(b'"') != quotes:
             return None
         call = kind.make(operation)
         if self._unknown(self._config, call) is not None:
             return None
         try:
             after, (code, values) = self._call(self._config, state, call)
+            if code is not said.code or values != (said.values or ()) or code is Code.DIVERGED:
+                return None
+            if (observed or known) and not self._shows(after, observed or {}, known):
+                return None
         except Exception:  # noqa: BLE001  # the validator says what it was
             return None
-        if code is not said.code or values != (said.values or ()) or code is Code.DIVERGED:
-            return None
         return after
+
+    def _shows(self, state: Any, observed: Mapping[str, Observation], known: dict[str, Pattern]) -> bool:
+        """Whether the state shows what the line has, and what it leaves out because it has not changed."""
+        component, variant = self._header.component, self._header.variant
+        shown = component.observe(self._config, variant.view(self._config, state))
+        if any(name not in shown or shown[name] != value for name, value in observed.items()):
+            return False
+        if not known:
+            return True
+        if not all(name in observed or agrees(said, shown[name]) for name, said in known.items()):
+            return False
+        known.update((name, observed[name]) for name in known if name in observed)
+        return True
 
 
 def _kind(kind: type[Operation]) -> _Kind:
@@ -101,7 +125,14 @@ def _line(operations: tuple[type, ...]) -> type | None:
     if not operations:
         return None
     any_of: Any = Union[operations]  # noqa: UP007  # of classes that are known at run time only
-    return msgspec.defstruct("Line", [("operation", any_of), ("outcome", _Outcome)], forbid_unknown_fields=True)
+    observations: Any = dict[str, Integer | tuple[Integer, ...]] | UnsetType
+    parts: list[Any] = [
+        ("operation", any_of),
+        ("outcome", _Outcome),
+        ("observations", observations, UNSET),
+        ("source", str | UnsetType, UNSET),
+    ]
+    return msgspec.defstruct("Line", parts, forbid_unknown_fields=True)
 
 
 def _struct(kind: type[Operation], names: Mapping[str, frozenset[int]]) -> type | None:

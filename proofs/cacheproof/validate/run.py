@@ -115,10 +115,11 @@ class Validation:
         if self._fast is None or self._validator is None or len(self._validator.possible) != 1 or self._end is not None:
             return place
         began, step, state = place, self._fast.step, self._validator.possible.alone
+        known = self._validator.known
         self._validator.possible = Possible(self._cap)  # a state that is kept would keep every change since then
         try:
             while place < len(batch):
-                after = step(batch[place], state)
+                after = step(batch[place], state, known)
                 if after is None:
                     break
                 state = after

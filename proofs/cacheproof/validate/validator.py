@@ -65,7 +65,7 @@ class Validator:
             return self._not_all_tried or self._judged(line, before, number, text)
         self.possible = after
         self.peak = max(self.peak, len(after))
-        self.known |= {name: line.observations[name] for name in self.known if name in line.observations}
+        self.known.update((name, line.observations[name]) for name in self.known if name in line.observations)
         return None
 
     def _with_unlogged(self, line: Line) -> Possible:
