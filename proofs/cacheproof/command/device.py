@@ -131,10 +131,15 @@ def _figures(result: Result) -> list[Any]:
         if "median" not in figure:
             continue
         unit = figure["unit"]
-        spread = f"{figure['least']:,.4g} to {figure['most']:,.4g}"
-        table.add_row(figure["name"], figure["size"], f"{figure['median']:,.4g} {unit}", spread, _goal(figure))
+        spread = f"{_number(figure['least'])} to {_number(figure['most'])}"
+        table.add_row(figure["name"], figure["size"], f"{_number(figure['median'])} {unit}", spread, _goal(figure))
     said = [f"{one['name']}: {one['says']}" for one in result.figures() if "says" in one]
     return [*([table] if table.row_count else []), *said]
+
+
+def _number(value: float) -> str:
+    """In three digits, or as many as there are before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _goal(figure: dict[str, Any]) -> str:
@@ -142,7 +147,7 @@ def _goal(figure: dict[str, Any]) -> str:
         return ""
     bound = "at most" if figure_named(figure["name"]).goal_is_most else "at least"
     judged = {True: "met", False: "MISSED", None: "not asked of this machine"}[figure["met"]]
-    return f"{bound} {figure['goal']:,.4g} {figure['unit']}: {judged}"
+    return f"{bound} {_number(figure['goal'])} {figure['unit']}: {judged}"
 
 
 def _left_out(result: Result) -> list[str]:

@@ -1,7 +1,7 @@
 """Figures: how long steps take on this device. Each is the median of several repeats, with the least and the most.
 
-Time is by the clock, from the first launch until the device has done the last, divided by the steps between: that is
-what an engine waits for. On a CPU it is the time of one thread.
+On a device time is by the clock, from the first launch until the device has done the last, divided by the steps between.
+That is what an engine waits for. On a CPU it is the processor time of one thread, as in `bench`.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Clock:
     def __init__(self, asked: Asked, found: Found) -> None:
         self.asked, self.found = asked, found
         self.device, self.name = torch.device(asked.device), str(machine(asked.device)["device"])
+        self.now = time.perf_counter if self.device.type == "cuda" else time.process_time
         self.repeats = SMALL_REPEATS if asked.small else REPEATS
 
     def wait(self) -> None:
@@ -65,10 +66,10 @@ class Clock:
         for _ in range(1 + self.repeats):
             before()
             self.wait()
-            started = time.perf_counter()
+            started = self.now()
             work()
             self.wait()
-            measured.append(time.perf_counter() - started)
+            measured.append(max(self.now() - started, 1e-9))
         return measured[1:]
 
     def keep(self, name: str, size: str, values: Iterable[float]) -> float:
@@ -316,9 +317,9 @@ def exploration(asked: Asked, found: Found, show: Show) -> None:
         if asked.on_cuda:
             search.expansion = Expansion(model, STATES_AT_ONCE)
         clock.wait()
-        started = time.perf_counter()
+        started = clock.now()
         explored = search.run()
         clock.wait()
-        seconds = time.perf_counter() - started
+        seconds = max(clock.now() - started, 1e-9)
         clock.keep("states", f"{name} {scope}, {explored.states:,} states", [explored.states / seconds])
         found.count("states", explored.states)
