@@ -9,6 +9,7 @@ from cacheimpl.kv_cache_manager.contents import (
 )
 from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
 from cacheimpl.kv_cache_manager.errors import KVCacheManagerError
+from cacheimpl.kv_cache_manager.events import AllBlocksCleared, BlockRemoved, BlockStored, KVCacheEvent
 from cacheimpl.kv_cache_manager.later import LaterKVCacheManager
 from cacheimpl.kv_cache_manager.manager import KVCacheManager
 from cacheimpl.kv_cache_manager.pool import BlockPool
@@ -19,12 +20,16 @@ __all__ = [
     "KV_2025_10",
     "KV_2026_11",
     "NORMATIVE",
+    "AllBlocksCleared",
     "BlockHashType",
     "BlockPool",
+    "BlockRemoved",
+    "BlockStored",
     "EarlyKVCacheManager",
     "FreeKVCacheBlockQueue",
     "KVCacheBlock",
     "KVCacheBlocks",
+    "KVCacheEvent",
     "KVCacheManager",
     "KVCacheManagerError",
     "LaterKVCacheManager",

@@ -65,6 +65,8 @@ class Link(NamedTuple):
     key: Hashable
     """Under what the block is found: its hash, and, where there are several groups of layers, the group."""
     block_hash: Hashable
+    group: int = 0
+    """Of layers."""
 
 
 # Hashing ------------------------------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ class Chains:
         content = self.contents.of(None if parent is None else parent.content, tokens, extra_keys)
         position = start // self.block_size
         block_hash = given[position] if position < len(given) else self._hashed(parent, tokens, extra_keys)
-        return Link(content, self.key_of(block_hash), block_hash)
+        return Link(content, self.key_of(block_hash), block_hash, self.group or 0)
 
     def key_of(self, block_hash: Hashable) -> Hashable:
         """Under what a block of this hash is found."""

@@ -62,4 +62,4 @@ class NoFreeBlocksError(KVCacheManagerError, ValueError):
 
 
 class UnsupportedError(KVCacheManagerError, NotImplementedError):
-    """The configuration asks for what there is not: several groups of layers, events, speculative lookups."""
+    """The configuration asks for what there is not: several block sizes, cross-attention, parallel contexts."""

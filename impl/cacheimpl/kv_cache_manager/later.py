@@ -15,6 +15,7 @@ from cacheimpl.kv_cache_manager.errors import (
     InvalidSettingError,
     UnsupportedError,
 )
+from cacheimpl.kv_cache_manager.events import KVCacheEvent
 from cacheimpl.kv_cache_manager.manager import KVCacheManager, PrefixCacheStats, check_running, tokens_of
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
@@ -22,8 +23,6 @@ from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, whole
 
 NOT_THERE = {
-    "use_eagle": False,
-    "enable_kv_cache_events": False,
     "dcp_world_size": 1,
     "pcp_world_size": 1,
     "num_hash_lookahead_tokens": 0,
@@ -40,7 +39,8 @@ class LaterKVCacheManager(KVCacheManager):
 
     Read of `kv_cache_config`: `num_blocks`, `kv_cache_groups[i].kv_cache_spec.block_size`. Layers with a window keep
     all of their blocks. A manager that is told its `scheduler_block_size`, as from 0.33 on, returns three values from
-    `get_computed_blocks`.
+    `get_computed_blocks`. With `use_eagle` the last block of a prefix that is found is computed again; with
+    `enable_kv_cache_events` `take_events` tells what can be found.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class LaterKVCacheManager(KVCacheManager):
         max_model_len: int,
         *,
         enable_caching: bool = True,
+        use_eagle: bool = False,
         log_stats: bool = False,
+        enable_kv_cache_events: bool = False,
         scheduler_block_size: int | None = None,
         hash_block_size: int | None = None,
         watermark: float = 0.0,
@@ -68,10 +70,13 @@ class LaterKVCacheManager(KVCacheManager):
             hash_function=hash_function,
             null_block=True,
             groups=len(kv_cache_config.kv_cache_groups),
+            events=enable_kv_cache_events,
+            drops_last=use_eagle,
         )
         self.kv_cache_config = kv_cache_config
         self.num_kv_cache_groups = len(self._groups)
-        self.log_stats = log_stats
+        self.log_stats, self.use_eagle = log_stats, use_eagle
+        self.enable_kv_cache_events = enable_kv_cache_events
         self.watermark_blocks = int(watermark * self.num_gpu_blocks)
         self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))
         self._tells_boundary = scheduler_block_size is not None
@@ -196,9 +201,9 @@ class LaterKVCacheManager(KVCacheManager):
         """No blocks."""
         return KVCacheBlocks(tuple([] for _ in self._groups))
 
-    def take_events(self) -> list[Any]:
-        """There are none."""
-        return []
+    def take_events(self) -> list[KVCacheEvent]:
+        """What others are to be told since the last call, in its order; nothing without `enable_kv_cache_events`."""
+        return self._pool.take_events()
 
 
 def skips(request: Any) -> bool:

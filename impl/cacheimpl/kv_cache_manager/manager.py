@@ -72,6 +72,8 @@ class KVCacheManager:
         hash_function: HashFunction,
         null_block: bool,
         groups: int = 1,
+        events: bool = False,
+        drops_last: bool = False,
     ) -> None:
         self.block_size: int = at_least("block_size", block_size, 1)
         self.num_gpu_blocks: int = at_least("the number of blocks", num_gpu_blocks, 1)
@@ -83,9 +85,14 @@ class KVCacheManager:
             raise InvalidSettingError(f"hash_function must be a function, not {hash_function!r}")
         self.rules = rules
         self.prefix_cache_stats = PrefixCacheStats()
-        self._pool = BlockPool(self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1)
+        self._pool = BlockPool(
+            self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1, events=events
+        )
         chains = [Chains(self.block_size, hash_function, group if groups > 1 else None) for group in range(groups)]
-        self._groups = [Tables(self._pool, chain, self.max_model_len, caching=enable_caching) for chain in chains]
+        self._groups = [
+            Tables(self._pool, chain, self.max_model_len, caching=enable_caching, drops_last=drops_last)
+            for chain in chains
+        ]
         self._tables = self._groups[0]
 
     @property

@@ -10,6 +10,7 @@ from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Link
 from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError, InvalidCountError, InvalidSettingError
+from cacheimpl.kv_cache_manager.events import AllBlocksCleared, KVCacheEvent, removed
 from cacheimpl.kv_cache_manager.rules import Rules
 
 
@@ -20,13 +21,21 @@ class BlockPool:
     """
 
     def __init__(
-        self, num_gpu_blocks: int, rules: Rules, *, null_block: bool = False, several_groups: bool = False
+        self,
+        num_gpu_blocks: int,
+        rules: Rules,
+        *,
+        null_block: bool = False,
+        several_groups: bool = False,
+        events: bool = False,
     ) -> None:
         counts.whole("num_gpu_blocks", num_gpu_blocks, InvalidCountError, least=1 + int(null_block))
         if not isinstance(rules, Rules):
             raise InvalidSettingError(f"rules must be Rules, as `KV_2026_11` is, not {type(rules).__name__}")
         self.num_gpu_blocks = num_gpu_blocks
         self.rules = rules
+        self.events: list[KVCacheEvent] | None = [] if events else None
+        """What others were not told yet; None where nobody is told."""
         self.several_groups = several_groups
         """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
@@ -72,6 +81,9 @@ class BlockPool:
         self.own((block,))
         if block.block_hash is None:
             return
+        if self.events is not None:
+            block_hash, group = block.block_hash if self.several_groups else (block.block_hash, 0)
+            self.events.append(removed(block_hash, group))
         copies = self.cached_block_hash_to_block[block.block_hash]
         del copies[block.block_id]
         if not copies:
@@ -168,4 +180,13 @@ class BlockPool:
         for block in self.blocks:
             block.reset_hash()
         self.cached_block_hash_to_block.clear()
+        if self.events is not None:
+            self.events.append(AllBlocksCleared())
         return True
+
+    def take_events(self) -> list[KVCacheEvent]:
+        """What happened since the last call, in its order; nothing where events are off."""
+        if self.events is None:
+            return []
+        taken, self.events = self.events, []
+        return taken

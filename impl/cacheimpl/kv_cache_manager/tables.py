@@ -22,6 +22,7 @@ from cacheimpl.kv_cache_manager.errors import (
     TooManyTokensError,
     UnknownRequestError,
 )
+from cacheimpl.kv_cache_manager.events import stored
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import CommonPrefix, Register, Rules
 from cacheimpl.kv_cache_manager.slots import Demand, Plan
@@ -47,8 +48,12 @@ class Holding:
 class Tables:
     """The requests of one pool, by id, in one group of layers."""
 
-    def __init__(self, pool: BlockPool, chains: Chains, longest: int, *, caching: bool = True) -> None:
+    def __init__(
+        self, pool: BlockPool, chains: Chains, longest: int, *, caching: bool = True, drops_last: bool = False
+    ) -> None:
         self.pool, self.chains, self.longest = pool, chains, longest
+        self.drops_last = drops_last
+        """The last block of a prefix that is found is computed again, for a drafting head needs its hidden states."""
         self.caching = caching
         """False: nothing is ever registered, and nobody asks what blocks hold."""
         self.block_size = chains.block_size
@@ -75,7 +80,7 @@ class Tables:
             if block is None:
                 break
             hits.append(block)
-        return hits
+        return hits[:-1] if self.drops_last else hits
 
     def holding(self, request: Any) -> Holding | None:
         """The request's table, if it has one. Raises `RequestMismatchError` where its id is another request's."""
@@ -234,10 +239,15 @@ class Tables:
         holding = self.holdings[request.request_id]
         full = min(self.chains.full_blocks(request, tokens), len(holding.blocks))
         holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
-        for position in range(holding.registered, full):
+        begin, links = holding.registered, list[Link]()
+        for position in range(begin, full):
             cut = position > 0 and holding.blocks[position - 1].block_hash is None
             if not (cut and self.rules.whole_prefixes):
                 self.pool.register(holding.blocks[position], holding.links[position])
+                links.append(holding.links[position])
+        if links and self.pool.events is not None:  # what is cut off begins at the first of them, or there is none
+            before = holding.links[begin - 1] if begin > 0 else None
+            self.pool.events.append(stored(request, before, links, begin, self.block_size))
         holding.registered = max(holding.registered, full)
 
     def evict(self, block: KVCacheBlock) -> None:

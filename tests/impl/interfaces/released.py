@@ -79,7 +79,8 @@ def encoder_budget(version: tuple[int, ...]) -> Any:
 
 def adapter(number: int) -> Any:
     """A LoRA request."""
-    return SimpleNamespace(lora_int_id=number, lora_name=f"adapter {number}", lora_path=f"/adapters/{number}")
+    name, path = f"adapter {number}", f"/adapters/{number}"
+    return SimpleNamespace(lora_int_id=number, adapter_id=number, id=number, lora_name=name, name=name, lora_path=path)
 
 
 def kv_cache_early(version: tuple[int, ...]) -> Any:
@@ -120,6 +121,7 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
         return SimpleNamespace(manager=absent, KVCacheBlock=absent)
     utilities.init_none_hash(managers.digest)
     hashes = utilities.get_request_block_hasher(16, managers.digest)
+    asked = type("Asked", (managers.Request,), {"session_id": None})  # events of 0.33 name it
 
     def manager(blocks: int, limit: int, **more: Any) -> Any:
         sizes = managers.block_sizes(module.KVCacheManager, 16)
@@ -130,7 +132,7 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
             SimpleNamespace(identifier=mm_hash, mm_position=SimpleNamespace(offset=offset, length=length))
             for mm_hash, offset, length in items
         ]
-        made = managers.Request(name, list(tokens), mm_features=features, **more)
+        made = asked(name, list(tokens), mm_features=features, **more)
         made.block_hashes.extend(hashes(made))
         return made
 
@@ -153,6 +155,16 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
         FreeKVCacheBlockQueue=utilities.FreeKVCacheBlockQueue,
         KVCacheBlocks=module.KVCacheBlocks,
     )
+
+
+def kv_cache_events(version: tuple[int, ...]) -> Any:
+    """The same managers; their events are records of the names and fields that they are made with."""
+    events: Any = importlib.import_module("vllm.distributed.kv_events")
+    events.MEDIUM_GPU = "GPU"  # a default of the pool, when that is imported
+    pool: Any = importlib.import_module("vllm.v1.core.block_pool")
+    for name in ("BlockStored", "BlockRemoved", "AllBlocksCleared"):
+        setattr(pool, name, type(name, (SimpleNamespace,), {}))  # those of the release need packages that are not there
+    return kv_cache_later(version)
 
 
 def processor_cache(version: tuple[int, ...]) -> Any:
@@ -205,6 +217,7 @@ APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
     "encoder_budget": encoder_budget,
     "kv_cache_early": kv_cache_early,
     "kv_cache_later": kv_cache_later,
+    "kv_cache_events": kv_cache_events,
 }
 
 

@@ -229,7 +229,13 @@ LATER = Face(
                 "rules": one_of(None, 3),
                 "hash_function": one_of(None, 3),
             },
-            {"enable_caching": "a flag", "log_stats": "a flag", "settings": "see the tests of this manager"},
+            {
+                "enable_caching": "a flag",
+                "log_stats": "a flag",
+                "use_eagle": "a flag",
+                "enable_kv_cache_events": "a flag",
+                "settings": "see the tests of this manager",
+            },
             says=("block", "groups"),
         ),
         "get_computed_blocks": Call(
