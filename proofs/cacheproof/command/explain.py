@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from textwrap import wrap
-from typing import Annotated
+from textwrap import shorten, wrap
+from typing import Annotated, Any
 
 import typer
 
 from cacheproof.catalogue.register import Entry
 from cacheproof.command.console import Report
 from cacheproof.errors import InputError
+from cacheproof.evidence import count
 from cacheproof.meaning import EntryMeaning, Meaning, PropertyMeaning, Refutation, VariantMeaning, meanings, names
 from cacheproof.registry import components
+from cacheproof.standing import Example, Standing, releases_of, standing
+from cacheproof.store import load_all
 
 
 def command(
@@ -21,15 +24,28 @@ def command(
         str, typer.Argument(help="A property (LRU-1), an era (E0), or an entry of the catalogue (C-MIR-10).")
     ],
 ) -> Report:
-    """Say what a property, an era or a catalogue entry means, where it is checked, and who breaks it."""
+    """Say what a property, an era or a catalogue entry means, where it is checked, and who breaks it.
+
+    Of a property it says why it matters too, by the real cases of the catalogue, and how strong the evidence is, by the
+    runs that are kept.
+    """
     found = meanings(name, components().values())
     if not found:
         known = names(components().values())
         close = get_close_matches(name.upper(), known, n=3, cutoff=0.5)
         there = ", ".join(close) if close else "properties, eras and entries of the catalogue: see `cacheproof list`"
         raise InputError(f"nothing is called '{name}': there are {there}")
-    data = [{"is": IS[type(meaning)], "meaning": meaning} for meaning in found]
-    return Report({"name": name, "meanings": data}, ["\n".join(line for meaning in found for line in lines(meaning))])
+    kept = list(load_all())
+    both = [(one, standing(one, kept) if isinstance(one, PropertyMeaning) else None) for one in found]
+    data = [{"is": IS[type(one)], "meaning": one, **_more(one, stands)} for one, stands in both]
+    return Report({"name": name, "meanings": data}, ["\n".join(line for pair in both for line in lines(*pair))])
+
+
+def _more(meaning: Meaning, stands: Standing | None) -> dict[str, Any]:
+    """What is known beside what the name means."""
+    if isinstance(meaning, VariantMeaning):
+        return {"released": releases_of(meaning.component, meaning.tag)}
+    return {} if stands is None else {"standing": stands}
 
 
 WIDTH = 100
@@ -38,17 +54,22 @@ WIDTH = 100
 IS = {PropertyMeaning: "property", VariantMeaning: "variant", EntryMeaning: "catalogue entry"}
 
 
-def lines(meaning: Meaning) -> Iterator[str]:
+def lines(meaning: Meaning, stands: Standing | None = None) -> Iterator[str]:
     """The meaning, as a person reads it."""
     if isinstance(meaning, PropertyMeaning):
         yield f"{meaning.name}, a {meaning.kind} property of {meaning.component}"
         yield f"  {meaning.statement}"
-        held = {scope: ", ".join(tags) for scope, tags in meaning.held_by.items()}
-        yield from section("must hold in", held, "no scope: it is not checked by exploring")
+        if stands is not None:
+            yield from why(stands)
+            yield from section("released packages whose era breaks it", _joined(stands.released))
+        yield from section("is checked", dict(where(meaning)), "in no scope: it is not checked by exploring")
         yield from section("is expected to be broken by", broken(meaning.broken_by), "no era")
         yield from section("does not apply to", meaning.exempt)
+        if stands is not None:
+            yield from section("evidence", stands.evidence)
     elif isinstance(meaning, VariantMeaning):
         yield f"{meaning.title} ({meaning.tag}), a variant of {meaning.component}"
+        yield from section("is run beside", dict.fromkeys(releases_of(meaning.component, meaning.tag), ""))
         yield from section("differs from the normative variant in", meaning.differences, "nothing that is recorded")
         yield from section("is expected to break", broken(meaning.breaks), "nothing")
         yield from section("is exempt from", meaning.exempt)
@@ -59,6 +80,43 @@ def lines(meaning: Meaning) -> Iterator[str]:
         yield from section("breaks", meaning.statements, "no property in any scope")
         yield from section("is shown by", broken(meaning.shown_by), "no scope")
         yield from section("made these rules of eras", dict.fromkeys(meaning.differences, ""))
+
+
+def why(stands: Standing) -> Iterator[str]:
+    """Why the property matters: what happened where it did not hold."""
+    if not stands.cases:
+        yield "  why it matters: no public case is known; eras that break it are listed below"
+        return
+    yield "  why it matters: what happened where it did not hold"
+    for case in stands.cases:
+        yield f"    {case.number}: {case.entry.title if case.entry is not None else 'not in the register'}"
+        for text in _of_case(case):
+            yield from wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ")
+
+
+def _of_case(case: Example) -> Iterator[str]:
+    entry = case.entry
+    if entry is not None:
+        yield " ".join(entry.what.split())
+        if entry.releases:
+            yield f"in: {entry.releases}"
+        if entry.threads:
+            yield "public: " + ", ".join(f"{number} ({state})" for number, state in entry.threads.items())
+    if case.eras:
+        length = "" if case.length is None else f", in {case.length} operations at the least"
+        yield f"shown by {', '.join(case.eras)}{length}: cacheproof catalogue {case.number}"
+
+
+def where(meaning: PropertyMeaning) -> Iterator[tuple[str, str]]:
+    """For each variant, the scopes in which it must hold the property."""
+    tags = dict.fromkeys(tag for tags in meaning.held_by.values() for tag in tags)
+    for tag in tags:
+        scopes = [scope for scope, there in meaning.held_by.items() if tag in there]
+        yield f"of {tag} in {count(len(scopes), 'scope')}", shorten(", ".join(scopes), WIDTH, placeholder=" ...")
+
+
+def _joined(several: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    return {name: ", ".join(values) for name, values in several.items()}
 
 
 def registered(entry: Entry) -> Iterator[str]:

@@ -50,6 +50,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     (tmp_path / "toy.py").write_text(TOY)
     (tmp_path / "toy.toml").write_text(SCOPES)
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path / "home"))
 
     def run(*arguments: str, status: int = 0) -> dict[str, Any]:
         with pytest.raises(SystemExit) as ended:
