@@ -41,11 +41,12 @@ def admit(
     adopted = where_within(hits, ask.possible, null_block(pool))
     adopters = first_adopters(pool, adopted)
     revived = revived_by(pool, adopted, adopters)
-    lost = may_lose_hits(pool, ask, adopters)
+    queue = queue_of(pool)
+    lost = may_lose_hits(ask, adopters, queue)
     refused = ~lost & ((tokens <= 0) | (ask.up_to + revived.cumsum(0) > pool.free))
     stops = (ask.possible & (refused | ask.too_wide | lost)).cumsum(0)
     done = ask.possible & (stops == 0)
-    adopting = adopt(config, pool, requests, hits, done, write)
+    adopting = adopt(config, pool, requests, hits, done, write, queue)
     after, blocks, given = with_slots(adopting, ask, done, write)
     return after, Slots(done, large, present, stale, refused, stops, blocks, given)
 
@@ -91,23 +92,34 @@ def queue_of(pool: Pool) -> tuple[Tensor, Tensor]:
     return pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
 
 
-def may_lose_hits(pool: Pool, ask: Ask, adopters: Tensor) -> Tensor:
+def may_lose_hits(ask: Ask, adopters: Tensor, queue: tuple[Tensor, Tensor]) -> Tensor:
     """[turns] bool: who adopts a free block that turns before it may have taken.
 
     They have not where so many blocks stand before it that nobody in the burst adopts: those are taken instead.
     """
     turns = ask.needs.shape[0]
-    blocks, live = queue_of(pool)
+    blocks, live = queue
     adopter = adopters.index_select(0, blocks)
-    ordinary = live & (adopter == turns)
-    before = ordinary.cumsum(0) - ordinary.long()
+    adopted = adopter < turns
+    before = (live & ~adopted).cumsum(0, dtype=torch.int32)  # of one that is adopted; it is not among them
     taken = torch.nn.functional.pad(ask.up_to - ask.needs, (0, 1))
-    lost = (live & (adopter < turns) & (before < taken.index_select(0, adopter))).long()
-    return torch.zeros_like(taken).scatter_reduce(0, adopter, lost, "amax")[:turns] > 0
+    lost = live & adopted & (before < taken.index_select(0, adopter))
+    return torch.zeros_like(taken).scatter_reduce(0, adopter, lost.long(), "amax")[:turns] > 0
 
 
-def adopt(config: Config, pool: Pool, requests: Tensor, hits: Hits, done: Tensor, write: Writing) -> Pool:
-    """The hits of these turns ([turns] bool), which have no table, become the beginning of their tables."""
+def adopt(
+    config: Config,
+    pool: Pool,
+    requests: Tensor,
+    hits: Hits,
+    done: Tensor,
+    write: Writing,
+    queue: tuple[Tensor, Tensor] | None = None,
+) -> Pool:
+    """The hits of these turns ([turns] bool), which have no table, become the beginning of their tables.
+
+    `queue` is the free queue (see `queue_of`), where the caller has it.
+    """
     null, cells = null_block(pool), pool.tables.shape[1]
     adopted = where_within(hits, done, null)
     flat = adopted.flatten()
@@ -116,7 +128,8 @@ def adopt(config: Config, pool: Pool, requests: Tensor, hits: Hits, done: Tensor
     first = (requests * cells)[:, None]
     place = torch.arange(cells, device=requests.device)
     at = torch.where(adopted < null, first + place, first + (cells - 1)).flatten()
-    order, free = without_held(pool, first_adopters(pool, adopted) < done.shape[0], write)
+    held = torch.zeros_like(pool.references, dtype=torch.bool).scatter(0, flat, value=True)
+    order, free = without_held(pool, held, queue_of(pool) if queue is None else queue, write)
     return pool._replace(
         tables=write.put(pool.tables, at, flat.to(pool.tables.dtype)),
         blocks=write.add(pool.blocks, requests, found),
@@ -129,9 +142,10 @@ def adopt(config: Config, pool: Pool, requests: Tensor, hits: Hits, done: Tensor
     )
 
 
-def without_held(pool: Pool, held: Tensor, write: Writing) -> tuple[Tensor, Tensor]:
+def without_held(pool: Pool, held: Tensor, queue: tuple[Tensor, Tensor], write: Writing) -> tuple[Tensor, Tensor]:
     """The free queue without these blocks ([blocks + 1] bool), the others moved up; and how many there are."""
-    blocks, live = queue_of(pool)
+    blocks, live = queue
     kept = live & ~held.index_select(0, blocks)
-    place = wrapped(pool, pool.head + kept.cumsum(0) - 1)
-    return write.put(pool.order, torch.where(kept, place, nowhere(pool)), blocks), kept.sum()
+    count = kept.cumsum(0)
+    place = wrapped(pool, (pool.head - 1) + count)
+    return write.put(pool.order, torch.where(kept, place, nowhere(pool)), blocks), count[-1]
