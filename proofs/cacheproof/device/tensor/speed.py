@@ -1,7 +1,7 @@
 """Figures: how long steps take on this device. Each is the median of several repeats, with the least and the most.
 
-On a device time is by the clock, from the first launch until the device has done the last, divided by the steps between.
-That is what an engine waits for. On a CPU it is the processor time of one thread, as in `bench`.
+On a device time is by the clock, from the first launch until the device has done the last, over the steps: what an
+engine waits for. On a CPU it is the processor time of one thread, as in `bench`.
 """
 
 from __future__ import annotations
