@@ -135,7 +135,7 @@ class Sides:
 
         `most` is raised until it suffices.
         """
-        self.pool, codes = tensors.commit(
+        self.pool, step = tensors.commit(
             self.tables,
             self.pool,
             integers(requests),
@@ -144,6 +144,7 @@ class Sides:
             most=most,
             write=self.write,
         )
+        codes = step.codes
         calls = [Commit(request, count) for request, count in zip(requests, computed, strict=True)]
         answered = len(calls)
         if most is not None:
@@ -246,7 +247,7 @@ class Crowd:
             odd = self.draw.random() < 0.05
             computed.append(held.computed + (self.draw.randint(0, 2) if odd else 0))
             tokens.append(self.draw.randint(0, 2) if odd else max(1, min(left, self.draw.choice((1, 1, 3, 9)))))
-        width, most = self.draw.choice((1, self.sides.positions)), self.few.choice((None, None, 3, 64))
+        width, most = self.draw.choice((1, self.sides.positions)), self.few.choice((None, 1, 3, 64))
         answered = self.sides.allocate(requests, computed, tokens, width, most)
         self.seen.add("all run" if answered == len(requests) else "some do not run")
 

@@ -150,8 +150,8 @@ def lengthened(tables: tensors.Config, pool: tensors.Pool, requests: Tensor) -> 
 def executed(tables: tensors.Config, pool: tensors.Pool, requests: Tensor) -> tuple[tensors.Pool, Answers]:
     """What is in flight was executed."""
     width = pool.tables.shape[1] - 1
-    after, codes = tensors.commit(tables, pool, requests, ends_of(tables, pool, requests), width=width)
-    return after, without_blocks(codes)
+    after, step = tensors.commit(tables, pool, requests, ends_of(tables, pool, requests), width=width)
+    return after, without_blocks(step.codes)
 
 
 def freed(tables: tensors.Config, pool: tensors.Pool, requests: Tensor) -> tuple[tensors.Pool, Answers]:
@@ -292,8 +292,8 @@ def test_a_turn_that_is_wider_than_the_burst_is_asked_again() -> None:
     sides.agree()
     assert sides.allocate([1], [0], [3], width=3) == 1
     sides.agree()
-    after, codes = tensors.commit(sides.tables, sides.pool, integers([0, 1]), integers([1, 3]), width=1)
-    assert codes.tolist() == [int(Code.DONE), UNANSWERED]
+    after, step = tensors.commit(sides.tables, sides.pool, integers([0, 1]), integers([1, 3]), width=1)
+    assert step.codes.tolist() == [int(Code.DONE), UNANSWERED]
     assert after.computed.tolist()[:2] == [1, 0]
 
 

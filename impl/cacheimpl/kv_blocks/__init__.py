@@ -15,7 +15,7 @@ leaves it as it is. `SERVING` is in place, and does not keep the history that on
   `Slots.codes [turns]` why; nothing behind it has changed. `Slots.blocks [turns, width]`, `Slots.lengths [turns]`.
 - `admit(config, pool, requests, computed, tokens, hits: Hits, *, width, write) -> (Pool, Slots)`: the same where some
   have hits. What is UNANSWERED from `Slots.served` on is looked up and asked again; the first turn always is answered.
-- `commit(config, pool, requests, computed, *, width, write) -> (Pool, codes [turns])`.
+- `commit(config, pool, requests, computed, *, width, write) -> (Pool, Committed)`: its `codes` are [turns].
 - `decode(config, pool, requests, *, most, write) -> (Pool, Decoded)`: `commit` of all that is scheduled and
   `allocate_slots` of one token each, in one go, where at most the last block of each becomes full. What is not
   `Decoded.executed` is for those two.

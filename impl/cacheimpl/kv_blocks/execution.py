@@ -41,6 +41,23 @@ def filled(config: Config, pool: Pool, requests: Tensor, first: Tensor, pieces: 
     return Filled(there, torch.where(there, blocks.long(), null_block(pool)), contents)
 
 
+class Committed(NamedTuple):
+    """What became of a burst; each field is [turns] bool."""
+
+    known: Tensor
+    """Who has a table"""
+    current: Tensor
+    """Whose count of computed tokens is one of now"""
+    too_wide: Tensor
+    """Of whom more blocks become full than may"""
+
+    @property
+    def codes(self) -> Tensor:
+        """[turns] int64: DONE, ABSENT or STALE; UNANSWERED where nothing was done."""
+        code = torch.where(self.known, torch.where(self.current, int(Code.DONE), int(Code.STALE)), int(Code.ABSENT))
+        return torch.where(self.known & self.current & self.too_wide, UNANSWERED, code)
+
+
 def commit(
     config: Config,
     pool: Pool,
@@ -50,12 +67,12 @@ def commit(
     width: int,
     most: int | None = None,
     write: Writing = COPYING,
-) -> tuple[Pool, Tensor]:
+) -> tuple[Pool, Committed]:
     """Steps were executed: the KV of each request's tokens before `computed` ([turns] int64) is written.
 
     What is full can be found from now on, in the order of the turns, behind the copies that there are. Requests are
-    distinct rows, or nobody's. Returns the code of each turn: DONE, ABSENT or STALE, or UNANSWERED where more than
-    `width` blocks become full, or, where `most` is given, more than that with those of all turns before.
+    distinct rows, or nobody's. A turn is not answered where more than `width` blocks become full, or, where `most` is
+    given, more than that with those of all turns before.
     """
     held, written, planned, first = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled, pool.registered)
@@ -85,8 +102,7 @@ def commit(
         clock=pool.clock + registering.sum(),
         bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )
-    code = torch.where(known, torch.where(current, int(Code.DONE), int(Code.STALE)), int(Code.ABSENT))
-    return after, torch.where(known & current & too_wide, UNANSWERED, code)
+    return after, Committed(known, current, too_wide)
 
 
 def follows(pool: Pool, requests: Tensor, first: Tensor, asked: Tensor) -> Tensor:

@@ -73,8 +73,8 @@ def allocate_groups(
 def commit(config: Config, pool: Pool, request: Tensor, computed: Tensor) -> Result:
     """DONE, ABSENT or STALE."""
     width = pool.tables.shape[1] - 1
-    after, codes = execution.commit(config, pool, request.reshape(1), computed.reshape(1), width=width)
-    return after, answer(codes[0])
+    after, step = execution.commit(config, pool, request.reshape(1), computed.reshape(1), width=width)
+    return after, answer(step.codes[0])
 
 
 def free_request(config: Config, pool: Pool, request: Tensor) -> Result:

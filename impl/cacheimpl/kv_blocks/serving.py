@@ -62,9 +62,9 @@ class Serving:
         """Steps were executed; the code of each turn."""
         self._look_at(requests, computed)
         self._look_at_width("width", width)
-        after, codes = execution.commit(self.config, self.pool, requests, computed, width=width, write=SERVING)
+        after, step = execution.commit(self.config, self.pool, requests, computed, width=width, write=SERVING)
         self._keep(after)
-        return codes
+        return step.codes
 
     def decode(self, requests: Tensor, *, most: int | None = None) -> decoding.Decoded:
         """What is scheduled was executed, and each gets a slot for one token more."""

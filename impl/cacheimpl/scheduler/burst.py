@@ -53,9 +53,9 @@ def serve_first(
     sight = length_in_sight(config, state)
     start = state.computed.index_select(0, row)
     wants = limited(config, wanted(config, state, sight)).index_select(0, row) * asked
-    prompt, known = config.prompts, known_length(config, state)
+    prompt, known = config.prompts, sight
     if config.alignment > 0:
-        prompt, known = prompt.index_select(0, row), known.index_select(0, row)
+        prompt, known = prompt.index_select(0, row), known_length(config, state).index_select(0, row)
     counts = aligned(config, prompt, known, start, wants)
     left = (state.tokens_left + counts - counts.cumsum(0)).clamp(min=0)
     tokens = aligned(config, prompt, known, start, torch.minimum(wants, left))
@@ -72,10 +72,10 @@ def serve_first(
     )
     stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)
     chosen = asks & (places < stop)
-    mine, order = by_request(line, torch.stack((tokens * chosen, chosen.cumsum(0) - 1), dim=1)).unbind(1)
+    mine = by_request(line, tokens)
     parts = Parts(
         chosen=queued(line) & (line < stop) & (mine > 0),
-        order=order,
+        order=by_request(line, chosen.cumsum(0) - 1),
         start=state.computed,
         tokens=mine,
         encode=None,

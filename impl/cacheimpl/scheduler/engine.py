@@ -165,8 +165,10 @@ class Scheduler:
         if told == Code.MISS:
             return None
         self._plans += 1
-        place = self._plans - 1
-        plan = Plan(*(getattr(state, name)[place : place + 1] for name in Plan._fields))
+        tables = [getattr(state, name) for name in Plan._fields]
+        if self.settings.plans_in_flight > 1:
+            tables = [table[self._plans - 1 : self._plans] for table in tables]
+        plan = Plan(*tables)
         return SchedulerOutput(plan, self._arrivals.names, self._arrivals.items.names)
 
     @torch.inference_mode()
@@ -196,7 +198,8 @@ class Scheduler:
         """How many were right, as a tensor. Raises `InvalidAcceptedError` before anything is done."""
         rows = self.config.rows
         if not isinstance(accepted, Tensor):
-            return torch.tensor(whole("accepted", accepted, InvalidAcceptedError, least=0), device=rows.device)
+            count = whole("accepted", accepted, InvalidAcceptedError, least=0)
+            return torch.full((), count, device=rows.device)
         if accepted.dtype != torch.int64 or accepted.device != rows.device or accepted.shape not in ((), rows.shape):
             found = f"{list(accepted.shape)} of {accepted.dtype} on {accepted.device}"
             raise InvalidAcceptedError(f"accepted must be [] or {list(rows.shape)} int64 on {rows.device}, not {found}")

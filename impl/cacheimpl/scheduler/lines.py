@@ -14,8 +14,8 @@ def rows_in_order(line: Tensor, rows: Tensor) -> Tensor:
     `line` may have gaps: then nobody is there. `rows`: [requests] int64, 0, 1, 2 and so on.
     """
     count = line.shape[0]
-    place = line.masked_fill(line < 0, count)
-    return line.new_full((count + 1,), count).scatter(0, place, rows)[:count]
+    cells = 1 << count.bit_length()  # more than there are, so what is -1 falls on the last one, which is nobody's
+    return line.new_full((cells,), count).scatter(0, line & (cells - 1), rows)[:count]
 
 
 def by_request(line: Tensor, values: Tensor) -> Tensor:

@@ -75,14 +75,16 @@ def with_preempted(state: State, victims: Tensor, turns: Tensor) -> State:
     return state._replace(preempted=torch.where(here, named, state.preempted))
 
 
-def concluded(state: State, over: Tensor, *, items: bool) -> tuple[State, Tensor]:
+def concluded(state: State, over: Tensor, *, items: bool, preempted: bool) -> tuple[State, Tensor]:
     """A round that is over ([] bool) becomes a plan in flight if there is anything to say to the workers.
 
     Returns whether there was ([] bool). What the encoder cache has evicted is dropped by the workers; `items`: whether
-    anything may be.
+    anything may be; `preempted`: whether anybody may have been.
     """
     here = newest(state)[:, None]
-    events = (here & queued(state.preempted)).any() | state.leaving.any()
+    events = state.leaving.any()
+    if preempted:
+        events = events | (here & queued(state.preempted)).any()
     if items:
         events = events | queued(state.encoder.freed).any()
     says = over & (events | (state.parts > 0))

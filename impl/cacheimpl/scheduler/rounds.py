@@ -86,16 +86,17 @@ def burst(config: Config, state: State, extent: Extent, write: Writing) -> State
     return state
 
 
-def conclude(config: Config, state: State, extent: Extent) -> tuple[State, Tensor]:
+def conclude(config: Config, state: State, extent: Extent, *, one_by_one: bool) -> tuple[State, Tensor]:
     """The round is over, if nothing remains: what it has decided is a plan in flight.
 
-    [] int64: DONE, MISS where there is nothing to say to the workers, UNANSWERED where the round goes on or there is
+    `one_by_one`: whether requests were taken alone, for only then somebody may have been preempted. Returns a code
+    ([] int64): DONE, MISS where there is nothing to say to the workers, UNANSWERED where the round goes on or there is
     none.
     """
     left = remaining(config, state) if extent.admissions > 0 else state.to_serve - state.served
     over = state.open & (left == 0)
     items = looks_at_items(config, extent)
-    after, says = concluded(state, over, items=items)
+    after, says = concluded(state, over, items=items, preempted=one_by_one)
     encoder = reported(state.encoder, over) if items else state.encoder
     code = torch.where(over, int(Code.MISS) - says * (int(Code.MISS) - int(Code.DONE)), UNANSWERED)
     return after._replace(encoder=encoder, open=state.open & ~over), code
@@ -115,7 +116,7 @@ def schedule(config: Config, state: State, *, extent: Extent, write: Writing = C
     are in flight as may be.
     """
     begun = begin(config, state)
-    after, code = conclude(config, burst(config, begun, extent, write), extent)
+    after, code = conclude(config, burst(config, begun, extent, write), extent, one_by_one=False)
     return after, torch.where(begun.open, code, int(Code.REFUSED))
 
 
@@ -123,4 +124,4 @@ def proceed(config: Config, state: State, *, extent: Extent, write: Writing = CO
     """The round in progress goes on, and ends if nothing remains; without one, nothing happens."""
     for _ in range(extent.rounds):
         state = burst(config, one(config, state, write=write), extent, write)
-    return conclude(config, state, extent)
+    return conclude(config, state, extent, one_by_one=True)
