@@ -1,5 +1,6 @@
 """The encoder's budgets: how much it computes in a step, how much its cache holds, and which items are let in."""
 
+from cacheimpl.encoder_budget.eras import BudgetEra, EraBudget, budget_of_era
 from cacheimpl.encoder_budget.errors import (
     EncoderBudgetError,
     InvalidSettingError,
@@ -15,13 +16,16 @@ from cacheimpl.encoder_budget.functions import (
 from cacheimpl.encoder_budget.rules import EncoderBudget, Settings
 
 __all__ = [
+    "BudgetEra",
     "EncoderBudget",
     "EncoderBudgetError",
+    "EraBudget",
     "InvalidSettingError",
     "ItemTooLargeError",
     "ItemTooLongError",
     "MultiModalBudget",
     "Settings",
+    "budget_of_era",
     "compute_encoder_budget",
     "compute_mm_encoder_budget",
     "encoder_budget",

@@ -1,7 +1,8 @@
 """Our functions for encoder budgets by their public face, as targets of `encoder_budget`.
 
 `python:cacheproof.targets.tensor.encoder_budget_functions:open_budget`, held to the normative variant;
-`open_released_budget`, to what was released with 0.20.2 and 0.33.0 (B5); `open_released_function`, to 0.11.0 (B4).
+`open_released_budget`, to what was released with 0.20.2 and 0.33.0 (B5); `open_released_function`, to 0.11.0 (B4);
+`open_constants`, `open_one_more`, `open_one_more_as_reviewed`, `open_merged`, `open_as_set`, to B0 to B3 and B6.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.encoder_budget import (
+    BudgetEra,
     EncoderBudgetError,
+    EraBudget,
     ItemTooLargeError,
     ItemTooLongError,
     MultiModalBudget,
+    budget_of_era,
     compute_encoder_budget,
 )
 from cacheproof.errors import InputError
@@ -166,6 +170,105 @@ class FunctionTarget:
             return REFUSED
         self._limits, self._budgets = op.limits, budgets
         return DONE
+
+
+class EraTarget:
+    """`budget_of_era`, by one engine after the other of the same settings object."""
+
+    def __init__(self, era: BudgetEra) -> None:
+        self._era = era
+        self._config = Config((), (), (), ())
+        self._kept = SimpleNamespace()
+        self._settings: Configure | None = None
+        self._made: EraBudget | None = None
+
+    def reset(self, config: Config) -> None:
+        self._config, self._kept, self._settings, self._made = config, SimpleNamespace(), None, None
+
+    def apply(self, operation: Operation) -> Outcome:
+        if isinstance(operation, Configure):
+            return self._configure(operation)
+        if isinstance(operation, Admit):
+            return self._admit(*self._config.items[operation.item])
+        raise TargetError(f"there is no call for {operation.wire_name()}")
+
+    def observe(self) -> Mapping[str, Observation]:
+        made, op = self._made, self._settings
+        budgets: dict[str, Observation] = dict.fromkeys(("compute", "space"), 0)
+        if made is not None:
+            budgets = {"compute": made.compute, "space": made.space}
+        if self._era is not BudgetEra.AS_SET:
+            return budgets
+        pairs = [(0, 0)] * len(self._config.embeds)
+        if made is not None and op is not None:
+            sizes = zip(self._config.embeds, op.limits, strict=True)
+            pairs = [made.profiled(size, limit, self._config.model_tokens) for size, limit in sizes]
+        return {**budgets, "per_prompt": tuple(one for one, _ in pairs), "per_batch": tuple(one for _, one in pairs)}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _configure(self, op: Configure) -> Outcome:
+        as_set = self._era is BudgetEra.AS_SET
+        if not as_set and (op.compute or op.space or op.whole_items or op.embeddings):
+            return UNSUPPORTED
+        asked = scheduler_config_of(op)
+        for name in (
+            "max_num_encoder_input_tokens",
+            "encoder_cache_size",
+        ):  # else as it was left
+            setattr(asked, name, getattr(asked, name) or getattr(self._kept, name, None))
+        sizes = self._config.embeds if as_set else self._config.tokens
+        limits = {modality_named(place): limit for place, limit in enumerate(op.limits)}
+        on = sizes_of(sizes, op.limits, op.embeddings)
+        constant = max(1, self._config.constant)
+        try:
+            made = budget_of_era(self._era, asked, on, limits=limits, constant=constant)
+        except EncoderBudgetError:
+            return REFUSED
+        raised = made.compute > 0  # without an item nothing is raised, and what was asked for now is kept
+        self._kept, self._settings, self._made = asked if raised else scheduler_config_of(op), op, made
+        return DONE
+
+    def _admit(self, modality: int, embeds: int, tokens: int) -> Outcome:  # noqa: ARG002  # nobody looked at tokens
+        op = self._settings
+        if op is None or self._made is None or (op.limits[modality] == 0 and not op.embeddings):
+            return REFUSED
+        try:
+            self._made.check_item(embeds)
+        except ItemTooLargeError:
+            return TOO_LARGE
+        return DONE
+
+
+def open_constants(component: object) -> EraTarget:
+    """B0."""
+    _check(component)
+    return EraTarget(BudgetEra.CONSTANTS)
+
+
+def open_one_more(component: object) -> EraTarget:
+    """B1."""
+    _check(component)
+    return EraTarget(BudgetEra.ONE_MORE)
+
+
+def open_one_more_as_reviewed(component: object) -> EraTarget:
+    """B2."""
+    _check(component)
+    return EraTarget(BudgetEra.ONE_MORE_AS_REVIEWED)
+
+
+def open_merged(component: object) -> EraTarget:
+    """B3."""
+    _check(component)
+    return EraTarget(BudgetEra.MERGED)
+
+
+def open_as_set(component: object) -> EraTarget:
+    """B6."""
+    _check(component)
+    return EraTarget(BudgetEra.AS_SET)
 
 
 def open_budget(component: object) -> BudgetTarget:

@@ -6,14 +6,17 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, count, lacking, within
+from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, count, lacking, one_of, within
 
 from cacheimpl.encoder_budget import (
+    BudgetEra,
     EncoderBudget,
     EncoderBudgetError,
+    EraBudget,
     ItemTooLargeError,
     ItemTooLongError,
     MultiModalBudget,
+    budget_of_era,
     compute_encoder_budget,
     compute_mm_encoder_budget,
     encoder_budget,
@@ -146,6 +149,36 @@ FACES = {
                 {"as_released": "a flag"},
                 says=SAYS,
             )
+        },
+    ),
+    "budget_of_era": Face(
+        budget_of_era,
+        lambda: budget_of_era,
+        EncoderBudgetError,
+        {
+            "__call__": Call(
+                lambda made: {"era": BudgetEra.AS_SET, "scheduler_config": config(), "sizes": {"image": 8}},
+                {
+                    "era": one_of(None, "B0", 3),
+                    "scheduler_config": CONFIG,
+                    "sizes": {**SIZES, **TOO_LONG, "nothing": always(None)},
+                    "limits": SIZES,
+                },
+                {"constant": "asked by one era only: see its tests"},
+                says=SAYS,
+            )
+        },
+    ),
+    "EraBudget": Face(
+        EraBudget,
+        lambda: budget_of_era(BudgetEra.AS_SET, config(), {"image": 8}),
+        EncoderBudgetError,
+        {
+            "check_item": Call(lambda made: {"embeds": 8}, {"embeds": count(0, most=64)}, says=("embeddings",)),
+            "profiled": Call(
+                lambda made: {"size": 8, "limit": 2, "model_tokens": 128},
+                {"size": count(0), "limit": count(0), "model_tokens": count(0)},
+            ),
         },
     ),
     "EncoderBudget": Face(
