@@ -160,8 +160,26 @@ def _items_of(draw: random.Random, longest: int, lengths: list[int], most: int) 
 
 
 def load(requests: int, blocks: int | None, draw: random.Random) -> Config:
-    """A load of some shape, with items or without."""
-    return crowded(requests, draw, items=draw.choice((0, 2)), room=draw.choice((0.1, 0.25, 0.5)), blocks=blocks)
+    """A load of some shape, with items or without, in which more is contended for: preemption is no rare thing in it.
+
+    Outputs may be as long as a request can be, so that blocks run out while requests are decoded; as many may run as
+    there are; and the encoder cache, like one step of the encoder, has room for the largest item and little more.
+    """
+    items = draw.choice((0, 2, 4, 4))
+    config = crowded(requests, draw, items=items, room=draw.choice((0.1, 0.25, 0.5)), blocks=blocks)
+    few, most = 2 * config.block_size + 2, config.max_model_len
+    largest = max((length for placed in config.items for _, _, length in placed), default=1)
+    config = config._replace(
+        outputs=tuple(draw.randint(1, max(1, draw.choice((few, most - prompt)))) for prompt in config.prompts),
+        max_running=draw.choice((config.max_running, requests)),
+        encoder_capacity=draw.choice((config.encoder_capacity, largest + draw.randint(0, 3))),
+        encoder_compute=draw.choice((config.encoder_compute, largest)),
+        ahead=draw.choice((1, 2, 3)),
+    )
+    if draw.random() < 1 / 2:
+        wide = draw.choice((1, 4)) * config.token_budget
+        config = config._replace(chunked_prefill=1, policy=0, token_budget=wide)
+    return config
 
 
 VOCABULARY = Vocabulary(

@@ -120,18 +120,59 @@ class ServingTarget:
         return self.slots(asked, self.serving.admit(*self.operands(asked), brought, width=self.positions))
 
     def allocate(self, asked: Sequence[Any]) -> Answered:
-        """As wide as a table."""
-        return self.slots(asked, self.serving.allocate_slots(*self.operands(asked), width=self.positions))
+        """As wide as a table; of some bursts only so many blocks at once as a caller might know to suffice."""
+        few = few_of(asked)
+        if few is None:
+            return self.slots(asked, self.serving.allocate_slots(*self.operands(asked), width=self.positions))
+        answered: Answered = []
+        while len(answered) < len(asked) and (not answered or answered[-1][1].code is not Code.REFUSED):
+            left = asked[len(answered) :]
+            after, given = tensors.allocate_slots(
+                *self.known, *self.operands(left), width=self.positions, most=few, write=tensors.SERVING
+            )
+            self.serving.pool = after
+            ends = given.lengths.cumsum(0).tolist()
+            flat, lengths, codes = given.blocks.tolist(), given.lengths.tolist(), given.codes.tolist()
+            rows = zip(left, codes, ends, lengths, strict=True)
+            made = [
+                (call, outcome_of(code, flat[end - length : end], length))
+                for call, code, end, length in rows
+                if code != UNANSWERED
+            ]
+            answered += made
+            few += 0 if made else few
+        return answered
 
     def allocate_narrow(self, asked: Sequence[Any]) -> Answered:
         """Up to the first that needs more than one block."""
         return self.slots(asked, self.serving.allocate_slots(*self.operands(asked), width=1))
 
     def commit(self, asked: Sequence[Any]) -> Answered:
-        """All of them."""
-        requests, ends = ([getattr(call, name) for call in asked] for name in ("request", "computed"))
-        codes = self.serving.commit(self.column(requests), self.column(ends), width=self.positions)
-        return self.answered(asked, codes)
+        """All of them; of some bursts only so many full blocks at once as a caller might know to suffice."""
+        few = few_of(asked)
+        if few is None:
+            return self.answered(asked, self.serving.commit(*self.ends(asked), width=self.positions))
+        answered: Answered = []
+        while len(answered) < len(asked):
+            left = asked[len(answered) :]
+            after, step = tensors.commit(
+                *self.known, *self.ends(left), width=self.positions, most=few, write=tensors.SERVING
+            )
+            self.serving.pool = after
+            codes = step.codes.tolist()
+            made = codes.index(UNANSWERED) if UNANSWERED in codes else len(codes)
+            answered += [(call, Outcome(code_of(code))) for call, code in zip(left[:made], codes[:made], strict=True)]
+            few += 0 if made else few
+        return answered
+
+    @property
+    def known(self) -> tuple[tensors.Config, tensors.Pool]:
+        """What every function begins with."""
+        return self.serving.config, self.serving.pool
+
+    def ends(self, asked: Sequence[Any]) -> tuple[Tensor, Tensor]:
+        """Requests, and up to where each is computed."""
+        return self.column([call.request for call in asked]), self.column([call.computed for call in asked])
 
     def decode(self, asked: Sequence[Any]) -> Answered:
         """Both halves of a decode step, as far as they go in one."""
@@ -162,6 +203,11 @@ class ServingTarget:
     def reset_prefix_cache(self, asked: Sequence[Any]) -> Answered:
         """There is one."""
         return self.answered(asked, self.serving.reset_prefix_cache().reshape(1))
+
+
+def few_of(asked: Sequence[Any]) -> int | None:
+    """Blocks for which one call has room (`most`), or None: for all that could be."""
+    return (None, 3, 64)[len(asked) % 3]
 
 
 PERFORM: Mapping[str, Callable[[ServingTarget, Sequence[Any]], Answered]] = {
