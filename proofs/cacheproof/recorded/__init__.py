@@ -1,6 +1,5 @@
-"""Runs that an implementation has recorded of itself, validated by the specification.
+"""Runs that an implementation has recorded of itself in several processes, validated by the specification.
 
-`python -m cacheproof.recorded PATH` performs every recorded operation on the specification and names the first one that
-cannot have happened: `PATH` is a run as one file (`run.py`), or the folder of a mirror in several processes
-(`mirror.py`).
+`python -m cacheproof.recorded FOLDER` puts the recordings of a mirror together (`mirror.py`), validates them as a log
+is validated (`run.py`), and names the first operation that cannot have happened. `--write` writes that log.
 """

@@ -1,4 +1,4 @@
-"""`python -m cacheproof.recorded PATH`: is what was recorded a run of the specification?"""
+"""`python -m cacheproof.recorded FOLDER`: is what was recorded a run of the specification?"""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ import sys
 from pathlib import Path
 
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.fuzz.difference import Difference
 from cacheproof.recorded.mirror import read_folder
-from cacheproof.recorded.run import RecordedRun, Verdict, read, validated, written
+from cacheproof.recorded.run import RecordedRun, Verdict, validated, write
 from cacheproof.trace import Violation
+from cacheproof.validate.verdict import Inconclusive
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The exit status: 0 for a run of the specification, 1 for none, 2 for wrong input."""
     parser = argparse.ArgumentParser(prog="python -m cacheproof.recorded", description=__doc__)
-    parser.add_argument("path", type=Path, help="a recorded run, or the folder of a recorded mirror")
-    parser.add_argument("--write", type=Path, help="where to write the run as one file")
+    parser.add_argument("folder", type=Path, help="the folder of a recorded mirror")
+    parser.add_argument("--write", type=Path, help="where to write the run as a log, for `cacheproof validate`")
     given = parser.parse_args(arguments)
     try:
-        run = read_folder(given.path) if given.path.is_dir() else read(given.path)
+        run = read_folder(given.folder)
+        if given.write is not None:
+            with given.write.open("wb") as stream:
+                write(run, stream)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return ExitStatus.WRONG_INPUT
-    if given.write is not None:
-        given.write.write_text("\n".join(written(run)) + "\n", encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"{given.write}: cannot be written: {error.strerror}\n")
+        return ExitStatus.WRONG_INPUT
     verdict = validated(run)
     sys.stdout.write(f"{told(run, verdict)}\n")
+    if isinstance(verdict.finding, Inconclusive):
+        return ExitStatus.INCONCLUSIVE
     return ExitStatus.AS_EXPECTED if verdict.possible else ExitStatus.FELL_SHORT
 
 
@@ -38,14 +44,16 @@ def told(run: RecordedRun, verdict: Verdict) -> str:
     if verdict.possible:
         return f"all {verdict.performed:,} operations are a run of {whose}"
     begun = f"{verdict.performed:,} operations are a run of {whose}; then"
-    if verdict.finding is None:
-        return f"{begun} the recordings do not go on: {verdict.trouble}"
-    operation = run.steps[verdict.performed].operation if verdict.performed < len(run.steps) else None
     finding = verdict.finding
-    if isinstance(finding, Difference):
-        return "\n".join([f"{begun} this cannot have happened, {verdict.source}: {operation}", *finding.statements])
-    what = f"{finding.property}, {finding.statement}" if isinstance(finding, Violation) else finding.reason
-    return f"{begun} at {verdict.source}, {operation}: {what}"
+    if finding is None:
+        return f"{begun} the recordings do not go on: {verdict.trouble}"
+    operation = run.steps[verdict.performed].operation
+    if isinstance(finding, Violation):
+        return f"{begun} at {verdict.source}, {operation}: {finding.property}, {finding.statement}"
+    if isinstance(finding, Inconclusive):
+        return f"{begun} at {verdict.source}, {operation}, it is not known any more: {finding.reason}"
+    statements = [part.statement for tried in finding.tried[:1] for part in tried.differences] or [finding.reason]
+    return "\n".join([f"{begun} this cannot have happened, {verdict.source}: {operation}", *statements])
 
 
 if __name__ == "__main__":

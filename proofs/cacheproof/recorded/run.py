@@ -1,36 +1,29 @@
-"""A recorded run: NDJSON, a header and then one line for each operation, with its outcome and what could be seen.
+"""A recorded run: operations with their outcomes, and what could be seen. It is validated, and written, as a log.
 
-The header has `format`, `version`, `component`, `variant` and `config` as a trace has them. A line has `operation` and
-`outcome` as the steps of a trace do; `observations` may leave out what was not recorded, and `source` says where in the
-recordings of the processes the operation is. Validating is lockstep with a target that plays the recording back.
+What validation has beyond that of any log: the properties of the specification are looked at after every operation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
-from cacheproof.fuzz.difference import Finding, Subject
-from cacheproof.fuzz.pair import Pair
-from cacheproof.registry import component_named, variant_named
-from cacheproof.targets.target import TargetError
-from cacheproof.wire import (
-    config_from_message,
-    config_to_message,
-    observations_from_message,
-    observations_to_message,
-    operation_from_message,
-    operation_to_message,
-    outcome_from_message,
-    outcome_to_message,
-)
-from cachespec.kernel import Observation, Operation, Outcome
+from cacheproof.fuzz.difference import Subject
+from cacheproof.fuzz.properties import broken_by_call
+from cacheproof.trace import Violation, record
+from cacheproof.validate.header import Header
+from cacheproof.validate.lines import Line
+from cacheproof.validate.possible import CAP
+from cacheproof.validate.validator import Validator
+from cacheproof.validate.verdict import Impossible, Inconclusive
+from cacheproof.validate.writing import LogWriter
+from cachespec.kernel import NORMATIVE, Observation, Operation, Outcome
 
-FORMAT, VERSION = "cacheproof-recorded-run", "0.1"
+Finding = Impossible | Inconclusive | Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +35,15 @@ class Recorded:
     observations: Mapping[str, Observation] = field(default_factory=dict)
     source: str = ""
 
+    @property
+    def line(self) -> Line:
+        """The same as a line of a log, of which all is known."""
+        operands = {one.name: getattr(self.operation, one.name) for one in fields(self.operation)}
+        kind, outcome = type(self.operation), self.outcome
+        return Line(
+            True, kind, operands, self.operation, outcome.code, outcome.values, dict(self.observations), self.source
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
@@ -50,6 +52,12 @@ class RecordedRun:
     subject: Subject
     steps: tuple[Recorded, ...]
     trouble: str = ""
+
+    @property
+    def header(self) -> Header:
+        """Of the log."""
+        subject = self.subject
+        return Header(subject.component, subject.variant, subject.config, {}, promises=("lines", "sha256"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,82 +77,38 @@ class Verdict:
         return self.finding is None and not self.trouble
 
 
-class Playback:
-    """A recorded run as a target: it answers what was recorded, whatever it is asked."""
-
-    def __init__(self, run: RecordedRun) -> None:
-        self._config, self._steps, self._next = run.subject.config, run.steps, 0
-
-    def reset(self, config: Any) -> None:
-        if config != self._config:
-            raise TargetError(f"the run was recorded in {self._config}, not in {config}")
-        self._next = 0
-
-    def apply(self, operation: Operation) -> Outcome:
-        step = self._steps[self._next]
-        if step.operation != operation:
-            raise TargetError(f"{operation} was not recorded at this place")
-        self._next += 1
-        return step.outcome
-
-    def observe(self) -> Mapping[str, Observation]:
-        return self._steps[self._next - 1].observations if self._next > 0 else {}
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
 def validated(run: RecordedRun) -> Verdict:
-    """Perform the run on the specification, properties included, up to the first operation that is impossible."""
-    pair = Pair(run.subject, Playback(run), "the recording")
-    finding = pair.restart()
-    for step in run.steps:
+    """Take the run as a log, properties included, up to the first operation that is impossible."""
+    validator = Validator(run.header, CAP)
+    for count, step in enumerate(run.steps):
+        before = list(validator.possible)
+        finding: Finding | None = validator.take(step.line, count + 2, str(step.operation))
+        if finding is None and run.subject.variant.tag == NORMATIVE:
+            finding = _broken(run, count, before, list(validator.possible))
         if finding is not None:
-            break
-        finding = pair.apply(step.operation)
-    count = len(pair.operations)
-    if finding is None:
-        return Verdict(count, None, "", run.trouble)
-    return Verdict(max(count - 1, 0), finding, run.steps[count - 1].source if count else "", "")
+            return Verdict(count, finding, step.source, "")
+    return Verdict(len(run.steps), None, "", run.trouble)
 
 
-# Files --------------------------------------------------------------------------------------------------------------
+def _broken(run: RecordedRun, count: int, before: list[Any], after: list[Any]) -> Violation | None:
+    """The property that does not hold of a step; all of each operation is known, so there is one state."""
+    if len(before) != 1 or len(after) != 1:
+        return None
+    subject, step = run.subject, run.steps[count]
+    broken = broken_by_call(subject, before[0], step.operation, step.outcome, after[0])
+    if broken is None:
+        return None
+    operations = [one.operation for one in run.steps[: count + 1]]
+    trace = record(subject.component, subject.variant, subject.config, operations, whole_calls=True)
+    return Violation(broken.name, broken.statement, trace)
 
 
-def written(run: RecordedRun) -> Iterable[str]:
-    """The lines of the run's file."""
-    subject = run.subject
-    yield json.dumps(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "component": subject.component.name,
-            "variant": subject.variant.tag,
-            "config": config_to_message(subject.config),
-        }
-    )
+def write(run: RecordedRun, stream: BinaryIO) -> None:
+    """The run as a log, which `cacheproof validate` reads."""
+    log = LogWriter(stream, run.header)
     for step in run.steps:
-        line = {"operation": operation_to_message(step.operation), "outcome": outcome_to_message(step.outcome)}
-        line |= {"observations": observations_to_message(step.observations)} if step.observations else {}
-        yield json.dumps(line | ({"source": step.source} if step.source else {}))
-
-
-def read(path: Path) -> RecordedRun:
-    """The run in a file; InputError, with the line, where it is none."""
-    header, *lines = lines_of(path)
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
-        raise InputError(f"{path}:1: not a recorded run of format {FORMAT} {VERSION}")
-    component = component_named(str(header.get("component")))
-    variant = variant_named(component, str(header.get("variant")))
-    given = header.get("config")
-    config = config_from_message(component, given if isinstance(given, dict) else {})
-    steps = []
-    for number, line in enumerate(lines, start=2):
-        try:
-            steps.append(_step(component.operations, line, f"{path.name}:{number}"))
-        except InputError as error:
-            raise InputError(f"{path}:{number}: {error}") from None
-    return RecordedRun(Subject(component, variant, config), tuple(steps))
+        log.line(step.operation, step.outcome, step.observations, step.source)
+    log.end()
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -165,16 +129,3 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     if not found:
         raise InputError(f"{path}: nothing is recorded")
     return found
-
-
-def _step(operations: Iterable[type[Operation]], line: Mapping[str, Any], source: str) -> Recorded:
-    parts = {name: line.get(name, {}) for name in ("operation", "outcome", "observations")}
-    for name, part in parts.items():
-        if not isinstance(part, dict):
-            raise InputError(f"{name} must be an object")
-    return Recorded(
-        operation_from_message(operations, parts["operation"]),
-        outcome_from_message(parts["outcome"]),
-        observations_from_message(parts["observations"]),
-        str(line.get("source", source)),
-    )
