@@ -10,8 +10,12 @@ import pytest
 from cacheproof.catalogue.kept import load
 from cacheproof.fuzz.difference import Difference, Subject
 from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.stalls import Search, Sort, Watch, search
+from cacheproof.fuzz.tally import Limit, Tally
 from cacheproof.registry import component_named, variant_named
 from cacheproof.scope import scope_named
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.conformance import Trial, open_released
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import START, Release, add
@@ -107,6 +111,36 @@ def test_catalogued_violations_are_the_releases_own(era: Era) -> None:
             assert pair.operations == calls or pair.offered == (), "made to the end, or to the call that never returns"
     finally:
         target.close()
+
+
+def looked_for_stalls(version: str, steps: int) -> Search:
+    component = component_named("scheduler")
+    add(Release(version), progress=print)
+    target = open_target(f"vllm=={version}", component, component.normative, 60.0)
+    try:
+        return search(target, limit=Limit(steps=steps), seed=1, wanted=(Sort.STALL,))
+    finally:
+        target.close()
+
+
+def test_the_scheduler_of_0_11_0_stalls_with_items_that_waiting_requests_hold() -> None:
+    """C-ENC-10, with no hint: identical observables and empty steps, twice as many as there are requests."""
+    found = looked_for_stalls("0.11.0", 40_000).finding
+    assert found is not None
+    assert found.idle >= 2 * len(found.config.prompts)
+    assert found.shown["waiting"]
+    held = found.config.encoder_capacity - int(str(found.shown["encoder_free"]))
+    assert held > 0
+    component = component_named("scheduler")
+    normative = SpecificationTarget(component, component.normative)
+    assert Watch(normative, found.config, Tally()).again(found.calls) is None, "all are served"
+
+
+@pytest.mark.parametrize("version", ["0.20.2", "0.33.0"])
+def test_later_schedulers_were_not_seen_to_stall(version: str) -> None:
+    done = looked_for_stalls(version, 20_000)
+    assert done.finding is None
+    assert done.tally.steps >= 20_000
 
 
 def test_the_list_of_stand_ins_is_complete_and_no_longer() -> None:

@@ -1,0 +1,119 @@
+"""`cacheproof stalls`: requests that a scheduler never serves, looked for in random loads."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, announce, progress
+from cacheproof.errors import ExitStatus, InconclusiveError, InputError
+from cacheproof.fuzz.plan import LARGEST_SEED, new_seed
+from cacheproof.fuzz.stalls import Search, Sort, Stall, search
+from cacheproof.fuzz.tally import Limit
+from cacheproof.registry import component_named
+from cacheproof.show.wording import observation_texts, operation_text, outcome_text
+from cacheproof.targets.child import SECONDS_TO_ANSWER
+from cacheproof.targets.factory import FORMS, open_target
+from cacheproof.targets.target import TargetError
+from cacheproof.wire import config_to_message, observations_to_message, operation_to_message, outcome_to_message
+
+SECONDS = 60.0
+COMPONENT = "scheduler"
+
+
+def command(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help=f"A scheduler: {FORMS}.")],
+    *,
+    seconds: Annotated[float | None, typer.Option(min=0.001, help="How long to look; by default, a minute.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="How many calls to make.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="SORT", help="What to look for: stall, circling, failed, diverged.")
+    ] = None,
+    answer: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
+    ] = SECONDS_TO_ANSWER,
+) -> Report:
+    """Drive a scheduler alone, with loads of which each request could be served, until one of them never is.
+
+    When all requests have arrived, twice as many steps as there are requests that schedule nothing and change nothing
+    are a stall. What is found is made smaller: fewer requests, then fewer calls.
+    """
+    component = component_named(COMPONENT)
+    wanted = sorts(only or [])
+    number = new_seed() if seed is None else seed
+    driven = open_target(target, component, component.normative, answer)
+    announce(f"seed {number} (the same search again: --seed {number})")
+    limit = Limit(steps, SECONDS if seconds is None and steps is None else seconds)
+    try:
+        with progress() as show:
+            done = search(driven, limit=limit, seed=number, wanted=wanted, progress=show)
+    except TargetError as error:
+        raise InconclusiveError(f"{target}: {error}") from None
+    finally:
+        driven.close()
+    status = ExitStatus.AS_EXPECTED if done.finding is None else ExitStatus.FELL_SHORT
+    return Report(data(target, done), rendered(target, done), status, interrupted=done.interrupted)
+
+
+def sorts(names: list[str]) -> tuple[Sort, ...]:
+    """What is asked for; everything where nothing is."""
+    known = {sort.name.lower(): sort for sort in Sort}
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no sort '{name}': there are {', '.join(known)}")
+    return tuple(known[name] for name in names) or tuple(Sort)
+
+
+def data(target: str, done: Search) -> dict[str, Any]:
+    """For a machine."""
+    return {
+        "target": target,
+        "seed": done.seed,
+        "calls": done.tally.steps,
+        "runs": done.tally.episodes,
+        "loads": done.loads,
+        "seconds": round(done.seconds, 3),
+        "passed_over": {sort.name.lower(): times for sort, times in sorted(done.passed.items(), key=str)},
+        "finding": None if done.finding is None else message_of(done.finding),
+    }
+
+
+def message_of(finding: Stall) -> dict[str, Any]:
+    """Operations and configuration as the protocol has them."""
+    return {
+        "sort": finding.sort.name.lower(),
+        "says": finding.sort.value,
+        "config": config_to_message(finding.config),
+        "operations": [
+            {**operation_to_message(call), **outcome_to_message(outcome)}
+            for call, outcome in zip(finding.calls, finding.outcomes, strict=True)
+        ],
+        "shows": observations_to_message(finding.shown),
+        "idle": finding.idle,
+    }
+
+
+def rendered(target: str, done: Search) -> list[Any]:
+    """What was done, and not more than that; and the calls."""
+    amount = f"{done.tally.steps:,} calls in {done.tally.episodes:,} runs of {done.loads:,} loads, seed {done.seed}"
+    passed = [f"{times} times {sort.name.lower()}: {sort.value}" for sort, times in done.passed.items()]
+    if done.finding is None:
+        return [f"{target}: nothing of what was looked for was found in {amount}", *passed]
+    finding = done.finding
+    table = Table()
+    for name in ("", "call", "answer"):
+        table.add_column(name, overflow="fold")
+    for place, (call, outcome) in enumerate(zip(finding.calls, finding.outcomes, strict=True), 1):
+        table.add_row(str(place), operation_text(call), outcome_text(outcome))
+    config = {name: value for name, value in config_to_message(finding.config).items() if value not in (0, [])}
+    idle = f"; then {finding.idle} steps were asked for, and each scheduled nothing" if finding.idle else ""
+    return [
+        f"{target}: {finding.sort.value} ({amount})",
+        "configuration: " + ", ".join(f"{name} {value}" for name, value in config.items()),
+        table,
+        f"shown at the end: {'; '.join(observation_texts(finding.shown))}{idle}",
+        *passed,
+    ]
