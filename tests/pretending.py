@@ -257,5 +257,6 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch, OnDevice(), Made():
         for name, value in patched.items():
             patch.setattr(torch.cuda, name, value)
-        patch.setattr(torch, "inference_mode", torch.no_grad)  # a wrapped tensor has no views there
+        for name in ("__enter__", "__exit__"):  # a wrapped tensor has no views in inference mode
+            patch.setattr(torch.inference_mode, name, lambda self, *raised: None)
         yield

@@ -62,6 +62,16 @@ def test_who_remains_is_counted_and_has_no_slot() -> None:
     assert (step.executed.tolist(), step.lengths.tolist(), step.positions.tolist()) == ([True, True], [5, 0], [4, 0])
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_engine_made_in_inference_mode_or_outside_is_served_in_both(*, inside: bool) -> None:
+    with torch.inference_mode(inside):
+        decode = CapturedDecode(serving(), 4)
+    for mode in (True, False, True):
+        with torch.inference_mode(mode):
+            decode.load(ROWS)
+            assert int(decode.step().remaining) == 0
+
+
 REFUSED: dict[str, Callable[[], object]] = {
     "an engine that looks": lambda: CapturedDecode(serving(checked=True), 4),
     "no turns": lambda: CapturedDecode(serving(), 0),

@@ -20,7 +20,8 @@ class Capture(Generic[Results]):
     `function` returns a NamedTuple of tensors, of the same shapes each time; `changed` are all tensors that it changes,
     of which the first says the device. Making a capture calls the function and then undoes what that changed. On a
     device of CUDA the calls that follow replay a graph with a memory pool of its own; on any other they call the
-    function. Both write `results`, which stay at their addresses, and wait for nothing.
+    function. Both write `results`, which stay at their addresses, and wait for nothing. The function is called in
+    inference mode, so the results are to be read, and not to be changed in place elsewhere.
 
     The function must not read a value back to the host, and no shape may depend on data. On CUDA that is an error when
     the graph is recorded (a `RuntimeError`, as torch has it), and the tensors are as they were.
@@ -30,12 +31,17 @@ class Capture(Generic[Results]):
         self._function, tensors = function, tuple(changed)
         self.device = tensors[0].device
         self._graph: torch.cuda.CUDAGraph | None = None
+        with torch.inference_mode():
+            self._prepare(tensors)
+
+    def _prepare(self, tensors: tuple[Tensor, ...]) -> None:
+        """Call the function as often as it takes, undo what that changed, and record it where it can be recorded."""
         before = [values.clone() for values in tensors]
         try:
             if self.device.type == "cuda":
                 self._warm_up()
             else:
-                self.results = _copies(function())
+                self.results = _copies(self._function())
         finally:
             for values, was in zip(tensors, before, strict=True):
                 values.copy_(was)
@@ -52,8 +58,9 @@ class Capture(Generic[Results]):
         if self._graph is not None:
             self._graph.replay()
         else:
-            for kept, new in zip(self.results, self._function(), strict=True):
-                kept.copy_(new)
+            with torch.inference_mode():
+                for kept, new in zip(self.results, self._function(), strict=True):
+                    kept.copy_(new)
         return self.results
 
     def _warm_up(self) -> None:

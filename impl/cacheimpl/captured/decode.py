@@ -76,8 +76,9 @@ class CapturedDecode:
             raise BurstError(f"{self.turns} rows at most, int64, not {tuple(requests.shape)} {requests.dtype}")
         if requests.device != self.requests.device:
             raise BurstError(f"rows are on {self.requests.device}, not on {requests.device}")
-        self.requests[:count].copy_(requests)
-        self.requests[count:].fill_(self.nobody)
+        with torch.inference_mode():  # both in and outside of it the buffer may be written
+            self.requests[:count].copy_(requests)
+            self.requests[count:].fill_(self.nobody)
 
     def step(self) -> Step:
         """One step of the loaded requests. Waits for nothing: `int(step.remaining)` does."""

@@ -74,7 +74,8 @@ class CapturedRounds:
 
     def keep(self, after: State) -> None:
         """The state is this one from now on, at the addresses that it has."""
-        _keep(self.state, after)
+        with torch.inference_mode():
+            _keep(self.state, after)
 
     def _capture(self, name: str) -> Capture[Round]:
         if name not in self._captures:

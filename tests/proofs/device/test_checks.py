@@ -10,7 +10,6 @@ from cacheimpl.captured import CapturedDecode
 from cacheimpl.captured.capture import Capture
 from cacheimpl.captured.rounds import _keep
 from cacheimpl.kv_blocks.admission import adopt
-from cacheimpl.kv_blocks.prefix import first_copies
 from cacheimpl.lru.operations import pop, recent
 from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, Found, checks_named
 from cacheproof.device.tensor import exploring
@@ -44,7 +43,6 @@ def test_a_check_passes_and_says_what_it_did(name: str) -> None:
     assert named >= {figure.name for figure in FIGURES if figure.check == name}
 
 
-COPIES = Change(first_copies, "torch.where(chosen, contents, none), torch.where", "contents, torch.where")
 MASKED_ADOPTIONS = Change(adopt, "first + (cells - 1)", "first")
 PLANTED: dict[str, tuple[str, Change]] = {
     "a position that is one too far": ("recorded-decode", Change(CapturedDecode._once, "(lengths - 1)", "lengths")),
@@ -64,7 +62,7 @@ PLANTED: dict[str, tuple[str, Change]] = {
     "a field that is not kept": ("recorded-rounds", Change(_keep, "in ready:", "in ready[1:]:")),
     "winners that decide, component by component": ("components", MASKED_ADOPTIONS),
     "winners that decide, in a burst": ("bursts", MASKED_ADOPTIONS),
-    "winners that decide, in the example": ("example", COPIES),
+    "winners that decide, in the example": ("example", MASKED_ADOPTIONS),
 }
 
 
