@@ -33,7 +33,7 @@ from cachespec.scheduler.state import State, View
 def extent_of(config: Config) -> tensors.Extent:
     """Narrow or wide, by the configuration: it decides what a call costs, and not what comes of it."""
     requests, positions = len(config.prompts), -(-config.max_model_len // config.block_size)
-    choice = sum(config.prompts) % 3
+    choice, other = sum(config.prompts) % 3, sum(config.outputs) % 3
     return tensors.Extent(
         width=1 + choice % 2,
         wide=(0, 1, 8)[choice] if requests > 8 else 0,
@@ -41,6 +41,8 @@ def extent_of(config: Config) -> tensors.Extent:
         rounds=1 + choice % 2,
         fills=positions,
         releases=(min(64, requests), 1, requests)[choice],
+        new=(None, 1, requests)[other],
+        full=(None, requests * positions)[other % 2],
     )
 
 
