@@ -46,6 +46,8 @@ def finding_from_message(message: Any) -> Finding:
     if not isinstance(message, dict):
         raise InputError("a finding must be an object")
     sort = message.get("sort", "violation")
+    if "macros" in message:
+        return _without_bursts(message)
     if sort == "violation":
         return violation_from_message(message)
     trace = trace_from_message(message.get("trace"))
@@ -63,6 +65,17 @@ def _failure(given: Any) -> Failure:
         return Failure(given)
     except ValueError:
         raise InputError(f"a failure is one of {', '.join(one.value for one in Failure)}, not {given!r}") from None
+
+
+def _without_bursts(message: Message) -> Finding:
+    """What a run of macros has found, as single calls; where it takes a burst, there is nothing to draw."""
+    plain = message.get("without_bursts")
+    if plain is None:
+        macros = ", ".join(map(str, message["macros"]))
+        raise InputError(
+            f"that was found in bursts only ({macros}): `cacheproof fuzz --macros --write` makes a test of it"
+        )
+    return finding_from_message(plain)
 
 
 def _answer_to_message(answer: Answer) -> Message:
