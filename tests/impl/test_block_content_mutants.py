@@ -101,8 +101,8 @@ MUTANTS = {
     ),
     "the parent of all is the first": (
         f"{PLACE}.operations._made",
-        "torch.cat((first[:, None], rows[:, :-1]), 1)",
-        "first[:, None].expand(rows.shape)",
+        "rows[:, :-1].int()",
+        "rows[:, :-1].int() * 0",
     ),
     "claims that came to nothing leave an empty slot": (
         f"{PLACE}.operations._made",

@@ -11,8 +11,8 @@ from cacheimpl.block_content.state import ABOVE, LOW, Config, Contents
 
 WAY_SHIFT = 33
 
-TOGETHER = 8
-"""So many blocks of a chain, one after the other, begin their search in one line of memory: a power of two."""
+TOGETHER = 16
+"""So many blocks of a chain, one after the other, begin their search side by side in memory: a power of two."""
 APART = 16
 """The first blocks of a chain begin each for itself: many short prompts differ there, and share what is before."""
 

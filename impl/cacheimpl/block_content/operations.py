@@ -215,8 +215,9 @@ def _made(contents: Contents, burst: Burst, looked: Looked, rows: Tensor, made: 
     """
     requests, blocks, _ = burst.words.shape
     nowhere, prefixes = contents.slots.shape[0] - 1, looked.prefixes
-    first = rows.new_full((requests,), NONE) if burst.parents is None else burst.parents
-    parents = torch.cat((first[:, None], rows[:, :-1]), 1).int()
+    parents = torch.nn.functional.pad(rows[:, :-1].int(), (1, 0), value=NONE)
+    if burst.parents is not None:
+        parents = torch.cat((burst.parents[:, None].int(), parents[:, 1:]), 1)
     place = torch.where(looked.owned, place_in(contents.slots, looked.stands), nowhere)
     entry = (made << ABOVE) + looked.sought
     extras = contents.extras
