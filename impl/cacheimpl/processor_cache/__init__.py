@@ -11,6 +11,7 @@ from cacheimpl.processor_cache.caches import (
     MultiModalProcessorSenderCache,
     MultiModalReceiverCache,
 )
+from cacheimpl.processor_cache.eras import ReleasedLRUCache
 from cacheimpl.processor_cache.errors import ItemNotCachedError, MultiModalCacheMissError, ProcessorCacheError
 from cacheimpl.processor_cache.lru_cache import LRUCache
 from cacheimpl.processor_cache.selectors import (
@@ -42,6 +43,7 @@ __all__ = [
     "MultiModalProcessorSenderCache",
     "MultiModalReceiverCache",
     "ProcessorCacheError",
+    "ReleasedLRUCache",
     "engine_receiver_cache_from_config",
     "processor_cache_from_config",
     "processor_only_cache_from_config",

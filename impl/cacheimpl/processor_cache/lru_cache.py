@@ -138,12 +138,12 @@ class LRUCache(Generic[K, V]):
         size = self.getsizeof(value)
         if size > self.maxsize:
             raise TooLargeError(f"value too large: it takes {size}, of {self.maxsize} in all")
-        pinned = sum(self._entries[other].size for other in self.pinned_items if other != key)
-        if pinned + size > self.maxsize:
-            raise AllPinnedError(f"what is pinned takes {pinned} of {self.maxsize}, and {size} are needed")
+        self._check_pins(key, size)
         held = self._entries[key].size if key in self._entries else 0
         while self.currsize - held + size > self.maxsize:
-            victim = next(other for other in self._entries if other not in self.pinned_items)
+            victim = next((other for other in self._entries if other not in self.pinned_items), None)
+            if victim is None:
+                raise AllPinnedError("all that is left is pinned, and takes too much room")
             held = 0 if victim == key else held
             self._remove(victim)
         self.currsize += size - held
@@ -198,6 +198,12 @@ class LRUCache(Generic[K, V]):
         self.currsize = 0.0
         self._hits = self._total = 0
         self._told = CacheInfo(0, 0)
+
+    def _check_pins(self, key: K, size: float) -> None:
+        """Raises `AllPinnedError` where what is pinned leaves too little room, before anything is evicted."""
+        pinned = sum(self._entries[other].size for other in self.pinned_items if other != key)
+        if pinned + size > self.maxsize:
+            raise AllPinnedError(f"what is pinned takes {pinned} of {self.maxsize}, and {size} are needed")
 
     def _has(self, key: K) -> bool:
         """Whether the key is there. Raises `InvalidItemError` for what can be no key."""

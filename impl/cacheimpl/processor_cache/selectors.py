@@ -32,10 +32,10 @@ class CacheType(Enum):
 
 
 def processor_cache_from_config(
-    vllm_config: Any, mm_registry: Any = None
+    vllm_config: Any, mm_registry: Any = None, *, balanced_outside: bool = False
 ) -> BaseMultiModalProcessorCache | ShmObjectStoreSenderCache | None:
-    """The frontend's."""
-    kind = cache_type(vllm_config, mm_registry)
+    """The frontend's. `balanced_outside`: see `one_to_one`."""
+    kind = cache_type(vllm_config, mm_registry, balanced_outside=balanced_outside)
     if kind is CacheType.PROCESSOR_ONLY:
         return MultiModalProcessorOnlyCache(vllm_config.model_config)
     if kind is CacheType.LRU:
@@ -49,13 +49,17 @@ def processor_only_cache_from_config(config: Any, mm_registry: Any = None) -> Mu
     return MultiModalProcessorOnlyCache(model_config) if is_enabled(model_config, mm_registry) else None
 
 
-def engine_receiver_cache_from_config(vllm_config: Any, mm_registry: Any = None) -> BaseMultiModalReceiverCache | None:
+def engine_receiver_cache_from_config(
+    vllm_config: Any, mm_registry: Any = None, *, balanced_outside: bool = False
+) -> BaseMultiModalReceiverCache | None:
     """The engine core's."""
-    kind = cache_type(vllm_config, mm_registry)
+    kind = cache_type(vllm_config, mm_registry, balanced_outside=balanced_outside)
     return MultiModalReceiverCache(vllm_config.model_config) if kind is CacheType.LRU else None
 
 
-def worker_receiver_cache_from_config(vllm_config: Any, *arguments: Any) -> ShmObjectStoreReceiverCache | None:
+def worker_receiver_cache_from_config(
+    vllm_config: Any, *arguments: Any, balanced_outside: bool = False
+) -> ShmObjectStoreReceiverCache | None:
     """A worker's: `(vllm_config, mm_registry, shared_worker_lock)`, or, later, without the registry.
 
     Raises `InvalidSettingError`, a ValueError, where the workers share a memory and there is no lock.
@@ -63,19 +67,19 @@ def worker_receiver_cache_from_config(vllm_config: Any, *arguments: Any) -> ShmO
     if not 1 <= len(arguments) <= 2:
         raise InvalidSettingError(f"arguments must be shared_worker_lock, or mm_registry before it, not {arguments!r}")
     mm_registry, lock = arguments if len(arguments) > 1 else (None, *arguments)
-    if cache_type(vllm_config, mm_registry) is not CacheType.SHM:
+    if cache_type(vllm_config, mm_registry, balanced_outside=balanced_outside) is not CacheType.SHM:
         return None
     if lock is None:
         raise InvalidSettingError("mm_processor_cache_type 'shm' needs shared_worker_lock")
     return ShmObjectStoreReceiverCache(vllm_config, lock)
 
 
-def cache_type(vllm_config: Any, mm_registry: Any = None) -> CacheType:
+def cache_type(vllm_config: Any, mm_registry: Any = None, *, balanced_outside: bool = False) -> CacheType:
     """The rule. Raises `InvalidSettingError`, a ValueError, for a type that is not known."""
     try:
         if not is_enabled(vllm_config.model_config, mm_registry):
             return CacheType.NONE
-        if not one_to_one(vllm_config.parallel_config):
+        if not one_to_one(vllm_config.parallel_config, balanced_outside=balanced_outside):
             return CacheType.PROCESSOR_ONLY
         named = vllm_config.model_config.get_multimodal_config().mm_processor_cache_type
     except AttributeError as error:
@@ -97,7 +101,13 @@ def is_enabled(model_config: Any, mm_registry: Any = None) -> bool:
     return bool(multimodal) and capacity_of(model_config) > 0
 
 
-def one_to_one(parallel_config: Any) -> bool:
-    """One frontend for the engine, whoever balances the load, and one engine for the frontend (C-MIR-13)."""
+def one_to_one(parallel_config: Any, *, balanced_outside: bool = False) -> bool:
+    """One frontend for the engine, whoever balances the load, and one engine for the frontend (C-MIR-13).
+
+    `balanced_outside`: as 0.11.0 and 0.12 (`configuration` M1). Where a balancer outside spreads the load, nobody asks
+    how many frontends send to one engine, and their records come apart.
+    """
+    if balanced_outside and parallel_config.data_parallel_external_lb:
+        return True
     one_engine = parallel_config.data_parallel_external_lb or parallel_config.data_parallel_size == 1
     return bool(parallel_config._api_process_count == 1 and one_engine)  # noqa: SLF001  # the field's name for it

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +12,8 @@ import pytest
 import torch
 from tests.impl.interfaces.bad_input.check import undeclared, wrong
 from tests.impl.interfaces.bad_input.sorts import Face
+
+import cacheimpl
 
 torch.set_num_threads(1)
 
@@ -44,6 +49,59 @@ def test_bad_input_is_refused_and_changes_nothing(name: str, method: str) -> Non
 @pytest.mark.parametrize("name", [name for name, face in FACES.items() if face.kind is not None])
 def test_the_table_says_something_of_every_argument(name: str) -> None:
     assert not undeclared(FACES[name])
+
+
+# Nothing is left out ------------------------------------------------------------------------------------------------
+
+ON_TENSORS = ("arena", "block_content", "encoder_cache", "kv_blocks", "lru", "scheduler")
+"""Packages whose functions are pure and look at nothing: the classes around them do."""
+
+NO_FACE = {
+    "KVCacheManager": "makes one of the two shapes",
+    "KVCacheBlock": "a record",
+    "KVCacheBlocks": "a record",
+    "BlockStored": "a record that the manager makes",
+    "BlockRemoved": "a record that the manager makes",
+    "AllBlocksCleared": "a record that the manager makes",
+    "KVCacheEvent": "a record that the manager makes",
+    "BaseMultiModalCache": "abstract",
+    "BaseMultiModalProcessorCache": "abstract",
+    "BaseMultiModalReceiverCache": "abstract",
+    "MultiModalCache": "measures anything; what has no size is refused where it is stored",
+    "MultiModalProcessorCacheItem": "a record",
+    "MultiModalProcessorCacheItemMetadata": "a record; measures as the cache does",
+    "ReleasedLRUCache": "an LRUCache, in all but one rule",
+    "MsgpackSerde": "takes any value; what cannot be stored is refused by the store, whose table has it",
+    "generate_block_hash_extra_keys": "reads a request that the manager has looked at",
+    "hash_block_tokens": "hashes whatever has a hash",
+    "hash_request_tokens": "hashes whatever has a hash",
+    "stale_segments": "takes nothing",
+    "Capture": "repeats a step at its addresses, and can read nothing back to look at it",
+    "CapturedDecode": "likewise",
+    "CapturedRounds": "likewise",
+}
+"""What is public and has no rows, and why."""
+
+
+def offered() -> dict[str, Any]:
+    """The classes and functions that packages of `cacheimpl` offer; records, numbers and exceptions are none."""
+    found: dict[str, Any] = {}
+    for info in pkgutil.iter_modules(cacheimpl.__path__):
+        package = import_module(f"cacheimpl.{info.name}")
+        for name in getattr(package, "__all__", ()):
+            one = getattr(package, name)
+            if inspect.isfunction(one) and info.name not in ON_TENSORS:
+                found[name] = one
+            if inspect.isclass(one) and not issubclass(one, tuple | Enum | Exception):
+                found[name] = one
+    return found
+
+
+def test_every_public_class_is_in_the_table() -> None:
+    covered = {face.kind for face in FACES.values()}
+    missing = [name for name, one in offered().items() if one not in covered and name not in NO_FACE]
+    assert missing == []
+    assert [name for name in NO_FACE if name not in offered()] == []
 
 
 # The check finds what it is for -------------------------------------------------------------------------------------

@@ -102,12 +102,27 @@ def test_released(version: str) -> None:
         ("configuration", "normative", targets.open_selectors, 150),
         ("configuration", "normative", targets.open_early_selectors, 150),
         ("configuration", "M3", targets.open_selectors, 150),
+        ("configuration", "M1", targets.open_balanced_selectors, 150),
+        ("lru", "M3", targets.open_released_lru_cache, 500),
     ],
 )
 def test_lockstep_in_every_scope(component: str, variant: str, opened: Callable[[str], Any], steps: int) -> None:
     found = dict(findings(component, variant, opened, steps=steps))
     assert len(found) >= 2
     assert set(found.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("component", "variant", "opened", "steps"),
+    [
+        ("lru", "M3", targets.open_lru_cache, 3000),
+        ("lru", "normative", targets.open_released_lru_cache, 3000),
+        ("configuration", "M1", targets.open_selectors, 400),
+        ("configuration", "normative", targets.open_balanced_selectors, 400),
+    ],
+)
+def test_no_era_is_another_one(component: str, variant: str, opened: Callable[[str], Any], steps: int) -> None:
+    assert differs(component, variant, opened, steps=steps)
 
 
 MIRROR_SCOPES = {

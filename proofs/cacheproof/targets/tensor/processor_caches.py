@@ -26,7 +26,7 @@ from cacheproof.targets.vllm.child.driver import mirror as released_mirror
 from cacheproof.targets.vllm.child.driver.calls import Calls, Reply
 from cacheproof.targets.vllm.child.driver.sides import GIBIBYTE, Item, Message
 from cachespec.configuration import NO_CACHE, PROCESSOR_ONLY, READER, RECEIVER, SENDER, WRITER, Profile, Start
-from cachespec.kernel import ABSENT, DONE, HIT, MISS, REFUSED, TOO_LARGE, Code, Observation, Operation, Outcome
+from cachespec.kernel import ABSENT, DONE, FAILED, HIT, MISS, REFUSED, TOO_LARGE, Code, Observation, Operation, Outcome
 from cachespec.lru import operations as lru
 from cachespec.lru.configuration import Config as LruConfig
 
@@ -43,8 +43,9 @@ def check(component: object, wanted: str) -> None:
 class LruCacheTarget:
     """One `LRUCache`; a value is its own size."""
 
-    def __init__(self) -> None:
-        self._cache: ours.LRUCache[int, int] = ours.LRUCache(0, getsizeof=int)
+    def __init__(self, kind: type[ours.LRUCache[int, int]] = ours.LRUCache, refused: Outcome = REFUSED) -> None:
+        self._kind, self._refused = kind, refused
+        self._cache: ours.LRUCache[int, int] = kind(0, getsizeof=int)
         self._perform: Mapping[type[Operation], Callable[[Any], Outcome]] = {
             lru.Contains: lambda op: HIT if op.key in self._cache else MISS,
             lru.Lookup: self._lookup,
@@ -58,7 +59,7 @@ class LruCacheTarget:
         }
 
     def reset(self, config: LruConfig) -> None:
-        self._cache = ours.LRUCache(config.capacity, getsizeof=int)
+        self._cache = self._kind(config.capacity, getsizeof=int)
 
     def apply(self, operation: Operation) -> Outcome:
         perform = self._perform.get(type(operation))
@@ -88,7 +89,7 @@ class LruCacheTarget:
         except TooLargeError:
             return TOO_LARGE
         except AllPinnedError:
-            return REFUSED
+            return self._refused
         return DONE
 
     def _if_there(self, key: int, call: Callable[[int], object]) -> Outcome:
@@ -158,8 +159,8 @@ def without_shared_memory() -> Iterator[None]:
 class SelectorsTarget:
     """The four functions, as an engine calls them. A store in shared memory is chosen, and not made."""
 
-    def __init__(self, *, with_registry: bool) -> None:
-        self._with_registry = with_registry
+    def __init__(self, *, with_registry: bool, balanced_outside: bool = False) -> None:
+        self._with_registry, self._era = with_registry, {"balanced_outside": balanced_outside}
         self._shown: dict[str, Observation] = {}
         self._started = False
 
@@ -178,9 +179,9 @@ class SelectorsTarget:
         private = config.model_config if self._with_registry else config
         with without_shared_memory():
             made = {
-                "frontend": ours.processor_cache_from_config(config, *more),
-                "engine": ours.engine_receiver_cache_from_config(config, *more),
-                "worker": ours.worker_receiver_cache_from_config(config, *more, object()),
+                "frontend": ours.processor_cache_from_config(config, *more, **self._era),
+                "engine": ours.engine_receiver_cache_from_config(config, *more, **self._era),
+                "worker": ours.worker_receiver_cache_from_config(config, *more, object(), **self._era),
                 "private": ours.processor_only_cache_from_config(private, *more),
             }
         self._shown = {name: KINDS[type(one)] for name, one in made.items()}
@@ -339,6 +340,18 @@ def open_mirror(component: object) -> MirrorTarget:
     """Both sides."""
     check(component, "mirror")
     return MirrorTarget()
+
+
+def open_released_lru_cache(component: object) -> LruCacheTarget:
+    """The cache as 0.20.2 and 0.33.0 have it (M3): an error in the middle of an eviction."""
+    check(component, "lru")
+    return LruCacheTarget(ours.ReleasedLRUCache, FAILED)
+
+
+def open_balanced_selectors(component: object) -> SelectorsTarget:
+    """The functions that choose, as 0.11.0 and 0.12 have them (M1)."""
+    check(component, "configuration")
+    return SelectorsTarget(with_registry=True, balanced_outside=True)
 
 
 def open_selectors(component: object) -> SelectorsTarget:

@@ -255,7 +255,9 @@ TOLD = ("model_config", "parallel_config", "mm_processor_cache")
 
 
 def chooses(function: Any, bad: Sort, name: str = "vllm_config", **good: Any) -> Face:
-    free = {"mm_registry": "asked only where it is given"} if name != "vllm_config" or not good else {}
+    free = {"mm_registry": "asked only where it is given"}
+    if name == "vllm_config":
+        free["balanced_outside"] = "a flag"
     return Face(
         function,
         lambda: function,
@@ -290,6 +292,7 @@ FACES = {
             "__call__": Call(
                 lambda made: {"vllm_config": vllm_config(), "*arguments": (None,)},
                 {"vllm_config": WHOLE, "*arguments": one_of((), (1, 2, 3))},
+                {"balanced_outside": "a flag"},
                 says=(*TOLD, "shared_worker_lock", "arguments"),
             )
         },
