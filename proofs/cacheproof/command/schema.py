@@ -1,4 +1,4 @@
-"""`cacheproof schema`: the form of messages and of vectors, for programs that check it."""
+"""`cacheproof schema`: the form of messages, of vectors and of logs, for programs that check it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from cacheproof.command.console import Report
+from cacheproof.errors import InputError
 from cacheproof.registry import component_named, components
 from cacheproof.schema import protocol_schema, vectors_schema
+from cacheproof.validate.schema import log_schema
 
 
 class What(Enum):
@@ -18,18 +20,25 @@ class What(Enum):
 
     PROTOCOL = "protocol"
     VECTORS = "vectors"
+    LOG = "log"
 
 
 def command(
     what: Annotated[
-        What, typer.Argument(help="Messages of the line protocol, or lines of vectors.", show_default=False)
+        What, typer.Argument(help="Messages of the line protocol, or lines of vectors or of a log.", show_default=False)
     ],
     names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT]...", help="All without one.")] = None,
 ) -> Report:
     """Print a JSON Schema (draft 2020-12), generated from the declarations of the components.
 
-    In `$defs` are `request` and `answer` of the protocol, `header` and `case` of vectors.
+    In `$defs` are `request` and `answer` of the protocol, `header` and `case` of vectors, and `header`, `line` and `end`
+    of the logs of one component.
     """
     chosen = [component_named(name) for name in names] if names else list(components().values())
-    schema = protocol_schema(chosen) if what is What.PROTOCOL else vectors_schema(chosen)
+    if what is What.LOG:
+        if len(chosen) != 1:
+            raise InputError("a log is of one component: name it, as in `cacheproof schema log lru`")
+        schema = log_schema(chosen[0])
+    else:
+        schema = protocol_schema(chosen) if what is What.PROTOCOL else vectors_schema(chosen)
     return Report({"schema": schema}, [json.dumps(schema, indent=1)])

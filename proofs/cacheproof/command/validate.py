@@ -19,7 +19,7 @@ from cacheproof.validate.run import Validation
 from cacheproof.validate.source import STANDARD_INPUT, open_source
 from cacheproof.validate.verdict import SHOWN_INTEGERS, Impossible, Inconclusive, Sort, Tried, around
 from cacheproof.wire import config_to_message, operation_to_message, outcome_to_message
-from cachespec import __version__
+from cachespec import SPECIFICATION_VERSION
 
 STATUS = {
     Sort.POSSIBLE: ExitStatus.AS_EXPECTED,
@@ -72,7 +72,7 @@ def data_of(validation: Validation, header: Header, name: str, cap: int) -> dict
         "component": header.component.name,
         "variant": header.variant.tag,
         "config": _short_config(header),
-        "specification": {"here": __version__, "log": header.specification},
+        "specification": {"here": SPECIFICATION_VERSION, "log": header.specification},
         "verdict": validation.sort.value,
         "consumed": validation.consumed,
         "states": {"now": validation.possible, "most": validation.peak, "cap": cap},
@@ -145,8 +145,8 @@ def rendered(validation: Validation, header: Header) -> list[str]:
 def _remarks(header: Header) -> Iterator[str]:
     if header.source:
         yield f"a log of {header.source}"
-    if header.specification != __version__:
-        yield f"it was written for specification {header.specification}, and this is {__version__}"
+    if header.specification != SPECIFICATION_VERSION:
+        yield f"it was written for specification {header.specification}, and this is {SPECIFICATION_VERSION}"
 
 
 def _explained(found: Impossible, validation: Validation) -> Iterator[str]:

@@ -11,7 +11,7 @@ from cacheproof.protocol import shortened
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.validate.lines import Pattern, observations_said
 from cacheproof.wire import config_from_message, config_to_message
-from cachespec import __version__
+from cachespec import SPECIFICATION_VERSION
 from cachespec.kernel import NORMATIVE, Operation
 
 FORMAT, VERSION = "cacheproof-log", "0.1"
@@ -49,7 +49,7 @@ class Header:
     updates: tuple[str, ...] = ()
     unlogged: Unlogged = Unlogged()
     promises: tuple[str, ...] = ()
-    specification: str = __version__
+    specification: str = SPECIFICATION_VERSION
     source: str = ""
 
     def as_message(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def header_from_message(message: Mapping[str, Any], component: str | None, varia
         updates=_texts(message, "updates"),
         unlogged=_unlogged(chosen, message.get("unlogged")),
         promises=_promises(message),
-        specification=_text(message, "specification", __version__),
+        specification=_text(message, "specification", SPECIFICATION_VERSION),
         source=_text(message, "source", ""),
     )
 

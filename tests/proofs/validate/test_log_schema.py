@@ -7,7 +7,8 @@ import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
 from tests.proofs.validate.logs import header_for, log_of, validated, walked
 
-from cacheproof.errors import InputError
+from cacheproof.command.frame import dispatch
+from cacheproof.errors import ExitStatus, InputError
 from cacheproof.registry import component_named, components
 from cacheproof.validate.schema import log_schema
 
@@ -59,3 +60,10 @@ def test_schema_and_validator_agree_on_forms(line: dict[str, Any]) -> None:
     else:
         with pytest.raises(InputError):
             validated(log_of(header, [line]))
+
+
+def test_the_verb_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["schema", "log", "lru", "--json"]) is ExitStatus.AS_EXPECTED
+    assert json.loads(capsys.readouterr().out)["schema"] == log_schema(component_named("lru"))
+    assert dispatch(["schema", "log"]) is ExitStatus.WRONG_INPUT
+    assert "a log is of one component" in capsys.readouterr().err
