@@ -31,8 +31,8 @@ def command(
 ) -> Report:
     """Print a JSON Schema (draft 2020-12), generated from the declarations of the components.
 
-    In `$defs` are `request` and `answer` of the protocol, `header` and `case` of vectors, and `header`, `line` and `end`
-    of the logs of one component.
+    In `$defs` are `request` and `answer` of the protocol, `header` and `case` of vectors; `header`, `line` and
+    `end` of the logs of one component.
     """
     chosen = [component_named(name) for name in names] if names else list(components().values())
     if what is What.LOG:
