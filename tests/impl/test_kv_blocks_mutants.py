@@ -196,6 +196,12 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "(pool.stamp[:-1] << bits_of(pool)) + blocks",
         "((1000 - pool.stamp[:-1]) << bits_of(pool)) + blocks",
     ),
+    "a block that holds nothing is found": (
+        "any call",
+        f"{PREFIX}.first_copies",
+        "carried + 1, keys",
+        "carried.clamp(min=0) + 1, keys",
+    ),
     "copies of one burst have one stamp": (
         "crowd",
         f"{EXECUTION}.commit",
