@@ -68,7 +68,8 @@ def command(
         with progress() as show:
             whole = Consumer(opened, target, declaration, skipped, tuple(deviation or ())).consume(sets, show)
             first = next((one for one in whole.results if one.verdict in (Verdict.FAILED, Verdict.BROKE_DOWN)), None)
-            finding = None if first is None else shown_of(first, opened, target, show)
+            lacking = declaration.missing(of.component)
+            finding = None if first is None else shown_of(first, opened, target, lacking, show)
     finally:
         opened.close()
     if junit is not None:
@@ -106,14 +107,19 @@ def one_component(sets: list[tuple[Path, VectorSet]], name: str | None) -> list[
     return sets
 
 
-def shown_of(result: Result, target: Target, name: str, show: Callable[[str], None]) -> Finding | None:
-    """The first finding, shrunk where it is a difference that comes again; None for what was to be refused."""
+def shown_of(
+    result: Result, target: Target, name: str, lacking: frozenset[str], show: Callable[[str], None]
+) -> Finding | None:
+    """The first finding, shrunk where it is a difference that comes again; None for what was to be refused.
+
+    Operations that the target lacks are not tried.
+    """
     finding = finding_of(result, name)
     if not isinstance(finding, Difference):
         return finding
     vectors = result.vectors
     variant = variant_named(vectors.component, vectors.variant)
-    pair = Pair(Subject(vectors.component, variant, vectors.config), target, name)
+    pair = Pair(Subject(vectors.component, variant, vectors.config), target, name, lacking)
     smaller, came_again = shrunk(pair, finding, SECONDS_TO_SHRINK, show)
     return smaller if came_again else finding
 

@@ -19,7 +19,7 @@ from cachespec.kernel import Operation
 
 EDGES_OF_A_SCOPE, EDGES_OF_A_COMPONENT = 1_200, 1_600
 """Scopes with more edges than that are left to random runs; so are those for which there is no room any more."""
-CALLS_OF_A_SET = 3_000
+CALLS_OF_A_SET = 2_200
 """A scope that takes more to be covered is left out, unless it is asked for by name: its edges lie too deep."""
 MOST_EDGES = 20_000
 """Of a scope that is asked for by name."""

@@ -18,7 +18,7 @@ RUNS, STEPS = 200, 40
 """How many random runs there are, and calls in each."""
 RUNS_FOR_CALLS = 5
 """How many of them are made to see which operations happen."""
-MOST_STEPS = 400
+MOST_STEPS = 300
 """Calls in all the runs that are kept."""
 
 Covered = frozenset[tuple[Any, ...]]

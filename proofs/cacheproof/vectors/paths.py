@@ -18,25 +18,55 @@ LONGEST = 40
 """Calls in a run: the first difference hides what follows it, so runs are not too long."""
 
 Nodes = Mapping[Any, Node]
+Left = dict[Any, dict[Edge, None]]
+"""Edges that are still to be taken, by the canonical state that they leave."""
 
 
 def covering(walker: Walker, nodes: Nodes) -> list[tuple[Operation, ...]]:
-    """Runs that take every edge; the same for the same graph."""
-    left = {form: dict.fromkeys(node.edges) for form, node in nodes.items() if node.edges}
+    """Runs that take every edge; the same for the same graph.
+
+    First come runs with nothing but the first operations of the vocabulary, then with one more, and so on: who lacks
+    some of the later ones is held to every edge of the others all the same.
+    """
+    done: set[Edge] = set()
     runs: list[tuple[tuple[Operation, ...], frozenset[Edge]]] = []
-    while left:
-        walk = _Walk(walker, nodes, left)
-        walk.go()
-        if not walk.news:
-            walk = _Walk(walker, nodes, left)
-            walk.go_to(next(iter(left)))
-        runs.append((tuple(walk.operations), frozenset(walk.taken)))
+    there = {edge[0] for node in nodes.values() for edge in node.edges}
+    kinds = [kind for kind in walker.component.operations if kind in there]
+    for count in range(1, len(kinds) + 1):
+        allowed = frozenset(kinds[:count])
+        within = _within(walker, nodes, done, allowed)
+        while within:
+            walk = _Walk(walker, nodes, within, allowed)
+            walk.go()
+            if not walk.news:
+                walk = _Walk(walker, nodes, within, allowed)
+                walk.follow(walk.nearest(len(nodes)) or [])
+                walk.go(further=1)
+            runs.append((tuple(walk.operations), frozenset(walk.taken)))
+            done |= walk.taken
     return _needed(runs)
 
 
+def _within(walker: Walker, nodes: Nodes, done: set[Edge], allowed: frozenset[type[Operation]]) -> Left:
+    """The edges that no run has taken and that can be taken with these operations alone."""
+    start = walker.canonical(walker.start())
+    pending, reached = [start], {start}
+    while pending:
+        for edge, target in nodes[pending.pop()].edges.items():
+            if edge[0] in allowed and target in nodes and target not in reached:
+                reached.add(target)
+                pending.append(target)
+    found = {
+        form: {edge: None for edge in node.edges if edge[0] in allowed and edge not in done}
+        for form, node in nodes.items()
+        if form in reached
+    }
+    return {form: edges for form, edges in found.items() if edges}
+
+
 class _Walk:
-    def __init__(self, walker: Walker, nodes: Nodes, left: dict[Any, dict[Edge, None]]) -> None:
-        self.walker, self.nodes, self.left = walker, nodes, left
+    def __init__(self, walker: Walker, nodes: Nodes, left: Left, allowed: frozenset[type[Operation]]) -> None:
+        self.walker, self.nodes, self.left, self.allowed = walker, nodes, left, allowed
         self.state = walker.start()
         self.form = walker.canonical(self.state)
         self.operations: list[Operation] = []
@@ -44,34 +74,30 @@ class _Walk:
         self.news = 0
         self.over = False
 
-    def go(self) -> None:
-        """As far as a run may go."""
-        while not self.over and len(self.operations) < LONGEST:
+    def moves(self) -> list[Move]:
+        """The calls that the run may make now."""
+        return [move for move in self.walker.moves(self.state) if type(move.operation) in self.allowed]
+
+    def go(self, further: int = 0) -> None:
+        """As far as a run may go; where it has come to its first new edge on a long way, that much further."""
+        most = max(LONGEST, len(self.operations) + further)
+        while not self.over and len(self.operations) < most:
             following = self.new_edge()
             if following is not None:
                 self.take(following)
                 continue
-            way = self.nearest(LONGEST - len(self.operations) - 1)
+            way = self.nearest(most - len(self.operations) - 1)
             if way is None:
                 return
             self.follow(way)
 
-    def go_to(self, form: Any) -> None:
-        """On the shortest way to an edge that no run has come to, however long that is, and then further."""
-        for operation in self.nodes[form].way:
-            self.take(next(move for move in self.walker.moves(self.state) if move.operation == operation))
-        fresh = self.new_edge()
-        assert fresh is not None
-        self.take(fresh)
-        self.go()
-
     def new_edge(self) -> Move | None:
-        """A call that takes an edge for the first time; one that changes nothing is taken first."""
+        """A call that takes an edge for the first time; one that changes nothing comes first."""
         wanted = self.left.get(self.form)
         if wanted is None:
             return None
-        fresh = [move for move in self.walker.moves(self.state) if move.edge in wanted]
-        return next((move for move in fresh if move.target == self.form), fresh[0] if fresh else None)
+        fresh = [move for move in self.moves() if move.edge in wanted]
+        return min(fresh, key=lambda move: move.target != self.form, default=None)
 
     def take(self, move: Move) -> None:
         self.operations.append(move.operation)
@@ -94,16 +120,17 @@ class _Walk:
             if form in self.left and form != self.form:
                 return _way(back, form)
             if distance < most:
-                for target in self.nodes[form].edges.values():
-                    if target not in back and target in self.nodes:
+                for edge, target in self.nodes[form].edges.items():
+                    if edge[0] in self.allowed and target not in back and target in self.nodes:
                         back[target] = form
                         pending.append((target, distance + 1))
         return None
 
     def follow(self, way: list[Any]) -> None:
         for form in way:
-            moves = self.walker.moves(self.state)
-            self.take(next(move for move in moves if move.target == form and move.outcome.code is not Code.DIVERGED))
+            self.take(
+                next(move for move in self.moves() if move.target == form and move.outcome.code is not Code.DIVERGED)
+            )
 
 
 def _way(back: Mapping[Any, Any], form: Any) -> list[Any]:
