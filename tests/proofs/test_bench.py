@@ -16,6 +16,7 @@ from cacheproof.bench.growth import growth_curves
 from cacheproof.bench.measure import Benchmark, Goal, Released, Row, Spread, Work, machine, measured
 from cacheproof.bench.oracle import REROOTED, WITH_DIGESTS, YARDSTICK, skewed
 from cacheproof.bench.plain import PlainPool
+from cacheproof.bench.tensor import loads
 from cacheproof.command import bench
 from cacheproof.command.frame import dispatch
 from cacheproof.errors import ExitStatus, InconclusiveError, InputError
@@ -158,6 +159,18 @@ def test_the_verb_reports_rows_and_the_machine(capsys: pytest.CaptureFixture[str
     assert {"processor", "cores", "python"} <= said["machine"].keys()
     assert [row["benchmark"] for row in said["rows"]] == ["lru"] * 3 + ["kv_blocks"] * 3
     assert {row["repeats"] for row in said["rows"]} == {2}
+
+
+def test_how_many_steps_the_figures_apply_to_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "step-256", "step-1024", "--small", "--repeats", "1", "--json"]) is ExitStatus.AS_EXPECTED
+    mooncake, servegen = json.loads(capsys.readouterr().out)["notes"]
+    assert mooncake.startswith("Mooncake conversations: nothing remained in ")
+    assert servegen.startswith("ServeGen images: nothing remained in ")
+
+
+def test_steps_that_take_requests_alone_are_counted() -> None:
+    crowded = loads.served("images in few blocks", list(loads.images(20)), blocks=300)
+    assert 0 < crowded.at_once < crowded.steps
 
 
 @pytest.mark.parametrize(

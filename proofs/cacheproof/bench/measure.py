@@ -72,6 +72,14 @@ class Open(Protocol):
         ...
 
 
+class Notes(Protocol):
+    """Finds out what has to be known beside figures."""
+
+    def __call__(self, *, small: bool) -> Sequence[str]:
+        """A line each."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One measurement; `unit` says what is counted.
@@ -91,6 +99,8 @@ class Benchmark:
     """Shown is the time of a unit, and not how many there are in a second."""
     most_repeats: int | None = None
     """The work does not go on for more turns than this."""
+    beside: Notes | None = None
+    """What has to be known beside the figures; once for all benchmarks that name the same."""
 
     @property
     def family(self) -> str:

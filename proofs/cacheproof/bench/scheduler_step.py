@@ -39,6 +39,13 @@ def make(running: int) -> Make:
     return contenders
 
 
+def shares(*, small: bool) -> list[str]:
+    """The figures are those of steps in which no request is taken alone: how many steps of two loads are such ones."""
+    from cacheproof.bench.tensor import loads  # noqa: PLC0415  # torch is an extra
+
+    return [str(share) for share in loads.shares(small=small)]
+
+
 def released(running: int, items: int) -> Callable[[bool], Released]:
     """The same of a release."""
     return lambda small: Released("step", {**sizes(running, small=small), "items": items})
@@ -55,6 +62,7 @@ BENCHMARKS = tuple(
         released=released(running, 0),
         timed=True,
         most_repeats=TURNS,
+        beside=shares,
     )
     for running in RUNNING
 )

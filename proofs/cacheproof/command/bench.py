@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cacheproof.bench import benchmarks, benchmarks_named
 from cacheproof.bench.growth import growth_curves
-from cacheproof.bench.measure import Benchmark, Open, Row, Spread, machine, measured
+from cacheproof.bench.measure import Benchmark, Notes, Open, Row, Spread, machine, measured
 from cacheproof.bench.released import ReleasedProcess
 from cacheproof.command.console import Report, interruptible, progress
 from cacheproof.errors import ExitStatus, InputError
@@ -34,16 +34,25 @@ def command(
     """Measure contenders at the same work, in turns; ratios are to the first one, repeat by repeat."""
     chosen = _chosen(names, released_only=beside is not None)
     results: list[tuple[Benchmark, list[Row]]] = []
+    notes: list[str] = []
     before = machine()
     with opened(beside) as release, progress() as show, interruptible() as stop:
         results.extend(
             (benchmark, measured(benchmark, repeats, show, small=small, release=release)) for benchmark in chosen
         )
+        notes += [line for find in _notes(results) for line in _shown(find, show, small=small)]
     if plot is not None:
         _written(plot, growth_curves(results))
     missed = any(row.met is False for _, rows in results for row in rows)
-    data = {"with": beside, "machine": before, "repeats": repeats, "small": small, "rows": list(_messages(results))}
-    shown = [*(_table(benchmark, rows, small=small) for benchmark, rows in results), _machine_line(before)]
+    data = {
+        "with": beside,
+        "machine": before,
+        "repeats": repeats,
+        "small": small,
+        "rows": list(_messages(results)),
+        "notes": notes,
+    }
+    shown = [*(_table(benchmark, rows, small=small) for benchmark, rows in results), *notes, _machine_line(before)]
     status = ExitStatus.FELL_SHORT if missed else ExitStatus.AS_EXPECTED
     return Report(data, shown, status, interrupted=stop.happened)
 
@@ -53,6 +62,16 @@ def _chosen(names: Sequence[str] | None, *, released_only: bool) -> list[Benchma
     if names:
         return list(dict.fromkeys(one for name in names for one in benchmarks_named(name)))
     return [one for one in benchmarks().values() if one.released is not None or not released_only]
+
+
+def _notes(results: Results) -> list[Notes]:
+    """Each once."""
+    return list(dict.fromkeys(one.beside for one, _ in results if one.beside is not None))
+
+
+def _shown(find: Notes, show: Callable[[str], object], *, small: bool) -> Sequence[str]:
+    show("what has to be known beside the figures")
+    return find(small=small)
 
 
 def _written(path: Path, text: str) -> None:
