@@ -38,6 +38,9 @@ OVER_THE_NETWORK = "impl/cacheimpl/mirror/example"
 RELEASED = "proofs/cacheproof/targets/vllm/child"
 """Runs in the environment of a released package, where nothing of ours is installed."""
 
+RELEASED_SGLANG = "proofs/cacheproof/targets/sglang/child"
+"""Likewise, with what drives vLLM there."""
+
 MEASURED = "proofs/cacheproof/bench/released/child"
 """Runs there too, and measures; it uses what drives the package."""
 
@@ -51,10 +54,11 @@ RULES = (
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED, RECORDER),
+        apart=(RELEASED, MEASURED, RECORDER, RELEASED_SGLANG),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
+    Rule(RELEASED_SGLANG, ("driver", "radix", "sglang", "torch")),
     Rule(RECORDER, ("vllm",)),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +20,14 @@ from cacheproof.show.formats import FORMATS
 from cacheproof.show.plain import finding_as_text
 from cacheproof.show.wording import remarks
 from cacheproof.store import save
+from cacheproof.targets.sglang.conformance import Held, held
+from cacheproof.targets.sglang.release import PREFIX, Package
+from cacheproof.targets.sglang.release import add as add_sglang
 from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Release, add, needed
 
+OBSERVED = "kv_blocks"
 STEPS = 5_000
 SEED = 1
 
@@ -42,6 +48,8 @@ def command(
     Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
     """
     file_to_write(junit)
+    if any(target.startswith(PREFIX) for target in targets or []):
+        return of_sglang(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
     eras = chosen(table(), targets or [], component)
     with progress() as show:
         for release in dict.fromkeys(era.release for era in eras):
@@ -60,6 +68,38 @@ def command(
     write(junit, "conform", [case(result) for result in results], interrupted=interrupted)
     data = {"seed": seed, "results": [record(result) for result in results]}
     return Report(data, rendered(results), status(results), interrupted=interrupted)
+
+
+def of_sglang(
+    targets: list[str], component: str | None, *, steps: int, seed: int, install: bool, junit: Path | None
+) -> Report:
+    """Releases that are held to what they show of `kv_blocks`."""
+    packages = [Package.parsed(target) for target in targets]
+    if component not in (None, OBSERVED):
+        raise InputError(f"SGLang is held to what it shows of {OBSERVED}, and not to {component}")
+    announce(f"seed {seed}")
+    results: list[tuple[Package, Held]] = []
+    with progress() as show:
+        for package in packages:
+            if install:
+                add_sglang(package, told_at_once(show))
+            results += [(package, one) for one in held(package, steps=steps, seed=seed, progress=show)]
+    interrupted = any(one.walked.interrupted for _, one in results)
+    shown = RichTable(box=None)
+    for name in ("released package", "configuration", "calls", "compared with the specification", "verdict"):
+        shown.add_column(name, justify="right" if name.startswith("c") and name != "configuration" else "left")
+    for package, one in results:
+        shown.add_row(package.name, one.name, f"{one.walked.steps:,}", f"{one.walked.beside:,}", one.verdict)
+    cases = [
+        Case(f"conform.{package.name}", one.name, STATUSES[one.status], one.verdict, properties={"seed": seed})
+        for package, one in results
+    ]
+    write(junit, "conform", cases, interrupted=interrupted)
+    statuses = [one.status for _, one in results]
+    worst = next((one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in statuses), None)
+    told = [{"target": package.name, "configuration": one.name, **asdict(one.walked)} for package, one in results]
+    data = {"seed": seed, "component": OBSERVED, "results": told}
+    return Report(data, [shown], worst or ExitStatus.AS_EXPECTED, interrupted=interrupted)
 
 
 def chosen(lines: Table, targets: list[str], component: str | None) -> list[Era]:

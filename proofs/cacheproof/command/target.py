@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,10 @@ import typer
 
 from cacheproof.command.console import Progress, Report, progress
 from cacheproof.errors import InputError
+from cacheproof.targets.sglang.release import PREFIX, Package
+from cacheproof.targets.sglang.release import add as add_sglang
+from cacheproof.targets.sglang.release import all_installed as all_sglang
+from cacheproof.targets.sglang.release import discard as discard_sglang
 from cacheproof.targets.vllm.folders import targets_folder
 from cacheproof.targets.vllm.release import Installed, Release, add, all_installed, discard
 
@@ -40,6 +45,8 @@ def command(
         return listed(all_installed(), targets_folder())
     if not name:
         raise InputError(f"target {action.value} needs a release, as in vllm==0.33.0")
+    if name.startswith(PREFIX):
+        return of_sglang(action, Package.parsed(name))
     release = Release.parsed(name)
     if action is Action.REMOVE:
         freed = discard(release)
@@ -47,6 +54,28 @@ def command(
     with progress() as show:
         added = add(release, told_at_once(show))
     return Report({"added": row(added)}, [f"{release.name} is ready: {described(added)}"])
+
+
+def of_sglang(action: Action, package: Package) -> Report:
+    """Add or remove a release of SGLang."""
+    if action is Action.REMOVE:
+        freed = discard_sglang(package)
+        return Report({"removed": package.name, "bytes": freed}, [f"{package.name} is removed: {megabytes(freed)}"])
+    with progress() as show:
+        record = add_sglang(package, told_at_once(show))
+    return Report({"added": sglang_row(package, record)}, [f"{package.name} is ready: {sglang_described(record)}"])
+
+
+def sglang_row(package: Package, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A release of SGLang for a machine, with the keys of any other."""
+    kept = {"modules": len(record["files"]), "bytes": record["bytes"], "stand_ins": record["stand_ins"]}
+    return {"name": package.name, "folder": package.folder, "components": record["components"], **kept}
+
+
+def sglang_described(record: Mapping[str, Any]) -> str:
+    """A release of SGLang for a person."""
+    kept = f"{len(record['files'])} of its modules, {len(record['stand_ins'])} stand-ins, {megabytes(record['bytes'])}"
+    return f"radix cache and page allocators; {kept}"
 
 
 def told_at_once(show: Progress) -> Progress:
@@ -57,8 +86,11 @@ def told_at_once(show: Progress) -> Progress:
 
 def listed(releases: list[Installed], folder: Path) -> Report:
     """What is installed, and where."""
-    lines = [f"{one.release.name}: {described(one)}" for one in releases] or ["no release is installed"]
-    return Report({"targets": [row(one) for one in releases], "folder": folder}, [*lines, f"in {folder}"])
+    others = [(package, record) for package in all_sglang() if (record := package.record()) is not None]
+    lines = [f"{one.release.name}: {described(one)}" for one in releases]
+    lines += [f"{package.name}: {sglang_described(record)}" for package, record in others]
+    rows = [*(row(one) for one in releases), *(sglang_row(*one) for one in others)]
+    return Report({"targets": rows, "folder": folder}, [*(lines or ["no release is installed"]), f"in {folder}"])
 
 
 def row(one: Installed) -> dict[str, Any]:

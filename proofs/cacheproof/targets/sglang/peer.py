@@ -1,0 +1,94 @@
+"""What is walked: something that has prefixes in pages, and is asked four calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from cacheproof.errors import InputError
+from cacheproof.protocol import RefusedError, decode, encode, shortened
+from cacheproof.targets.pipe import ChildProcess
+from cacheproof.targets.target import TargetError
+
+SECONDS_TO_ANSWER = 60.0
+SECONDS_TO_START = 120.0
+
+
+class Call(NamedTuple):
+    """`lookup`, `admit`, `commit` or `finish` of a request."""
+
+    name: str
+    request: int
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.request})"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Pages, and what the implementation itself counts, in slots."""
+
+    free: tuple[int, ...]
+    cached: tuple[int, ...]
+    evictable: int
+    protected: int
+    available: int
+
+
+class Answer(NamedTuple):
+    """How a call ended, the pages that it returned, and what is shown after it; nothing after one that hangs."""
+
+    code: str
+    pages: tuple[int, ...]
+    shown: Shown | None
+
+
+class Peer(Protocol):
+    """An implementation, reset for each run."""
+
+    def reset(self, config: Mapping[str, Any]) -> Shown:
+        """Begin with `blocks` free pages of `block_size` slots, and requests of these `chains` and `lengths`."""
+        ...
+
+    def ask(self, call: Call) -> Answer:
+        """Perform a call."""
+        ...
+
+
+class ChildPeer:
+    """A child process that drives a release."""
+
+    def __init__(self, command: str, seconds: float = SECONDS_TO_ANSWER) -> None:
+        self._child = ChildProcess(command)
+        self._seconds = seconds
+        self._said({"do": "hello", "protocol": "1.0"}, SECONDS_TO_START)
+
+    def reset(self, config: Mapping[str, Any]) -> Shown:
+        return _shown(self._said({"do": "init", "component": "radix", **config}, self._seconds))
+
+    def ask(self, call: Call) -> Answer:
+        answer = self._said({"do": "apply", "op": call.name, "request": call.request}, self._seconds)
+        hangs = answer["code"] == "diverged"
+        return Answer(answer["code"], tuple(answer.get("values", ())), None if hangs else _shown(answer))
+
+    def close(self) -> None:
+        """Say goodbye, and see to it that the child ends."""
+        self._child.leave(encode({"do": "bye"}))
+
+    def _said(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        try:
+            answer = decode(self._child.ask(encode(message), seconds))
+        except (RefusedError, InputError) as error:
+            raise TargetError(f"the driver's answer is none: {error}") from error
+        if answer.get("answer") == "error":
+            raise TargetError(f"the driver failed: {shortened(str(answer.get('text')))}")
+        return answer
+
+
+def _shown(answer: Mapping[str, Any]) -> Shown:
+    try:
+        sizes = (int(answer[name]) for name in ("evictable", "protected", "available"))
+        return Shown(tuple(answer["free"]), tuple(answer["cached"]), *sizes)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TargetError(f"the driver does not show what it should: {error}") from error

@@ -1,0 +1,181 @@
+"""Random walks of a peer, beside the ledger, and beside the specification as long as nothing had to be evicted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cacheproof.registry import component_named
+from cacheproof.targets.sglang.ledger import Ledger
+from cacheproof.targets.sglang.peer import Call, Peer
+from cacheproof.targets.target import TargetError
+from cacheproof.wire import config_from_message
+from cachespec.kernel import Code
+from cachespec.kv_blocks import AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Withdraw
+
+RESTART_EVERY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that is wrong, at the last of these calls."""
+
+    rule: str
+    said: str
+    calls: tuple[Call, ...]
+
+
+@dataclass(slots=True)
+class Walked:
+    """What a walk did. `beside` are the look-ups that were compared with the specification's."""
+
+    steps: int = 0
+    episodes: int = 0
+    beside: int = 0
+    evictions: int = 0
+    found: Found | None = None
+    broke_down: str = ""
+    interrupted: bool = False
+
+
+class Beside:
+    """The specification's own pool, with its own numbers of blocks; counts of hits can be compared, pages cannot."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        component = component_named("kv_blocks")
+        self._variant = component.normative
+        self._config = config_from_message(component, {**config})
+        self._state = self._variant.start(self._config)
+        self._lengths = list(config["lengths"])
+        self._blocks = self._config.blocks
+        self.ample = True
+        """Whether neither side had to take a page that could be found."""
+
+    def hits(self, request: int) -> int:
+        """How many blocks the request finds."""
+        return len(self._looked_up(request))
+
+    def follow(self, call: Call, *, written: bool) -> None:
+        """The same call on this side."""
+        request, length = call.request, self._lengths[call.request]
+        if call.name == "admit":
+            hits = self._looked_up(request)
+            tokens = length - len(hits) * self._config.block_size
+            ended = self._do(AllocateSlots(request, 0, tokens, hits))
+            self.ample = self.ample and ended is Code.DONE and self._nothing_is_lost()
+        elif call.name == "commit":
+            self._do(Commit(request, length))
+        elif call.name == "finish":
+            self._do(FreeRequest(request) if written else Withdraw(request))
+
+    def _looked_up(self, request: int) -> tuple[int, ...]:
+        question = GetComputedBlocks(request, self._lengths[request])
+        self._state, outcome = self._variant.call(self._config, self._state, question)
+        found: tuple[int, ...] = outcome.values
+        return found
+
+    def _nothing_is_lost(self) -> bool:
+        """Whether some block is left that was never taken: then none that could be found was."""
+        view = self._variant.view(self._config, self._state)
+        used = {block for _, table in view.tables for block in table} | {block for block, _ in view.carried}
+        return len(used) < int(self._blocks)
+
+    def _do(self, operation: Any) -> Code:
+        self._state, outcome = self._variant.call(self._config, self._state, operation)
+        return outcome.code
+
+
+def walk(
+    peer: Peer,
+    config: Mapping[str, Any],
+    *,
+    steps: int,
+    seed: int,
+    progress: Callable[[str], None] | None = None,
+) -> Walked:
+    """Walk for so many steps, and shorten the first finding. Ctrl-C ends it with what is known."""
+    walked = Walked()
+    try:
+        while walked.steps < steps and walked.found is None:
+            source = random.Random(f"{seed}/{walked.episodes}")  # noqa: S311  # not a secret
+            walked.episodes += 1
+            walked.found = _episode(peer, config, walked, min(RESTART_EVERY, steps - walked.steps), source)
+            if progress is not None:
+                progress(f"{walked.steps:,} calls, {walked.episodes:,} episodes, nothing wrong")
+        if walked.found is not None:
+            walked.found = shortened_run(peer, config, walked.found)
+    except TargetError as error:
+        walked.broke_down = str(error)
+    except KeyboardInterrupt:
+        walked.interrupted = True
+    return walked
+
+
+def _episode(peer: Peer, config: Mapping[str, Any], walked: Walked, most: int, source: random.Random) -> Found | None:
+    run = _Run(peer, config)
+    finding = run.found
+    for _ in range(most):
+        if finding is not None:
+            break
+        finding = run.ask(source.choice(run.ledger.offered()))
+        walked.steps += 1
+    walked.beside += run.compared
+    walked.evictions += run.ledger.evicted
+    return finding
+
+
+class _Run:
+    """One run from the initial state."""
+
+    def __init__(self, peer: Peer, config: Mapping[str, Any]) -> None:
+        self.ledger, self.beside = Ledger(config), Beside(config)
+        self.calls: list[Call] = []
+        self.compared = 0
+        self._peer = peer
+        wrong = self.ledger.begin(peer.reset(config))
+        self.found = None if wrong is None else Found(*wrong, ())
+
+    def ask(self, call: Call) -> Found | None:
+        """The call on all sides, and what is wrong after it."""
+        written = call.request in self.ledger.written
+        answer = self._peer.ask(call)
+        self.calls.append(call)
+        wrong = self.ledger.take(call, answer)
+        if self.beside.ample and not self.ledger.evicted:
+            if wrong is None and call.name == "lookup":
+                self.compared += 1
+                expected = self.beside.hits(call.request)
+                if len(answer.pages) != expected:
+                    wrong = "KV-7/longest", f"{len(answer.pages)} pages are found, {expected} by the specification"
+            if answer.code != "refused":
+                self.beside.follow(call, written=written)
+            else:
+                self.beside.ample = False
+        return None if wrong is None else Found(*wrong, tuple(self.calls))
+
+
+def replayed(peer: Peer, config: Mapping[str, Any], calls: Sequence[Call]) -> Found | None:
+    """The first finding of these calls; those that are not offered when their turn comes are left out."""
+    run = _Run(peer, config)
+    finding = run.found
+    for call in calls:
+        if finding is None and call in run.ledger.offered():
+            finding = run.ask(call)
+    return finding
+
+
+def shortened_run(peer: Peer, config: Mapping[str, Any], found: Found) -> Found:
+    """The same finding in as few calls as leaving them out, one or two at a time, comes to."""
+    best, size = found, 2
+    while size:
+        for place in range(len(best.calls) - size, -1, -1):
+            fewer = best.calls[:place] + best.calls[place + size :]
+            again = replayed(peer, config, fewer)
+            if again is not None and again.rule == best.rule and len(again.calls) < len(best.calls):
+                best, size = again, 2
+                break
+        else:
+            size -= 1
+    return best

@@ -1,0 +1,84 @@
+"""What is seen of prefixes in pages: a right one walks on, and each way of being wrong is found and shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.proofs.targets.sglang.plain_radix import BUGS, PlainRadix
+
+from cacheproof.errors import ExitStatus
+from cacheproof.targets.sglang.conformance import CONFIGURATIONS, Held
+from cacheproof.targets.sglang.peer import Answer, Call, Shown
+from cacheproof.targets.sglang.walk import Walked, replayed, walk
+from cacheproof.targets.target import TargetError
+
+named = pytest.mark.parametrize("name", CONFIGURATIONS)
+
+
+@named
+def test_what_is_right_walks_on(name: str) -> None:
+    walked = walk(PlainRadix(), CONFIGURATIONS[name], steps=400, seed=1)
+    assert (walked.found, walked.broke_down) == (None, "")
+    assert walked.steps == 400
+    assert walked.beside > 10
+    assert (walked.evictions > 0) == ("scarce" in name)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_each_bug_is_found_by_its_property_and_shortened(bug: str) -> None:
+    config = CONFIGURATIONS["pages of 2, scarce"]
+    found = walk(PlainRadix(bug), config, steps=3_000, seed=1).found
+    assert found is not None
+    assert found.rule == BUGS[bug]
+    again = replayed(PlainRadix(bug), config, found.calls)
+    assert again is not None
+    assert (again.rule, again.calls) == (found.rule, found.calls)
+    assert len(found.calls) <= 8
+    fewer = (
+        replayed(PlainRadix(bug), config, found.calls[:at] + found.calls[at + 1 :]) for at in range(len(found.calls))
+    )
+    assert all(one is None or one.rule != found.rule or len(one.calls) >= len(found.calls) for one in fewer)
+    assert replayed(PlainRadix(), config, found.calls) is None
+
+
+def test_the_same_seed_makes_the_same_calls() -> None:
+    class Noting(PlainRadix):
+        def ask(self, call: Call) -> Answer:
+            calls.append(call)
+            return super().ask(call)
+
+    runs = []
+    for seed in (1, 1, 2):
+        calls: list[Call] = []
+        walk(Noting(), CONFIGURATIONS["slots, scarce"], steps=100, seed=seed)
+        runs.append(calls)
+    assert runs[0] == runs[1] != runs[2]
+
+
+class Failing(PlainRadix):
+    """Its driver fails at some call."""
+
+    def ask(self, call: Call) -> Answer:
+        raise TargetError("it is not there")
+
+
+class Interrupted(PlainRadix):
+    """Somebody presses Ctrl-C."""
+
+    def reset(self, config: Mapping[str, Any]) -> Shown:
+        raise KeyboardInterrupt
+
+
+def test_a_driver_that_fails_is_no_verdict() -> None:
+    walked = walk(Failing(), CONFIGURATIONS["slots, ample"], steps=10, seed=1)
+    assert walked.broke_down == "it is not there"
+    assert Held("", walked).status is ExitStatus.INCONCLUSIVE
+
+
+def test_an_interrupted_walk_is_not_green() -> None:
+    walked = walk(Interrupted(), CONFIGURATIONS["slots, ample"], steps=10, seed=1)
+    assert walked.interrupted
+    assert Held("", walked).status is ExitStatus.INCONCLUSIVE
+    assert Held("", Walked()).status is ExitStatus.INCONCLUSIVE
