@@ -1,0 +1,56 @@
+"""Where an index repeats, a device may keep any of the values: the answers are the specification's whichever stays."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.impl.block_contents import colliding, fixed, lockstep
+from tests.impl.kv_bursts import Crowd, Sides, crowded
+from tests.impl.scheduler_runs import Lockstep
+from tests.impl.scheduler_runs import crowded as scheduler_load
+from torch import Tensor
+
+from cacheimpl.writing import COPYING, IN_PLACE, Writing
+from cacheproof.device.tensor.comparing import OtherWinners
+from cacheproof.targets.tensor.scheduler import extent_of
+
+torch.set_num_threads(1)
+
+
+def bursts(write: Writing = IN_PLACE) -> None:
+    for seed in range(3):
+        Crowd(Sides(crowded(12, seed, room=0.4), write), seed, 12).play(30)
+
+
+@pytest.mark.parametrize("write", [COPYING, IN_PLACE], ids=["copying", "in place"])
+def test_bursts_of_the_kv_blocks(write: Writing) -> None:
+    with OtherWinners():
+        bursts(write)
+
+
+def test_rounds_of_the_scheduler() -> None:
+    with OtherWinners():
+        for seed in range(3):
+            config = scheduler_load(8, seed)
+            Lockstep(config, extent_of(config), seed).play(40)
+
+
+def test_contents_of_blocks() -> None:
+    with OtherWinners():
+        for seed in range(3):
+            assert lockstep(seed, fixed(4), 4) == 6
+            lockstep(seed, colliding(fixed(2)), 2, requests=4, bursts=2)
+
+
+def clumsy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:
+    """Planted: another value before each that has to stay."""
+    if isinstance(values, int):
+        return IN_PLACE.put(table, index, values)
+    return IN_PLACE.put(table, torch.cat((index, index)), torch.cat((values + 1, values)))
+
+
+def test_a_value_that_has_to_stay_is_found() -> None:
+    write = IN_PLACE._replace(put=clumsy)
+    bursts(write)
+    with OtherWinners(), pytest.raises((AssertionError, RuntimeError, IndexError)):
+        bursts(write)
