@@ -45,8 +45,8 @@ def bits_of(pool: Pool) -> int:
 def first_copies(config: Config, pool: Pool) -> Tensor:
     """[contents + 2] int64: of the blocks that hold each content the least stamp with its block below it, or NEVER.
 
-    They begin at 1: what is at 0 is of blocks that hold none. No two blocks have one stamp. A stamp has the bits of a key
-    that are not the block's: 43 with a million of blocks.
+    They begin at 1: what is at 0 is of blocks that hold none. No two blocks have one stamp. A stamp has the bits of a
+    key that are not the block's: 43 with a million of blocks.
     """
     carried = pool.carried[:-1]
     blocks = torch.arange(carried.shape[0], device=carried.device)
