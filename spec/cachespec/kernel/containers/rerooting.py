@@ -92,9 +92,18 @@ class _Version:
 
     def _after(self, body: Any, change: Any, length: int, total: int) -> Self:
         """The version after the change; it owns the body, which was this version's."""
+        return self._before(body.apply(change), body, length, total)
+
+    def _before(self, back: Any, body: Any, length: int, total: int) -> Self:
+        """The version after a change that was made to the body; `back` is the change that undoes it."""
         after = _new(type(self))
-        after._body, after._nearer, after._back, after._length, after._total = body, None, None, length, total
-        self._back, self._nearer, self._body = body.apply(change), after, None
+        after._body = body
+        after._nearer = after._back = None
+        after._length = length
+        after._total = total
+        self._back = back
+        self._nearer = after
+        self._body = None
         return after
 
     @property
@@ -159,17 +168,23 @@ class RerootingMap(_Version, Generic[Key, Value]):
         return value
 
     def set(self, key: Key, value: Value) -> RerootingMap[Key, Value]:
-        body = self._owned()
-        before = body.values.get(key, _ABSENT)
-        length = self._length + (before is _ABSENT)
-        return self._after(body, (key, value), length, self._total + _number(value) - _number(before))
+        body = self._body or self._owned()
+        values = body.values
+        before = values.get(key, _ABSENT)
+        values[key] = value
+        total = self._total
+        if isinstance(value, int):
+            total += value
+        if isinstance(before, int):
+            total -= before
+        return self._before((key, before), body, self._length + (before is _ABSENT), total)
 
     def remove(self, key: Key) -> RerootingMap[Key, Value]:
-        body = self._owned()
-        before = body.values.get(key, _ABSENT)
+        body = self._body or self._owned()
+        before = body.values.pop(key, _ABSENT)
         if before is _ABSENT:
             return self
-        return self._after(body, (key, _ABSENT), self._length - 1, self._total - _number(before))
+        return self._before((key, before), body, self._length - 1, self._total - _number(before))
 
     def items(self) -> Iterable[tuple[Key, Value]]:
         return sorted(self._owned().values.items())
@@ -235,14 +250,14 @@ class RerootingQueue(_Version, Generic[Key]):
         super().__init__(_Line({}, {_END: _END}, {_END: _END}) if body is None else body, length, total)
 
     def has(self, key: Key) -> bool:
-        return key in self._owned().weights
+        return key in (self._body or self._owned()).weights
 
     def weight(self, key: Key, default: int) -> int:
-        weight: int = self._owned().weights.get(key, default)
+        weight: int = (self._body or self._owned()).weights.get(key, default)
         return weight
 
     def push(self, key: Key, weight: int) -> RerootingQueue[Key]:
-        line = self._owned()
+        line = self._body or self._owned()
         return self._placed(line, key, weight, line.newest_but(key))
 
     def push_front(self, key: Key, weight: int) -> RerootingQueue[Key]:
@@ -254,14 +269,15 @@ class RerootingQueue(_Version, Generic[Key]):
         return self._after(line, (key, weight, behind), length, self._total + weight - _number(before))
 
     def remove(self, key: Key) -> RerootingQueue[Key]:
-        line = self._owned()
+        line = self._body or self._owned()
         before = line.weights.get(key, _ABSENT)
         if before is _ABSENT:
             return self
         return self._after(line, (key, _ABSENT, _END), self._length - 1, self._total - _number(before))
 
     def oldest(self, default: Key) -> Key:
-        return next(iter(self._owned()), default)
+        oldest = (self._body or self._owned()).newer[_END]
+        return default if oldest is _END else oldest
 
     def newest(self, default: Key) -> Key:
         """The newest key, or the default where the queue is empty."""
