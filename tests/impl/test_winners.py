@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 
 
 def bursts(write: Writing = IN_PLACE) -> None:
-    for seed in range(3):
+    for seed in range(2):
         Crowd(Sides(crowded(12, seed, room=0.4), write), seed, 12).play(30)
 
 
@@ -30,14 +30,14 @@ def test_bursts_of_the_kv_blocks(write: Writing) -> None:
 
 def test_rounds_of_the_scheduler() -> None:
     with OtherWinners():
-        for seed in range(3):
+        for seed in range(2):
             config = scheduler_load(8, seed)
             Lockstep(config, extent_of(config), seed).play(40)
 
 
 def test_contents_of_blocks() -> None:
     with OtherWinners():
-        for seed in range(3):
+        for seed in range(1):
             assert lockstep(seed, fixed(4), 4) == 6
             lockstep(seed, colliding(fixed(2)), 2, requests=4, bursts=2)
 
