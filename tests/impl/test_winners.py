@@ -37,9 +37,8 @@ def test_rounds_of_the_scheduler() -> None:
 
 def test_contents_of_blocks() -> None:
     with OtherWinners():
-        for seed in range(1):
-            assert lockstep(seed, fixed(4), 4) == 6
-            lockstep(seed, colliding(fixed(2)), 2, requests=4, bursts=2)
+        assert lockstep(0, fixed(4), 4) == 6
+        assert lockstep(0, colliding(fixed(2)), 2, requests=4, bursts=2) > 2
 
 
 def clumsy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:
