@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
+from types import FrameType
 from typing import Any, BinaryIO
 
 from cacheproof.errors import InputError
@@ -32,6 +35,9 @@ from cacheproof.wire import (
 from cachespec import SPECIFICATION_VERSION, __version__
 from cachespec.kernel import NORMATIVE, Operation
 
+MOST_DIGITS, LONGEST_NAME = 22, 100
+"""More than an integer, and a name with what is around it, have in an answer."""
+
 
 class Oracle:
     """One conversation: at most one component, in one configuration, in one state."""
@@ -42,6 +48,7 @@ class Oracle:
         self._config: Any = None
         self._state: Any = None
         self._names: Mapping[str, frozenset[int]] = {}
+        self._longest_answer = LONGEST_LINE_BYTES
         self.ended = False
         self._requests: Mapping[str, Callable[[Message], Message]] = {
             "hello": self._hello,
@@ -60,6 +67,10 @@ class Oracle:
             return error.as_message()
         except InputError as error:
             return RefusedError(Fault.WRONG_FIELD, str(error)).as_message()
+        except TooSlowError as error:
+            return RefusedError(Fault.NO_ANSWER, str(error)).as_message()
+        except MemoryError:
+            return RefusedError(Fault.NO_ANSWER, "more memory than an answer has: choose smaller numbers").as_message()
         except Exception as error:  # noqa: BLE001  # whatever the specification does, the conversation goes on
             text = f"the specification failed: {type(error).__name__}: {error}"
             return RefusedError(Fault.NO_ANSWER, text).as_message()
@@ -79,6 +90,7 @@ class Oracle:
         if version is None:
             wrong = f"this is protocol {VERSION}, not {shortened(repr(given))}"
             raise RefusedError(Fault.UNKNOWN_REQUEST, wrong)
+        self._longest_answer = _bytes(message)
         greeting = {"answer": "hello", "protocol": version, "components": sorted(components())}
         if version == EARLIER:
             _nothing_else("hello", {key: value for key, value in message.items() if key != "protocol"})
@@ -96,10 +108,11 @@ class Oracle:
         component = component_named(_text(message.pop("component", None), "component"))
         variant = variant_named(component, _text(message.pop("variant", NORMATIVE), "variant"))
         config = config_from_message(component, message)
-        variant.start(config)  # where this fails, the component that was there before stays
-        self._component, self._variant, self._config = component, variant, config
-        self._names = names_in(component, config)
-        return self._reset({})
+        state, names = variant.start(config), names_in(component, config)
+        answer = self._fitting({"answer": "state", **_observables(component, variant, config, state)})
+        self._component, self._variant, self._config = component, variant, config  # nothing failed: it is taken
+        self._state, self._names = state, names
+        return answer
 
     def _apply(self, message: Message) -> Message:
         component, variant = self._chosen()
@@ -109,20 +122,21 @@ class Oracle:
         if wrong is not None:
             raise RefusedError(Fault.WRONG_FIELD, f"{operation.wire_name()}: {wrong}")
         after, outcome = variant.call(self._config, self._state, operation)
-        shown = self._observables(after)
+        shown = _observables(component, variant, self._config, after)
+        answer = self._fitting({"answer": "outcome", **outcome_to_message(outcome), **shown})
         self._state = after
-        return {"answer": "outcome", **outcome_to_message(outcome), **shown}
+        return answer
 
     def _observe(self, message: Message) -> Message:
         _nothing_else("observe", message)
-        self._chosen()
-        return {"answer": "state", **self._observables(self._state)}
+        component, variant = self._chosen()
+        return self._fitting({"answer": "state", **_observables(component, variant, self._config, self._state)})
 
     def _reset(self, message: Message) -> Message:
         _nothing_else("reset", message)
         _, variant = self._chosen()
         self._state = variant.start(self._config)
-        return {"answer": "state", **self._observables(self._state)}
+        return self._observe({})
 
     def _bye(self, message: Message) -> Message:
         _nothing_else("bye", message)
@@ -134,13 +148,46 @@ class Oracle:
             raise RefusedError(Fault.OUT_OF_TURN, "there is no component yet: 'init' comes first")
         return self._component, self._variant
 
-    def _observables(self, state: Any) -> Message:
-        component, variant = self._chosen()
-        return observations_to_message(component.observe(self._config, variant.view(self._config, state)))
+    def _fitting(self, answer: Message) -> Message:
+        """The answer, if it is no longer than the other side reads; it is only encoded for that where it may be."""
+        integers = sum(len(value) if isinstance(value, list) else 1 for value in answer.values())
+        if integers * MOST_DIGITS + len(answer) * LONGEST_NAME > self._longest_answer:
+            length = len(encode(answer))
+            if length > self._longest_answer:
+                long = f"the answer would have {length} bytes, and the asking side reads {self._longest_answer}"
+                raise RefusedError(Fault.TOO_LONG, long)
+        return answer
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer every line until `bye` or the end of the input."""
+def _observables(component: AnyComponent, variant: AnyVariant, config: Any, state: Any) -> Message:
+    return observations_to_message(component.observe(config, variant.view(config, state)))
+
+
+class TooSlowError(Exception):
+    """An answer that takes longer than it may; the message is for the asking side."""
+
+
+@contextmanager
+def _within(seconds: float | None) -> Iterator[None]:
+    """Raises TooSlowError in what takes longer, by a signal: in the main thread of a process, on POSIX."""
+    if seconds is None:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooSlowError(f"no answer within {seconds:g} seconds: choose smaller numbers")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def serve(source: BinaryIO, sink: BinaryIO, seconds: float | None = None) -> None:
+    """Answer every line until `bye` or the end of the input; `seconds` is what an answer may take."""
     oracle = Oracle()
     while not oracle.ended:
         line = source.readline(LONGEST_LINE_BYTES + 1)
@@ -151,9 +198,24 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
             too_long = RefusedError(Fault.TOO_LONG, f"a line has at most {LONGEST_LINE_BYTES} bytes: it was skipped")
             answer = too_long.as_message()
         else:
-            answer = oracle.answer(line)
+            answer = _answer_within(oracle, line, seconds)
         sink.write(encode(answer))
         sink.flush()
+
+
+def _answer_within(oracle: Oracle, line: bytes, seconds: float | None) -> Message:
+    try:
+        with _within(seconds):
+            return oracle.answer(line)
+    except TooSlowError as error:  # it came when the answer was about to be given
+        return RefusedError(Fault.NO_ANSWER, str(error)).as_message()
+
+
+def _bytes(message: Message) -> int:
+    given = message.get("longest_line", LONGEST_LINE_BYTES)
+    if not isinstance(given, int) or given < 1:
+        raise RefusedError(Fault.WRONG_FIELD, f"'longest_line' is a number of bytes, not {shortened(repr(given))}")
+    return min(given, LONGEST_LINE_BYTES)
 
 
 def _skip_rest(source: BinaryIO, line: bytes) -> None:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import resource
 import sys
+from typing import Annotated
+
+import typer
 
 from cacheproof.errors import ExitStatus
 from cacheproof.serve import serve
 
+SECONDS_TO_ANSWER = 60.0
+MEGABYTES = 4_096
 
-def command() -> ExitStatus:
-    """Answer for the specification: requests on standard input, answers on standard output, one JSON object a line."""
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+
+def command(
+    *,
+    answer: Annotated[float, typer.Option(min=0.001, help="Seconds that an answer may take.")] = SECONDS_TO_ANSWER,
+    memory: Annotated[int, typer.Option(min=64, help="Megabytes that the whole process may have.")] = MEGABYTES,
+) -> ExitStatus:
+    """Answer for the specification: requests on standard input, answers on standard output, one JSON object a line.
+
+    What would take more time or memory is answered with the error `no_answer`, and the conversation goes on.
+    """
+    most, hardest = memory << 20, resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (most if hardest == resource.RLIM_INFINITY else min(most, hardest), hardest))
+    serve(sys.stdin.buffer, sys.stdout.buffer, answer)
     return ExitStatus.AS_EXPECTED
