@@ -40,7 +40,7 @@ from cacheimpl.writing import COPYING
 
 
 def check_the_end_of_a_search() -> None:
-    """Nine contents on one way, the first of which has the hash of the tenth: eight rounds end before the empty slot.
+    """Nine contents on one way, the first of which has the hash of the tenth: a few rounds end before the empty slot.
 
     Another time it is looked for in a burst so large that it has more rounds, and comes to the same slot.
     """

@@ -24,7 +24,7 @@ from cacheimpl.writing import Writing
 Schedule = tuple[tuple[int, int], ...]
 """One part in so many of the items get a lane, and how many rounds are made with those."""
 MANY: Schedule = ((1, 1), (4, 1), (24, 2), (128, 8))
-FEW: Schedule = ((1, 2), (8, 6))
+FEW: Schedule = ((1, 2), (8, 3))
 """Where the operations cost more than the lanes."""
 FEW_ITEMS = 8192
 LEAST_LANES = 64
