@@ -58,7 +58,7 @@ RULES = (
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
-    Rule(RELEASED_SGLANG, ("driver", "radix", "sglang", "torch")),
+    Rule(RELEASED_SGLANG, ("cores", "driver", "radix", "sglang", "torch")),
     Rule(RECORDER, ("vllm",)),
 )
 

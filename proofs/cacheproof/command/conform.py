@@ -86,18 +86,23 @@ def of_sglang(
             results += [(package, one) for one in held(package, steps=steps, seed=seed, progress=show)]
     interrupted = any(one.walked.interrupted for _, one in results)
     shown = RichTable(box=None)
-    for name in ("released package", "configuration", "calls", "compared with the specification", "verdict"):
+    for name in ("released package", "tree", "configuration", "calls", "compared with the specification", "verdict"):
         shown.add_column(name, justify="right" if name.startswith("c") and name != "configuration" else "left")
     for package, one in results:
-        shown.add_row(package.name, one.name, f"{one.walked.steps:,}", f"{one.walked.beside:,}", one.verdict)
+        shown.add_row(package.name, one.core, one.name, f"{one.walked.steps:,}", f"{one.walked.beside:,}", one.verdict)
     cases = [
-        Case(f"conform.{package.name}", one.name, STATUSES[one.status], one.verdict, properties={"seed": seed})
+        Case(
+            f"conform.{package.name}.{one.core}", one.name, STATUSES[one.status], one.verdict, properties={"seed": seed}
+        )
         for package, one in results
     ]
     write(junit, "conform", cases, interrupted=interrupted)
     statuses = [one.status for _, one in results]
     worst = next((one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in statuses), None)
-    told = [{"target": package.name, "configuration": one.name, **asdict(one.walked)} for package, one in results]
+    told = [
+        {"target": package.name, "tree": one.core, "configuration": one.name, **asdict(one.walked)}
+        for package, one in results
+    ]
     data = {"seed": seed, "component": OBSERVED, "results": told}
     return Report(data, [shown], worst or ExitStatus.AS_EXPECTED, interrupted=interrupted)
 

@@ -27,6 +27,8 @@ CONFIGURATIONS: dict[str, Mapping[str, Any]] = {
 class Held:
     """One configuration, walked."""
 
+    core: str
+    """The tree: `radix`, in Python, or `radix_rust`."""
     name: str
     walked: Walked
 
@@ -53,12 +55,20 @@ class Held:
 
 def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Iterator[Held]:
     """The release in each configuration, with its part of the steps; the child is ended whatever happens."""
-    peer = ChildPeer(package.command())
-    try:
-        for name, config in CONFIGURATIONS.items():
-            walked = walk(peer, config, steps=-(-steps // len(CONFIGURATIONS)), seed=seed, progress=progress)
-            yield Held(name, walked)
-            if walked.interrupted or walked.broke_down:
-                return
-    finally:
-        peer.close()
+    command, record = package.command(), package.record()
+    assert record is not None
+    for core, obstacle in record["components"].items():
+        if obstacle:
+            yield Held(core, "none", Walked(broke_down=f"it cannot be driven: {obstacle}"))
+            continue
+        peer = ChildPeer(command, core)
+        try:
+            for name, config in CONFIGURATIONS.items():
+                walked = walk(peer, config, steps=-(-steps // len(CONFIGURATIONS)), seed=seed, progress=progress)
+                yield Held(core, name, walked)
+                if walked.interrupted:
+                    return
+                if walked.broke_down:
+                    break
+        finally:
+            peer.close()

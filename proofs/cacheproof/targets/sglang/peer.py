@@ -59,13 +59,14 @@ class Peer(Protocol):
 class ChildPeer:
     """A child process that drives a release."""
 
-    def __init__(self, command: str, seconds: float = SECONDS_TO_ANSWER) -> None:
+    def __init__(self, command: str, component: str = "radix", seconds: float = SECONDS_TO_ANSWER) -> None:
+        self._component = component
         self._child = ChildProcess(command)
         self._seconds = seconds
         self._said({"do": "hello", "protocol": "1.0"}, SECONDS_TO_START)
 
     def reset(self, config: Mapping[str, Any]) -> Shown:
-        return _shown(self._said({"do": "init", "component": "radix", **config}, self._seconds))
+        return _shown(self._said({"do": "init", "component": self._component, **config}, self._seconds))
 
     def ask(self, call: Call) -> Answer:
         answer = self._said({"do": "apply", "op": call.name, "request": call.request}, self._seconds)

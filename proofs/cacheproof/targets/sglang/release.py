@@ -38,6 +38,8 @@ from cacheproof.targets.vllm.release import START as START_OF_VLLM
 
 START = Path(__file__).parent / "child" / "start.py"
 PREFIX = "sglang=="
+KEPT = (".py", ".so")
+"""Of the folder of the caches; the compiled core of the tree needs torch only."""
 SHARED = ("calls", "conversation", "stand_ins")
 """Modules of the driver for vLLM that are used as they are."""
 
@@ -132,10 +134,10 @@ def _install(package: Package, making: Path, python: Path, progress: Progress) -
     with zipfile.ZipFile(wheels[0]) as archive:
         archive.extractall(
             making / "all",
-            [one for one in archive.namelist() if one.startswith("sglang/srt/mem_cache/") and one.endswith(".py")],
+            [one for one in archive.namelist() if one.startswith("sglang/srt/mem_cache/") and one.endswith(KEPT)],
         )
     touched = _probed(package, python, making / "all")
-    if any(touched["components"].values()):
+    if touched["components"]["radix"]:
         raise InconclusiveError(f"{package.name} cannot be driven: {touched['components']['radix']}")
     for file in touched["files"]:
         target = making / "source" / file

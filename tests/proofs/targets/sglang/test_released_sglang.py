@@ -53,7 +53,9 @@ def test_the_release_is_added_and_held(capsys: pytest.CaptureFixture[str]) -> No
         command.main(["conform", "sglang==0.5.23", "--install", "--steps", "20000", "--seed", "3", "--json"])
     said = json.loads(capsys.readouterr().out)
     assert ended.value.code == 0, said
-    assert [one["configuration"] for one in said["results"]] == list(CONFIGURATIONS)
+    assert [(one["tree"], one["configuration"]) for one in said["results"]] == [
+        (tree, name) for tree in ("radix", "radix_rust") for name in CONFIGURATIONS
+    ]
     assert all(one["steps"] == 4_000 and one["beside"] > 100 for one in said["results"])
     assert {one["configuration"] for one in said["results"] if one["evictions"]} == {
         name for name in CONFIGURATIONS if "scarce" in name
@@ -62,4 +64,4 @@ def test_the_release_is_added_and_held(capsys: pytest.CaptureFixture[str]) -> No
         command.main(["target", "list", "--json"])
     listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)["targets"]}
     assert "triton" not in listed["sglang==0.5.23"]["stand_ins"], "nothing that is driven asks for it"
-    assert listed["sglang==0.5.23"]["components"] == {"radix": ""}
+    assert listed["sglang==0.5.23"]["components"] == {"radix": "", "radix_rust": ""}

@@ -74,11 +74,11 @@ class Interrupted(PlainRadix):
 def test_a_driver_that_fails_is_no_verdict() -> None:
     walked = walk(Failing(), CONFIGURATIONS["slots, ample"], steps=10, seed=1)
     assert walked.broke_down == "it is not there"
-    assert Held("", walked).status is ExitStatus.INCONCLUSIVE
+    assert Held("", "", walked).status is ExitStatus.INCONCLUSIVE
 
 
 def test_an_interrupted_walk_is_not_green() -> None:
     walked = walk(Interrupted(), CONFIGURATIONS["slots, ample"], steps=10, seed=1)
     assert walked.interrupted
-    assert Held("", walked).status is ExitStatus.INCONCLUSIVE
-    assert Held("", Walked()).status is ExitStatus.INCONCLUSIVE
+    assert Held("", "", walked).status is ExitStatus.INCONCLUSIVE
+    assert Held("", "", Walked()).status is ExitStatus.INCONCLUSIVE

@@ -18,6 +18,7 @@ OTHER_PATHS = "called only by functions that are not driven"
 PACKAGES = {
     "sglang": RE_EXPORTS,
     "sglang.srt": RE_EXPORTS,
+    "sglang.srt.mem_cache.rust_tree_core": RE_EXPORTS + "; the adapter is not driven, the compiled core is",
     "sglang.srt.mem_cache.unified_cache": RE_EXPORTS,
 }
 MODULES = {
@@ -49,7 +50,7 @@ if __name__ == "__main__":
         (stand_ins.PACKAGES, PACKAGES),
         (stand_ins.MODULES, MODULES),
         (stand_ins.ANSWERS, ANSWERS),
-        (conversation.COMPONENTS, {"radix": ("radix", "RadixDriver")}),
+        (conversation.COMPONENTS, {"radix": ("radix", "RadixDriver"), "radix_rust": ("radix", "RustDriver")}),
     ):
         theirs.clear()
         theirs.update(ours)
