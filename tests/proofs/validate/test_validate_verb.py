@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.proofs.validate.logs import header_for, log_of, walked
 
-from cacheproof.bench.validate import SMALL, write_log
+from cacheproof.bench.validate import SMALL, WHOLE, write_log
 from cacheproof.command import validate
 from cacheproof.command.frame import dispatch
 from cacheproof.errors import ExitStatus, InputError
@@ -144,3 +144,24 @@ def test_ctrl_c_says_how_far_it_came(
     assert (data["verdict"], data["consumed"]) == ("inconclusive", 300)
     with pytest.raises(InputError):
         load("validate", "kv_blocks.normative.pool.ndjson")
+
+
+@pytest.mark.nightly
+def test_a_long_log_of_a_large_pool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pool of 100,000 blocks: all of it is consumed, a corrupted line far in is the first impossible one."""
+    path = tmp_path / "large.ndjson"
+    write_log(path, WHOLE._replace(lines=150_000))
+    assert answered(capsys, str(path))[1]["consumed"] == 150_000
+    whole = path.read_bytes()
+    lines = whole.split(b"\n")
+    place = next(number for number in range(140_000, 150_000) if b'"values"' in lines[number])
+    message = json.loads(lines[place])
+    message["outcome"]["values"][-1] ^= 1
+    lines[place] = json.dumps(message).encode()
+    path.write_bytes(b"\n".join(lines))
+    status, data = answered(capsys, str(path))
+    assert (status, data["first_impossible"]["line"]) == (ExitStatus.FELL_SHORT, place + 1)
+    assert len(capsys.readouterr().out) < 100_000
+    path.write_bytes(whole[:-70])
+    assert dispatch(["validate", str(path)]) is ExitStatus.WRONG_INPUT
+    assert "truncated after line 150,001" in capsys.readouterr().err
