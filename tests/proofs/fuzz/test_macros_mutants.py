@@ -30,7 +30,9 @@ def run(component: str, target: Any, requests: int, steps: int) -> MacroCampaign
     return campaign(known, known.normative, target, loads, Limit(steps), 1, seconds_to_shrink=0)
 
 
-@pytest.mark.parametrize("mutant", OF_BURSTS)
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(one, marks=[pytest.mark.nightly] if turn % 3 else []) for turn, one in enumerate(OF_BURSTS)]
+)
 def test_bursts_of_blocks(plant: Plant, mutant: str) -> None:
     by, function, right, wrong = blocks.MUTANTS[mutant]
     plant(function, right, wrong)
