@@ -9,11 +9,28 @@ from pathlib import Path
 import pytest
 
 CONSUMER = """
+from cacheproof import Suite, tests_for
 from cacheproof.errors import ExitStatus
+from cacheproof.implementation import Answer, Implementation
 from cacheproof.registry import component_named
 from cacheproof.trace import Trace, record
-from cachespec.kernel import Outcome
+from cachespec.kernel import Operation, Outcome
 from cachespec.lru import COMPONENT, Cache, Config, Put
+
+
+class Mine:
+    def __init__(self, config: Config) -> None:
+        self.capacity = config.capacity
+
+    def apply(self, operation: Operation) -> Answer:
+        return "done", [1]
+
+    def observe(self) -> dict[str, list[int]]:
+        return {"order": []}
+
+
+SUITE: Suite = tests_for("lru", Mine, without=["pin"])
+MADE: Implementation = Mine(Config(2, (1, 1)))
 
 
 def run(config: Config) -> tuple[Cache, Outcome]:
@@ -31,6 +48,7 @@ def status() -> int:
 
 WRONG = """
 from cacheimpl import EncoderCacheManager
+from cacheproof.implementation import Implementation
 from cacheproof.trace import TraceStep
 from cachespec.lru import Config
 
@@ -43,6 +61,14 @@ def outcome(step: TraceStep) -> int:
 
 def free(manager: EncoderCacheManager) -> bytes:
     return manager.num_free_slots
+
+
+class Theirs:
+    def apply(self, operation: str) -> float:
+        return 0.5
+
+
+MADE: Implementation = Theirs()
 """
 
 
@@ -64,3 +90,4 @@ def test_a_consumer_is_type_checked(request: pytest.FixtureRequest, tmp_path: Pa
     assert 'variable has type "str"' in said
     assert 'got "Outcome", expected "int"' in said
     assert 'expected "bytes"' in said
+    assert 'variable has type "Implementation"' in said

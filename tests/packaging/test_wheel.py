@@ -50,3 +50,9 @@ def test_scopes_data_and_licence_are_inside(names: list[str]) -> None:
     of_data = {str(path.relative_to(ROOT)) for path in (ROOT / "proofs/cacheproof/replay/data/LICENSES").iterdir()}
     assert of_data
     assert of_data <= licences
+
+
+def test_pytest_finds_the_plugin(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/entry_points.txt")]
+        assert "[pytest11]\ncacheproof = cacheproof.pytest_plugin\n" in archive.read(name).decode()
