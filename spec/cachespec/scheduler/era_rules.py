@@ -322,8 +322,8 @@ def counted(rules: Table, config: Config, state: State, one: Scheduled, rejected
 
 
 def executed_and_released(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
-    """S1: items behind what is computed by now are released."""
-    if one.void:
+    """S1: items behind what is computed by now are released. Output of one that was preempted since is dropped."""
+    if one.void or not any(request == one.request for request in state.running):
         return state
     rejected = max(0, one.drafts - accepted)
     state = counted(rules, config, state, one, rejected)

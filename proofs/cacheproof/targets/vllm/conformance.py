@@ -72,7 +72,8 @@ class Trial:
     ) -> Trial:
         """What the table says about a line."""
         listed = tuple(deviation for deviation in table.deviations if deviation.belongs_to(era))
-        return cls(era, table.configurations[era.component], listed, steps, seed, progress)
+        configurations = tuple(config for config in table.configurations[era.component] if era.has(config))
+        return cls(era, configurations, listed, steps, seed, progress)
 
     def perform(self, opener: Opener | None = None) -> Result:
         """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""

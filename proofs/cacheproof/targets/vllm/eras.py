@@ -25,6 +25,12 @@ class Era:
     release: Release
     first: str = ""
     """Another version of a dependency; empty for the environment's own."""
+    lacks: tuple[str, ...] = ()
+    """Settings that this release does not have: where one is not as by default, nothing is compared."""
+
+    def has(self, config: Any) -> bool:
+        """Whether the release has all settings of this configuration."""
+        return all(getattr(config, name) == config._field_defaults[name] for name in self.lacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,10 @@ def table(path: Path = TABLE) -> Table:
         config = config_from_message(component_named(given["component"]), values)
         configurations[given["component"]] = (*configurations.get(given["component"], ()), config)
     return Table(
-        eras=tuple(Era(**{**line, "release": Release(line["release"])}) for line in content["era"]),
+        eras=tuple(
+            Era(**{**line, "release": Release(line["release"]), "lacks": tuple(line.get("lacks", ()))})
+            for line in content["era"]
+        ),
         configurations=configurations,
         deviations=tuple(
             Deviation(**{**line, "release": Release(line["release"])}) for line in content.get("deviation", ())

@@ -127,7 +127,7 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
         "configuration": "ModuleNotFoundError: nothing in the release chooses between caches",
         "block_hash": blocks,
         "kv_blocks": blocks,
-        "scheduler": "ModuleNotFoundError: No module named 'vllm.v1.core.sched'",
+        "scheduler": "ModuleNotFoundError: nothing in the release schedules requests",
         "ring": storage,
         "object_store": storage,
     }

@@ -7,11 +7,13 @@ workers, who sample a token where a step has computed all that is known of a req
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .calls import ABSENT, DONE, MISS, UNSUPPORTED, Calls, DriverError, Reply, integer
-from .schedulers import Classes, Item, Settings
+from .early_scheduler import SCHEDULER as EARLY
+from .early_scheduler import EarlyClasses
+from .modules import module_if_there
+from .schedulers import SCHEDULER, Classes, Item, Part, Settings, Step
 
 REFUSED, PRESENT, TOO_LARGE = Reply("refused"), Reply("present"), Reply("too_large")
 
@@ -25,24 +27,17 @@ NOT_DRIVEN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One request's part of a step: its tokens from `start` on, the last ones drafts."""
-
-    request: int
-    start: int
-    tokens: int
-    drafts: int
-    samples: bool
-    encodes: tuple[int, ...]
+LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts")
+"""Settings that 0.7 does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step in flight: what the release has said, and what there is to do."""
-
-    said: Any
-    parts: tuple[Part, ...]
+def classes_of() -> Classes | EarlyClasses:
+    """As this release has them."""
+    if module_if_there(SCHEDULER) is not None:
+        return Classes()
+    if module_if_there(EARLY) is not None:
+        return EarlyClasses()
+    raise ModuleNotFoundError("nothing in the release schedules requests")
 
 
 class SchedulerDriver:
@@ -50,7 +45,7 @@ class SchedulerDriver:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._classes = Classes()
+        self._classes = classes_of()
         self._config: Mapping[str, Any] = {}
         self._scheduler: Any = None
         self._hasher: Any = None
@@ -71,6 +66,8 @@ class SchedulerDriver:
         for name, reason in NOT_DRIVEN.items():
             if any(config[name]) if isinstance(config.get(name), list) else config.get(name):
                 raise DriverError(f"{name} is not driven: {reason}")
+        if not self._classes.later and (any(config[name] for name in LACKING_EARLY) or not config["chunked_prefill"]):
+            raise DriverError(f"0.7 has none of {', '.join(LACKING_EARLY)}, and always cuts prompts")
         if config["ahead"] > 1 and config["drafts"]:
             raise DriverError("drafts ahead of their output are not driven: their number is not the engine's to choose")
         self._config = config
@@ -98,7 +95,7 @@ class SchedulerDriver:
         """Names of requests are their numbers. A request that waits and counts as computed is shown, too."""
         scheduler, live = self._scheduler, self._live()
         running = [int(request.request_id) for request in scheduler.running]
-        computed = {number: request.num_computed_tokens for number, request in live.items()}
+        computed = {number: self._classes.computed(request, self._steps) for number, request in live.items()}
         newest = self._steps[-1].parts if self._steps else ()
         return {
             "waiting": [int(request.request_id) for request in self._waiting()],
@@ -111,7 +108,7 @@ class SchedulerDriver:
             "scheduled": _flat((part.request, part.start, part.tokens) for part in newest),
             "encoded": _flat((part.request, place) for part in newest for place in part.encodes),
             "encoder_free": scheduler.encoder_cache_manager.num_free_slots,
-            "kv_free": scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
+            "kv_free": self._classes.free_blocks(scheduler),
         }
 
     def _live(self) -> dict[int, Any]:
@@ -162,7 +159,7 @@ class SchedulerDriver:
         def scheduled() -> Reply:
             said = self._scheduler.schedule()
             preempted = running - {int(request.request_id) for request in self._scheduler.running}
-            if not (said.num_scheduled_tokens or said.free_encoder_mm_hashes or said.finished_req_ids or preempted):
+            if not (said.num_scheduled_tokens or self._classes.dropped(said) or said.finished_req_ids or preempted):
                 return MISS
             parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
             self._steps.append(Step(said, parts))
@@ -173,10 +170,7 @@ class SchedulerDriver:
     def _part(self, said: Any, name: str, before: Mapping[int, int]) -> Part:
         """What the workers are to do for a request. They sample where nothing that is known remains."""
         number, tokens = int(name), said.num_scheduled_tokens[name]
-        admitted = {new.req_id: new.num_computed_tokens for new in said.scheduled_new_reqs}
-        again = said.scheduled_cached_reqs
-        admitted.update(zip(again.req_ids, again.num_computed_tokens, strict=True))
-        start = admitted.get(name, before[number])
+        start = self._classes.starts(said).get(name, before[number])
         known = self._requests[number].num_tokens + sum(
             part.samples for step in self._steps for part in step.parts if part.request == number
         )
@@ -220,7 +214,7 @@ class SchedulerDriver:
 
     def _propose(self, step: Step) -> None:
         """As many drafts as are of use behind each output, none behind a part of a prompt."""
-        if not self._config["drafts"]:
+        if not self._config["drafts"] or not isinstance(self._classes, Classes):
             return
         proposed: dict[str, list[int]] = {}
         for part in step.parts:

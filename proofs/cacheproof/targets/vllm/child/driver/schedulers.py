@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -24,6 +25,29 @@ OUTPUTS = "vllm.v1.outputs"
 
 POLICIES = ("fcfs", "priority")
 UNLIMITED = 1 << 30
+
+
+@dataclass(frozen=True)
+class Part:
+    """One request's part of a step: its tokens from `start` on, the last ones drafts."""
+
+    request: int
+    start: int
+    tokens: int
+    drafts: int
+    samples: bool
+    encodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step in flight: what the release has said, and what there is to do."""
+
+    said: Any
+    parts: tuple[Part, ...]
+
+
+Steps = Sequence[Step]
 
 
 class Item(NamedTuple):
@@ -54,6 +78,8 @@ class Settings(NamedTuple):
 
 class Classes:
     """What is taken from a release, with its own hashing of blocks."""
+
+    later = True
 
     def __init__(self) -> None:
         self.scheduler = importlib.import_module(SCHEDULER).Scheduler
@@ -129,6 +155,25 @@ class Classes:
             sampled_token_ids=list(sampled.values()),
             **wanted,
         )
+
+    def dropped(self, said: Any) -> Sequence[Any]:
+        """Encoder outputs that the workers are told to drop."""
+        dropped: Sequence[Any] = said.free_encoder_mm_hashes
+        return dropped
+
+    def starts(self, said: Any) -> dict[str, int]:
+        """Where the parts of a step begin; not of a request that was preempted in the same step."""
+        again = said.scheduled_cached_reqs
+        new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
+        return {**new, **dict(zip(again.req_ids, again.num_computed_tokens, strict=True))}
+
+    def free_blocks(self, scheduler: Any) -> int:
+        """How many."""
+        return int(scheduler.kv_cache_manager.block_pool.get_num_free_blocks())
+
+    def computed(self, request: Any, steps: Steps) -> int:
+        """Tokens that are computed, or will be by the steps in flight."""
+        return int(request.num_computed_tokens)
 
 
 class Sampling(SimpleNamespace):

@@ -1,0 +1,107 @@
+"""The scheduler of 0.7: another constructor, items in lists beside each other, and counts that move with the output."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from .block_hash import Position
+from .schedulers import ENCODER, REQUEST, Item, Sampling, Settings, Steps, engine_settings
+
+SCHEDULER = "vllm.v1.core.scheduler"
+OUTPUTS = "vllm.v1.outputs"
+MANAGER = "vllm.v1.core.kv_cache_manager"
+
+
+class EarlyClasses:
+    """What is taken from 0.7. Blocks are hashed by its manager; a token behind a picture has the picture's own hash."""
+
+    later = False
+
+    def __init__(self) -> None:
+        self.scheduler: Any = importlib.import_module(SCHEDULER).Scheduler
+        self._encoder_cache = importlib.import_module(ENCODER).EncoderCacheManager
+        request: Any = importlib.import_module(REQUEST)
+        self.request, self.status = request.Request, request.RequestStatus
+        self._output: Any = importlib.import_module(OUTPUTS).ModelRunnerOutput
+
+    def make(self, settings: Settings) -> Any:
+        """A scheduler without requests; it plans ahead of output without another class.
+
+        No blocks are taken in advance: for 64 tokens, as by default, that would be all of a small pool.
+        """
+        every = engine_settings(settings)
+        every.cache_config.sliding_window = None
+        made = self.scheduler(
+            scheduler_config=every.scheduler_config,
+            model_config=every.model_config,
+            cache_config=every.cache_config,
+            lora_config=None,
+            speculative_config=None,
+            log_stats=False,
+        )
+        made.kv_cache_manager.num_preallocate_tokens = made.kv_cache_manager.num_preallocate_blocks = 0
+        made.max_num_encoder_input_tokens = settings.encoder_compute
+        made.encoder_cache_manager = self._encoder_cache(cache_size=settings.encoder_capacity)
+        return made
+
+    def hasher(self, block_size: int) -> None:
+        """The manager hashes, with the hash of the interpreter."""
+        vars(importlib.import_module("vllm.v1.core.kv_cache_utils"))["hash"] = builtins.hash
+
+    def new_request(
+        self,
+        name: str,
+        tokens: Sequence[int],
+        output: int,
+        hasher: Any,
+        items: Sequence[Item] = (),
+        priority: int = 0,
+        arrival: float = 0.0,
+    ) -> Any:
+        """The release's own request; it has no priority."""
+        return self.request(
+            request_id=name,
+            prompt=None,
+            prompt_token_ids=list(tokens),
+            multi_modal_inputs=[SimpleNamespace() for _ in items],
+            multi_modal_hashes=[str(item.content) for item in items],
+            multi_modal_placeholders=[Position(item.start, item.length) for item in items],
+            sampling_params=Sampling(output),
+            eos_token_id=None,
+            arrival_time=arrival,
+        )
+
+    def output(self, sampled: Mapping[str, list[int]]) -> Any:
+        """What the workers have made of a step. Where no token is sampled one is given, and the release drops it."""
+        return self._output(
+            req_ids=list(sampled),
+            req_id_to_index={name: place for place, name in enumerate(sampled)},
+            sampled_token_ids=[tokens or [0] for tokens in sampled.values()],
+            spec_token_ids=None,
+            logprobs=None,
+            prompt_logprobs_dict={},
+        )
+
+    def dropped(self, said: Any) -> Sequence[Any]:
+        """Encoder outputs that the workers are told to drop."""
+        dropped: Sequence[Any] = said.free_encoder_input_ids
+        return dropped
+
+    def starts(self, said: Any) -> dict[str, int]:
+        """Where the parts of a step begin."""
+        return {
+            part.req_id: part.num_computed_tokens for part in (*said.scheduled_new_reqs, *said.scheduled_cached_reqs)
+        }
+
+    def free_blocks(self, scheduler: Any) -> int:
+        """How many."""
+        return int(scheduler.kv_cache_manager.free_block_queue.num_free_blocks)
+
+    def computed(self, request: Any, steps: Steps) -> int:
+        """Tokens that are computed, or will be by the steps in flight, which this release counts when they are over."""
+        flying = (part.tokens for step in steps for part in step.parts if part.request == int(request.request_id))
+        return int(request.num_computed_tokens) + sum(flying) if request.status == self.status.RUNNING else 0
