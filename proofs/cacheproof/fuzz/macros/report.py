@@ -95,7 +95,9 @@ def rendered(plan: MacroPlan, done: MacroCampaign, files: list[Path]) -> list[An
         return ["nothing was tried"]
     compared = ", ".join(sorted(done.tally.observables)) or "nothing but outcomes"
     amount = f"fuzzed {done.tally.steps:,} steps in {done.macros:,} macros and {done.tally.episodes:,} examples"
-    size = "" if plan.loads.fixed is not None else f"{plan.loads.requests:,} requests, "
+    size = (
+        "" if plan.loads.fixed is not None else f"{plan.loads.requests:,} request{'s' * (plan.loads.requests != 1)}, "
+    )
     return [
         f"{plan.target} agrees with {plan.component.name} ({plan.variant.title}): {amount}, seed {plan.seed}",
         f"{size}up to {done.largest:,} calls in one burst",
