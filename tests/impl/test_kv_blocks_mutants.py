@@ -308,7 +308,12 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     # the prefix map
     "all tokens are found": ("any call", f"{PREFIX}.get_computed_blocks", "ends >= tokens", "ends > tokens"),
-    "a prefix with a gap": ("crowd", f"{PREFIX}.get_computed_blocks", "missed.cumsum(1)", "missed.long()"),
+    "a prefix with a gap": (
+        "crowd",
+        f"{PREFIX}.get_computed_blocks",
+        "missed.cumsum(1, dtype=torch.int32)",
+        "missed.int()",
+    ),
     "one that does not run is asked": ("cascade", f"{PREFIX}.common_prefix", " | ~running[:, None]", ""),
     "what is behind an evicted block is found": (
         "any call",

@@ -23,7 +23,7 @@ from cacheimpl.writing import Writing
 
 Schedule = tuple[tuple[int, int], ...]
 """One part in so many of the items get a lane, and how many rounds are made with those."""
-MANY: Schedule = ((1, 1), (4, 1), (24, 2), (128, 8))
+MANY: Schedule = ((1, 1), (5, 1), (32, 2), (128, 6))
 FEW: Schedule = ((1, 2), (8, 3))
 """Where the operations cost more than the lanes."""
 FEW_ITEMS = 8192
@@ -110,7 +110,11 @@ def narrowed(search: Search, width: int) -> tuple[Search, Tensor]:
     Lanes that are left over repeat the first item, which changes nothing.
     """
     chosen = first_of(search.going_on, width)
-    return Search(*(values.index_select(0, chosen) for values in search)), chosen
+    sums, sought, claims, stands, going_on = (
+        values.index_select(0, chosen)
+        for values in (search.sums, search.sought, search.claims, search.stands, search.going_on)
+    )
+    return Search(sums, sought, claims, stands, sums, going_on), chosen  # what it has seen is not looked at again
 
 
 def widened(search: Search, narrow: Search, chosen: Tensor) -> Search:

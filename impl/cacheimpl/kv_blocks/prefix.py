@@ -26,10 +26,10 @@ def get_computed_blocks(config: Config, pool: Pool, requests: Tensor, tokens: Te
     """
     null, cells = null_block(pool), config.contents.shape[1]
     contents = config.contents.index_select(0, requests)
-    keys = first_copies(config, pool).index_select(0, contents.flatten() + 1).reshape(contents.shape)
+    keys = first_copies(config, pool).index_select(0, contents.flatten()).reshape(contents.shape)
     ends = (torch.arange(cells, device=requests.device) + 1) * config.block_size
     missed = (keys == NEVER) | (ends >= tokens[:, None])
-    hit = missed.cumsum(1) == 0
+    hit = missed.cumsum(1, dtype=torch.int32) == 0
     return Hits(torch.where(hit, block_of(pool, keys), null), hit.sum(1))
 
 
@@ -43,16 +43,15 @@ def bits_of(pool: Pool) -> int:
 
 
 def first_copies(config: Config, pool: Pool) -> Tensor:
-    """[contents + 2] int64: of the blocks that hold each content the least stamp with its block below it, or NEVER.
+    """[contents + 1] int64: of the blocks that hold each content the least stamp with its block below it, or NEVER.
 
-    They begin at 1: what is at 0 is of blocks that hold none. No two blocks have one stamp. A stamp has the bits of a
-    key that are not the block's: 43 with a million of blocks.
+    No two blocks have one stamp. It has the bits of a key that are not the block's: 43 with a million of blocks.
     """
     carried = pool.carried[:-1]
     blocks = torch.arange(carried.shape[0], device=carried.device)
     keys = (pool.stamp[:-1] << bits_of(pool)) + blocks
     nobody = carried.new_full((config.hashes.shape[0] + 1,), NEVER)
-    return nobody.scatter_reduce_(0, carried + 1, keys, "amin")
+    return nobody.scatter_reduce_(0, carried + 1, keys, "amin")[1:]  # the first is of blocks that hold nothing
 
 
 def block_of(pool: Pool, keys: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class Engine:
             self.contents.keep(self.pool.carried[:-1])
         rows = self.contents.of_prompts(prompts, self.tokens[: prompts.shape[0]])
         nothing = self.contents.contents.rows
-        self.config.contents[: prompts.shape[0], : self.width] = torch.where(rows < 0, nothing, rows)
+        self.config.contents[: prompts.shape[0], : self.width] = rows.masked_fill_(rows < 0, nothing)
 
     @torch.inference_mode()
     def admit(self) -> tuple[Tensor, Tensor]:
