@@ -22,7 +22,13 @@ from cacheproof.vectors.files import RELEASED
 from cacheproof.wire import config_to_message, operation_to_message
 from cachespec.kernel import NORMATIVE
 
-SCOPED = [component for component in components().values() if scope_file(component).is_file()]
+QUICK = ("lru", "shared_prefix", "configuration")
+"""The others take a second or two each, and are left to the nightly run."""
+SCOPED = [
+    pytest.param(component, marks=[] if component.name in QUICK else [pytest.mark.nightly], id=component.name)
+    for component in components().values()
+    if scope_file(component).is_file()
+]
 Message = dict[str, Any]
 
 
@@ -65,7 +71,7 @@ def spoilt(message: Message, source: random.Random) -> Iterator[Message]:
             yield {**message, key: value}
 
 
-@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+@pytest.mark.parametrize("component", SCOPED)
 def test_real_conversations_are_taken_and_spoilt_ones_are_not(component: AnyComponent) -> None:
     request_of, answer_of = (validator("protocol", component.name, part) for part in ("request", "answer"))
     source = random.Random(3)
@@ -123,7 +129,7 @@ def lines_of(name: str) -> Iterator[list[Message]]:
         yield [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+@pytest.mark.parametrize("component", SCOPED)
 def test_released_vectors_are_taken_and_spoilt_ones_are_not(component: AnyComponent) -> None:
     header_of, case_of = (validator("vectors", component.name, part) for part in ("header", "case"))
     for header, *cases in lines_of(component.name):

@@ -90,7 +90,7 @@ def conversation(asked: list[bytes]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in sink.getvalue().splitlines()]
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(lines, min_size=1, max_size=12))
 def test_one_answer_to_every_line(asked: list[bytes]) -> None:
     asked = [line for line in asked if b"bye" not in line]

@@ -97,7 +97,7 @@ def _ended(line: bytes) -> bytes:
     return line if line.endswith(b"\n") else line + b"\n"
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.tuples(turn(HELLO), turn(STATE), turn(OUTCOME)))
 def test_every_conversation_ends_in_an_answer_or_a_named_failure(player: Player, said: tuple[bytes, ...]) -> None:
     verdict, told = outcome_of(player(list(said)))

@@ -22,6 +22,11 @@ from cachespec.kernel import NORMATIVE, Operation
 
 SCOPED = [component for component in components().values() if scope_file(component).is_file()]
 QUICK = ("shared_prefix",)
+AT_ONCE = ("lru", "mirror", "shared_prefix", "ring")
+MARKED = [
+    pytest.param(component, marks=[] if component.name in AT_ONCE else [pytest.mark.nightly], id=component.name)
+    for component in SCOPED
+]
 LARGEST_BYTES = 5_000_000
 
 
@@ -138,7 +143,7 @@ def test_there_are_sets_for_every_component_and_they_are_small() -> None:
     assert origins == {"exploration", "fuzzing", "refusals"}
 
 
-@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+@pytest.mark.parametrize("component", MARKED)
 def test_every_operation_of_a_component_is_called_and_refused(component: AnyComponent) -> None:
     sets = [read(path) for path in RELEASED.glob(f"{component.name}.*")]
     called = {type(step.operation) for one in sets for case in one.cases for step in case if isinstance(step, CallStep)}
