@@ -15,6 +15,12 @@ from pathlib import Path
 import pytest
 
 from cacheproof.pytest_plugin import pytest_addoption
+from cacheproof.registry import components
+
+pytest_plugins = ["pytester"]
+
+components()
+"""Once, and not in every run inside this process, which forgets what it has imported."""
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "examples" / "sample_project"
@@ -55,6 +61,13 @@ def write(folder: Path, suite: str) -> Path:
     )
     (folder / "test_it.py").write_text(text)
     return folder
+
+
+def inside(pytester: pytest.Pytester, suite: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which has everything imported."""
+    write(pytester.path, suite)
+    ended = pytester.runpytest_inprocess("-q", *PLUGIN, "-p", "no:cacheprovider", *options)
+    return subprocess.CompletedProcess([], int(ended.ret), ended.stdout.str(), ended.stderr.str())
 
 
 ERA = "test_it = cacheproof.tests_for('lru', lambda config: SpecificationTarget(LRU, LRU.variants['{}']))"
@@ -102,21 +115,21 @@ def test_a_bug_is_shown_with_its_shortest_calls_and_comes_again(project: Path) -
     assert run(written.parent, str(written), PYTHONPATH=f"{project}{os.pathsep}{project}/tests").returncode == 0
 
 
-def test_the_traces_of_the_catalogue_find_what_they_are_about(tmp_path: Path) -> None:
+def test_the_traces_of_the_catalogue_find_what_they_are_about(pytester: pytest.Pytester) -> None:
     """Without any random call: the era that had the ghost fails the traces of C-MIR-10."""
-    ended = run(write(tmp_path / "ghost", ERA.format("M2")), "-k", "trace")
+    ended = inside(pytester, ERA.format("M2"), "-k", "trace")
     assert ended.returncode == 1
     assert "the calls are those that show C-MIR-10 in M2: " in ended.stdout
-    assert run(write(tmp_path / "right", ERA.format("normative")), "-k", "trace").returncode == 0
+    assert inside(pytester, ERA.format("normative"), "-k", "trace").returncode == 0
 
 
-def test_an_era_can_be_what_is_compared_with(tmp_path: Path) -> None:
+def test_an_era_can_be_what_is_compared_with(pytester: pytest.Pytester) -> None:
     suite = ERA.format("M2").replace("'lru', lambda", "'lru', variant='M2', traces=False, factory=lambda")
-    ended = run(write(tmp_path, suite), "--cacheproof-steps", "100")
+    ended = inside(pytester, suite, "--cacheproof-steps", "100")
     assert ended.returncode == 0, ended.stdout
 
 
-def test_the_decorator_is_the_same_and_tests_for_is_no_test(tmp_path: Path) -> None:
+def test_the_decorator_is_the_same_and_tests_for_is_no_test(pytester: pytest.Pytester) -> None:
     suite = (
         "from cacheproof import implements, tests_for\n"
         "@implements('lru', scopes=['pins'])\n"
@@ -125,27 +138,28 @@ def test_the_decorator_is_the_same_and_tests_for_is_no_test(tmp_path: Path) -> N
         "def test_it_is_still_the_factory():\n"
         "    assert any_name(None).observe\n"
     )
-    ended = run(write(tmp_path, suite), "--collect-only")
+    ended = inside(pytester, suite, "--collect-only")
     names = [line for line in ended.stdout.splitlines() if "::" in line]
     assert names[-1] == "test_it.py::test_it_is_still_the_factory"
     assert names[0] == "test_it.py::any_name::scope[pins]"
     assert all("pins" in name for name in names[:-1])
 
 
-def test_the_larger_scopes_belong_to_the_nightly_profile(project: Path) -> None:
-    every_night = run(project, "--collect-only", "--cacheproof-profile", "nightly").stdout
-    assert "scope[five-keys]" in every_night
-    assert "scope[five-keys]" not in run(project, "--collect-only").stdout
+def test_the_larger_scopes_belong_to_the_nightly_profile(pytester: pytest.Pytester) -> None:
+    here = ("--collect-only", "-k", "five-keys")
+    suite = ERA.format("normative")
+    assert "scope[five-keys]" in inside(pytester, suite, *here, "--cacheproof-profile", "nightly").stdout
+    assert "scope[five-keys]" not in inside(pytester, suite, *here).stdout
 
 
-def test_what_a_suite_names_wrong_is_one_line_each(tmp_path: Path) -> None:
+def test_what_a_suite_names_wrong_is_one_line_each(pytester: pytest.Pytester) -> None:
     suites = (
         "test_1 = cacheproof.tests_for('lrv', dict)",
         "test_2 = cacheproof.tests_for('lru', dict, variant='M9')",
         "test_3 = cacheproof.tests_for('lru', dict, scopes=['pin'])",
         "test_4 = cacheproof.tests_for('lru', dict, without=['push'])",
     )
-    ended = run(write(tmp_path, "\n".join(suites)))
+    ended = inside(pytester, "\n".join(suites))
     assert ended.returncode == 2
     for said in (
         "cacheproof: unknown component 'lrv': there are",
@@ -174,13 +188,13 @@ def test_a_wrong_option_is_wrong_usage(option: str, given: str, said: str) -> No
         parser.parse([f"--cacheproof-{option}={given}"])
 
 
-def test_a_scope_that_nobody_has_is_said(project: Path) -> None:
-    ended = run(project, "--cacheproof-scope", "three-kings")
+def test_a_scope_that_nobody_has_is_said(pytester: pytest.Pytester) -> None:
+    ended = inside(pytester, ERA.format("normative"), "--cacheproof-scope", "three-kings")
     assert ended.returncode == 2
     assert "no component has a scope 'three-kings'" in ended.stdout
 
 
-def test_an_implementation_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_implementation_that_fails_is_told_with_its_line(pytester: pytest.Pytester) -> None:
     suite = (
         "class Broken:\n"
         "    def apply(self, operation):\n"
@@ -189,13 +203,14 @@ def test_an_implementation_that_fails_is_told_with_its_line(tmp_path: Path) -> N
         "        return {}\n"
         "test_it = cacheproof.tests_for('lru', lambda config: Broken(), scopes=['pins'])\n"
     )
-    ended = run(write(tmp_path, suite))
+    ended = inside(pytester, suite)
     assert ended.returncode == 1
     assert "the implementation failed without an answer after 1 call" in ended.stdout
     assert "KeyError; 0 (test_it.py, line 7)" in ended.stdout
 
 
-def test_a_call_of_ctrl_c_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_ctrl_c_in_a_call_ends_the_run(tmp_path: Path) -> None:
     suite = (
         "class Impatient:\n"
         "    def apply(self, operation):\n"

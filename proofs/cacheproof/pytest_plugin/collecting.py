@@ -58,10 +58,11 @@ class SuiteCollector(pytest.Collector):
         """Those that the profile has and that are run for the variant, or just those that are named."""
         component = component_named(self.suite.component)
         wanted: list[str] = self.config.getoption("--cacheproof-scope")
-        there = {scope.name for one in components().values() if scope_file(one).is_file() for scope in scopes_of(one)}
-        strange = sorted(set(wanted) - there)
+        strange = set(wanted) - {scope.name for scope in scopes_of(component)}
+        for one in components().values() if strange else ():
+            strange -= {scope.name for scope in scopes_of(one)} if scope_file(one).is_file() else set()
         if strange:
-            raise InputError(f"--cacheproof-scope: no component has a scope '{strange[0]}': see `cacheproof list`")
+            raise InputError(f"--cacheproof-scope: no component has a scope '{min(strange)}': see `cacheproof list`")
         named = [scope_named(component, name) for name in self.suite.scopes]
         every = self.config.getoption("--cacheproof-profile") != "ci" or bool(wanted)
         known = named or [scope for scope in scopes_of(component) if every or scope.set == DEFAULT]

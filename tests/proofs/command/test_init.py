@@ -71,6 +71,7 @@ def test_a_skeleton_in_python_runs_and_a_broken_one_is_found(
     assert differing["difference"] is not None
 
 
+@pytest.mark.nightly
 def test_its_tests_run_in_pytest(call: Call, tmp_path: Path) -> None:
     call("init", "new", "--component", "lru")
     (tmp_path / "new/pytest.ini").write_text("[pytest]\n")
