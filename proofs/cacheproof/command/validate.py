@@ -131,12 +131,13 @@ def rendered(validation: Validation, header: Header) -> list[str]:
     whose = f"{header.component.name} ({header.variant.title})"
     rate = f"{validation.consumed / max(validation.seconds, 1e-9):,.0f} a second"
     most = f", at most {validation.peak:,} states possible at once" if validation.peak > 1 else ""
+    read = "1 line is" if validation.consumed == 1 else f"{validation.consumed:,} lines are"
     lines = [*_remarks(header)]
     found = validation.found
     if found is None:
         done = "all" if validation.finished else "the first"
-        return [*lines, f"{done} {validation.consumed:,} lines are a run of {whose}{most}; {rate}"]
-    begun = f"{validation.consumed:,} lines are a run of {whose}{most}; then"
+        return [*lines, f"{done} {read} a run of {whose}{most}; {rate}"]
+    begun = f"{read} a run of {whose}{most}; then"
     if isinstance(found, Inconclusive):
         return [*lines, f"{begun}, in line {found.line:,}, it is not known any more: {found.reason}"]
     return [*lines, f"{begun} line {found.line:,} cannot have happened", *_explained(found, validation)]
