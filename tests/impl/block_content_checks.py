@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -34,26 +36,84 @@ from cacheimpl.block_content import (
     packed,
     settle,
 )
+from cacheimpl.block_content.operations import Burst, Interned
 from cacheimpl.block_content.probing import FEW_ITEMS
-from cacheimpl.block_content.state import EMPTY
+from cacheimpl.block_content.state import ABOVE, EMPTY, LOW
 from cacheimpl.writing import COPYING
 
 
 def check_the_end_of_a_search() -> None:
-    """Nine contents on one way, the first of which has the hash of the tenth: a few rounds end before the empty slot.
+    """Twelve contents on one way, the first of which has the hash of the next: few rounds end before the empty slot.
 
     Another time it is looked for in a burst so large that it has more rounds, and comes to the same slot.
     """
     config, contents = one_way_each_twice(fixed(1)), empty(1, 20)
-    for token in range(9):
+    for token in range(12):
         contents, found, _ = ended(config, contents, tensors_of([Prompt([token], [0])], 1, 1), COPYING)
         assert found.rows.tolist() == [[token]]
     contents, found, _ = ended(config, contents, tensors_of([Prompt([0], [1])], 1, 1), COPYING)
-    assert found.rows.tolist() == [[9]]
+    assert found.rows.tolist() == [[12]]
     many = [Prompt([0], [1]), *[Prompt([], [0])] * FEW_ITEMS]
     contents, found, _ = ended(config, contents, tensors_of(many, 1, 1), COPYING)
-    assert found.rows[0].tolist() == [9]
-    assert int(contents.free_rows) == 10
+    assert found.rows[0].tolist() == [12]
+    assert int(contents.free_rows) == 7
+
+
+def named(table: BlockContents, tokens: list[list[int]]) -> Tensor:
+    """[prompts, blocks] int64: the rows of prompts that are equally long, and full to the end."""
+    return table.of_prompts(torch.tensor(tokens, dtype=torch.int32), torch.full((len(tokens),), len(tokens[0])))
+
+
+def check_that_what_is_passed_is_no_content() -> None:
+    """A slot that is passed for good, with the hash of what is looked for, and a row of nobody that looks like it."""
+    table = BlockContents(1, 4)
+    row = int(named(table, [[7]]))
+    contents = table.contents
+    held = (contents.slots != EMPTY).nonzero().flatten()
+    contents.slots[held] = (contents.slots[held] & LOW) + (contents.rows << ABOVE)
+    for values in (contents.words, contents.parents, contents.extras):
+        values[contents.rows] = values[row]
+    assert int(named(table, [[7]])) < contents.rows
+
+
+def check_many_on_one_way() -> None:
+    """More contents than one call has rounds: after the table is built anew, each is where it was."""
+    table = BlockContents(1, 64, config=colliding(fixed(1)))
+    prompts = [[token] for token in range(40)]
+    rows = named(table, prompts)
+    assert sorted(rows.flatten().tolist()) == list(range(40))
+    table.keep(rows)
+    assert torch.equal(named(table, prompts), rows)
+
+
+def calls_for_a_chain() -> int:
+    """The most calls that it takes to settle a chain of 200 blocks, or to find it, in a table that fills."""
+    table, most = BlockContents(1, 800, config=fixed(1)), 0
+    rng = random.Random(0)
+    for _ in range(3):
+        tokens = [rng.randrange(1 << 30) for _ in range(200)]
+        for _ in range(2):
+            with counting(table) as calls:
+                named(table, [tokens])
+            most = max(most, len(calls))
+    return most
+
+
+@contextmanager
+def counting(table: BlockContents) -> Iterator[list[Burst]]:
+    """The bursts that are interned."""
+    calls: list[Burst] = []
+    settled = table._interned
+
+    def noted(burst: Burst) -> Interned:
+        calls.append(burst)
+        return settled(burst)
+
+    table._interned = noted  # type: ignore[method-assign]  # it is noted, and done
+    try:
+        yield calls
+    finally:
+        table._interned = settled  # type: ignore[method-assign]
 
 
 def check_that_few_rounds_are_enough() -> None:

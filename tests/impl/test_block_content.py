@@ -9,14 +9,17 @@ import pytest
 import torch
 from tests.impl.block_content_checks import (
     CHAINS,
+    calls_for_a_chain,
     check_a_table_with_few_lanes,
     check_a_table_without_a_row_to_spare,
     check_blocks_without_extras,
     check_chains,
     check_decode,
     check_long_chains,
+    check_many_on_one_way,
     check_that_few_rounds_are_enough,
     check_that_what_has_no_row_is_said,
+    check_that_what_is_passed_is_no_content,
     check_the_end_of_a_search,
     check_who_may_not_take_a_slot,
 )
@@ -75,6 +78,20 @@ def test_who_stands_before_an_empty_slot_at_the_end_takes_that_one(plant: Plant)
     check_the_end_of_a_search()
 
 
+ONE_ROUND = ("cacheimpl.block_content.probing.searched", "MANY if items > FEW_ITEMS else FEW", "((1, 1),)")
+
+
+def test_one_search_that_does_not_end_delays_no_chain(plant: Plant) -> None:
+    plant(*ONE_ROUND)
+    assert calls_for_a_chain() < 20
+
+
+def test_what_is_passed_and_looks_like_its_claim_delays_whole_chains(plant: Plant) -> None:
+    plant(*ONE_ROUND)
+    plant("cacheimpl.block_content.operations._made", "looked.sought ^ LOW", "looked.sought")
+    assert calls_for_a_chain() > 200
+
+
 def test_few_rounds_are_enough() -> None:
     check_that_few_rounds_are_enough()
 
@@ -86,6 +103,14 @@ def test_chains_whose_hashes_agree(case: str) -> None:
 
 def test_a_table_without_a_row_to_spare() -> None:
     check_a_table_without_a_row_to_spare()
+
+
+def test_what_is_passed_is_no_content() -> None:
+    check_that_what_is_passed_is_no_content()
+
+
+def test_many_contents_on_one_way() -> None:
+    check_many_on_one_way()
 
 
 def test_what_has_no_row_is_said_and_takes_nothing() -> None:

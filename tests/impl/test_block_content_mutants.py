@@ -14,9 +14,11 @@ from tests.impl.block_content_checks import (
     check_giving_back,
     check_growth,
     check_long_chains,
+    check_many_on_one_way,
     check_slots_after_building,
     check_that_few_rounds_are_enough,
     check_that_what_has_no_row_is_said,
+    check_that_what_is_passed_is_no_content,
     check_the_end_of_a_search,
     check_who_may_not_take_a_slot,
 )
@@ -106,7 +108,7 @@ MUTANTS = {
     ),
     "claims that came to nothing leave an empty slot": (
         f"{PLACE}.operations._made",
-        "(made << ABOVE) + looked.sought",
+        "(made << ABOVE) + torch.where(made == contents.rows, looked.sought ^ LOW, looked.sought)",
         "torch.where(made < contents.rows, (made << ABOVE) + looked.sought, 1 << 62)",
     ),
     "who finds another content waits for ever": (f"{PLACE}.operations.again", "* found.moving", "* 0"),
@@ -193,6 +195,8 @@ def everything(plant: Plant) -> None:
     check_a_table_without_a_row_to_spare()
     check_slots_after_building()
     check_that_what_has_no_row_is_said()
+    check_that_what_is_passed_is_no_content()
+    check_many_on_one_way()
     for bug in ONE_WAY:
         plant(*bug)
     for config_of in (fixed, lambda block_size: one_way_each_twice(fixed(block_size))):

@@ -18,7 +18,7 @@ from torch import Tensor
 from cacheimpl.block_content.comparing import Compared, compared
 from cacheimpl.block_content.hashing import Prefixes, of_prefixes, strides
 from cacheimpl.block_content.probing import Search, hash_in, place_in, rounds_for, searched
-from cacheimpl.block_content.state import ABOVE, EMPTY, NONE, Config, Contents
+from cacheimpl.block_content.state import ABOVE, EMPTY, LOW, NONE, Config, Contents
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -219,7 +219,9 @@ def _made(contents: Contents, burst: Burst, looked: Looked, rows: Tensor, made: 
     if burst.parents is not None:
         parents = torch.cat((burst.parents[:, None].int(), parents[:, 1:]), 1)
     place = torch.where(looked.owned, place_in(contents.slots, looked.stands), nowhere)
-    entry = (made << ABOVE) + looked.sought
+    # The hash in a slot that is passed is not the one of whoever claimed it: or else it would be compared with nothing
+    # time and again, and each block of a chain would have to wait for the one before.
+    entry = (made << ABOVE) + torch.where(made == contents.rows, looked.sought ^ LOW, looked.sought)
     extras = contents.extras
     return contents._replace(
         words=write.put_rows(contents.words, made, burst.words.flatten(0, 1)),

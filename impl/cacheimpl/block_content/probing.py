@@ -23,8 +23,8 @@ from cacheimpl.writing import Writing
 
 Schedule = tuple[tuple[int, int], ...]
 """One part in so many of the items get a lane, and how many rounds are made with those."""
-MANY: Schedule = ((1, 1), (5, 1), (32, 2), (128, 6))
-FEW: Schedule = ((1, 2), (8, 3))
+MANY: Schedule = ((1, 1), (5, 1), (32, 2), (128, 10))
+FEW: Schedule = ((1, 2), (8, 3), (64, 6))
 """Where the operations cost more than the lanes."""
 FEW_ITEMS = 8192
 LEAST_LANES = 64

@@ -14,8 +14,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from cores import MEM_CACHE, Core, PythonCore, RustCore
-from driver.calls import DONE, MISS, Calls, Reply, integer
+from cores import (  # type: ignore[import-not-found]  # beside this file, on the child's path only
+    MEM_CACHE,
+    Core,
+    PythonCore,
+    RustCore,
+)
+from driver.calls import (  # type: ignore[import-not-found]  # of the driver for vLLM, likewise
+    DONE,
+    MISS,
+    Calls,
+    Reply,
+    integer,
+)
 
 REFUSED = Reply("refused")
 UNHASHED = 1 << 40
