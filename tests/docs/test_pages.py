@@ -6,7 +6,7 @@ is run, and its status is looked at. A comment of Markdown in the line before a 
     <!-- exits 1 -->            the last command ends with this status
     <!-- not run: REASON -->    the block is not run, and why
     <!-- source: NAMES -->      the block is the specification's own source, filled by `cacheproof book`
-    <!-- file: NAME -->         the block is not run but written to this file, for what comes after it
+    <!-- in file: NAME -->      the block is not run but written to this file, for what comes after it
 
 `make TARGET` is not run but asked whether there is such a target.
 """
@@ -56,7 +56,7 @@ def blocks(text: str) -> Iterator[Block]:
         status = re.fullmatch(r"exits (\d)", comment)
         mark, _, rest = comment.partition(":")
         reason = rest.strip() if mark in ("not run", "source") else ""
-        file = rest.strip() if mark == "file" else ""
+        file = rest.strip() if mark == "in file" else ""
         yield Block(line, found["language"].strip(), found["body"], int(status[1]) if status else 0, reason, file)
 
 
@@ -188,10 +188,10 @@ def test_marks_are_heeded(folder: Path) -> None:
     run_page("<!-- not run: it needs a network -->\n```console\n$ curl example.org\n```", folder)
     run_page("<!-- exits 2 -->\n```console\n$ cacheproof --version\n$ cacheproof no-such-verb\n```", folder)
     run_page("```python\nx = 1\n```\ntext\n```python\nassert x == 1\n```", folder)
-    run_page("<!-- file: y.py -->\n```python\nassert False\n```", folder)
+    run_page("<!-- in file: y.py -->\n```python\nassert False\n```", folder)
     assert (folder / "y.py").read_text() == "assert False\n"
     with pytest.raises(AssertionError, match="has no path"):
-        run_page("<!-- file: tests/z.py -->\n```python\nz = 2\n```", folder)
+        run_page("<!-- in file: tests/z.py -->\n```python\nz = 2\n```", folder)
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "taken from the back": (
         "any call",
         f"{SLOTS}.with_slots",
-        "places = pool.head +",
-        "places = pool.head + pool.free - total +",
+        "ask.needs + pool.head)",
+        "ask.needs + pool.head + pool.free - total)",
     ),
     "what is taken can still be found": (
         "any call",
@@ -102,8 +102,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "everybody begins at the first free block": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "(ask.up_to - ask.needs).index_select(0, turn)",
-        "0 * turn",
+        "(ask.up_to - ask.needs + pool.head)",
+        "(0 * ask.up_to + pool.head)",
     ),
     "those behind a refusal go on": ("crowd", f"{SLOTS}.allocate_slots", ".cumsum(0)", ".long()"),
     "the head runs off the end": (

@@ -34,11 +34,10 @@ def full_blocks(config: Config, first: Tensor, ends: Tensor, width: int) -> Tens
 
 def filled(config: Config, pool: Pool, requests: Tensor, first: Tensor, pieces: Pieces) -> Filled:
     """The pieces of a burst: those that become full of the blocks behind the `first` ones ([turns] int64) of each."""
-    cells, (turn, place, there) = pool.tables.shape[1], pieces
-    places = (requests * cells + first).index_select(0, turn) + place
-    where = torch.where(there, places, nothing_of_nobody(pool))
+    places = pieces.counted_from(requests * pool.tables.shape[1] + first)
+    where = torch.where(pieces.there, places, nothing_of_nobody(pool))
     blocks, contents = (table.flatten().index_select(0, where) for table in (pool.tables, config.contents))
-    return Filled(there, torch.where(there, blocks.long(), null_block(pool)), contents)
+    return Filled(pieces.there, torch.where(pieces.there, blocks.long(), null_block(pool)), contents)
 
 
 class Committed(NamedTuple):
@@ -87,11 +86,10 @@ def commit(
         counts = counts * done
     pieces = spread(counts, width, most)
     now = filled(config, pool, requests, first, pieces)
-    if most is None:
-        linked = follows(pool, requests, first, counts > 0).index_select(0, pieces.turn)
+    if pieces.turn is None:
+        linked = pieces.of(follows(pool, requests, first, counts > 0))
     else:
-        who, begun = requests.index_select(0, pieces.turn), first.index_select(0, pieces.turn)
-        linked = follows(pool, who, begun, pieces.there)
+        linked = follows(pool, pieces.of(requests), pieces.of(first), pieces.there)
     found = torch.where(linked, now.blocks, null_block(pool))
     registering = (found < null_block(pool)).long()
     after = pool._replace(

@@ -134,11 +134,11 @@ def with_slots(
     null, cells = null_block(pool), pool.tables.shape[1]
     given = ask.needs * done
     total = given.sum()
-    turn, place, there = spread(given, ask.width, most)
-    places = pool.head + (ask.up_to - ask.needs).index_select(0, turn) + place
+    pieces = spread(given, ask.width, most)
+    places, there = pieces.counted_from(ask.up_to - ask.needs + pool.head), pieces.there
     taken = torch.where(there, pool.order.index_select(0, wrapped(pool, places)), null)
     nothing = torch.full_like(taken, -1)
-    behind = (ask.requests * cells + ask.owned).index_select(0, turn) + place
+    behind = pieces.counted_from(ask.requests * cells + ask.owned)
     after = pool._replace(
         tables=write.put(pool.tables, torch.where(there, behind, nothing_of_nobody(pool)), taken.to(pool.tables.dtype)),
         blocks=write.add(pool.blocks, ask.requests, given),

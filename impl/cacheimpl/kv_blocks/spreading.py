@@ -9,14 +9,26 @@ from torch import Tensor
 
 
 class Pieces(NamedTuple):
-    """Each field is [pieces]: those of the first turn, those of the second one, and so on, with gaps."""
+    """Those of the first turn, those of the second one, and so on, with gaps."""
 
-    turn: Tensor
-    """int64: whose it is"""
+    turn: Tensor | None
+    """[pieces] int64: whose it is; no tensor where every turn has as many places, one turn after the other"""
     place: Tensor
-    """int64: 0 for the first of its turn, 1 for the next"""
+    """[pieces] int64, or [width] where every turn has as many: 0 for the first of its turn, 1 for the next"""
     there: Tensor
-    """bool: whether it is one; if not, turn and place are in range and mean nothing"""
+    """[pieces] bool: whether it is one; if not, turn and place are in range and mean nothing"""
+
+    def of(self, column: Tensor) -> Tensor:
+        """[pieces]: of each the value of its turn ([turns])."""
+        if self.turn is None:
+            return column[:, None].expand(-1, self.place.shape[0]).flatten()
+        return column.index_select(0, self.turn)
+
+    def counted_from(self, column: Tensor) -> Tensor:
+        """[pieces] int64: the number of its turn ([turns] int64), counted on by its place."""
+        if self.turn is None:
+            return (column[:, None] + self.place).flatten()
+        return column.index_select(0, self.turn) + self.place
 
 
 def whole_blocks(tokens: Tensor, size: Tensor, width: int) -> Tensor:
@@ -37,10 +49,8 @@ def spread(counts: Tensor, width: int, most: int | None = None) -> Pieces:
     """
     turns, device = counts.shape[0], counts.device
     if most is None or turns == 0:
-        turn, place = torch.arange(turns, device=device), torch.arange(width, device=device)
-        there = place < counts[:, None]
-        turn, place = (axis.expand(turns, width).flatten() for axis in (turn[:, None], place))
-        return Pieces(turn, place, there.flatten())
+        place = torch.arange(width, device=device)
+        return Pieces(None, place, (place < counts[:, None]).flatten())
     up_to = counts.cumsum(0)
     number = torch.arange(1, most + 1, device=device)
     turn = torch.searchsorted(up_to, number).clamp(max=turns - 1)

@@ -14,7 +14,7 @@ from cacheproof.validate.source import LONGEST_LINE_BYTES
 from cacheproof.validate.verdict import Impossible, Sort
 
 TEXT = (Path(__file__).parents[3] / "docs" / "formats" / "log.md").read_text(encoding="utf-8")
-LOGS = re.findall(r"<!-- file: \w+\.ndjson -->\n```json\n(.*?)```", TEXT, flags=re.DOTALL)
+LOGS = re.findall(r"<!-- in file: \w+\.ndjson -->\n```json\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def states_after(log: str) -> list[int]:
