@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,7 +28,6 @@ def plant() -> Iterator[Plant]:
     with ExitStack() as bugs:
 
         def replace(function: str, right: str, wrong: str) -> None:
-            module, _, name = function.rpartition(".")
-            bugs.enter_context(planted(Change(getattr(importlib.import_module(module), name), right, wrong)))
+            bugs.enter_context(planted(Change(pkgutil.resolve_name(function), right, wrong)))
 
         yield replace

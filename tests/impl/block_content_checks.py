@@ -76,6 +76,20 @@ def check_that_what_is_passed_is_no_content() -> None:
     assert int(named(table, [[7]])) < contents.rows
 
 
+def check_whether_a_prompt_may_be_cached() -> None:
+    """New ones may not be, though two of them are equal; those that begin like an old one may."""
+    table = BlockContents(2, 20)
+    for tokens, may in (
+        ([[1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4]], False),
+        ([[9, 9, 9, 9], [5, 6, 0, 0]], True),
+        ([[8, 8, 8, 8]], False),
+        ([[8, 8, 8, 8]], True),
+        ([[2, 1, 3, 4]], False),
+    ):
+        named(table, tokens)
+        assert table.may_be_cached is may
+
+
 def check_many_on_one_way() -> None:
     """More contents than one call has rounds: after the table is built anew, each is where it was."""
     table = BlockContents(1, 64, config=colliding(fixed(1)))

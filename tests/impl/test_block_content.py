@@ -21,6 +21,7 @@ from tests.impl.block_content_checks import (
     check_that_what_has_no_row_is_said,
     check_that_what_is_passed_is_no_content,
     check_the_end_of_a_search,
+    check_whether_a_prompt_may_be_cached,
     check_who_may_not_take_a_slot,
 )
 from tests.impl.block_contents import (
@@ -103,6 +104,10 @@ def test_chains_whose_hashes_agree(case: str) -> None:
 
 def test_a_table_without_a_row_to_spare() -> None:
     check_a_table_without_a_row_to_spare()
+
+
+def test_whether_a_prompt_may_be_cached() -> None:
+    check_whether_a_prompt_may_be_cached()
 
 
 def test_what_is_passed_is_no_content() -> None:

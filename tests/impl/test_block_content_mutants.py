@@ -20,6 +20,7 @@ from tests.impl.block_content_checks import (
     check_that_what_has_no_row_is_said,
     check_that_what_is_passed_is_no_content,
     check_the_end_of_a_search,
+    check_whether_a_prompt_may_be_cached,
     check_who_may_not_take_a_slot,
 )
 from tests.impl.block_contents import ONE_WAY, Plant, colliding, depth_only, fixed, lockstep, one_way_each_twice
@@ -113,6 +114,16 @@ MUTANTS = {
     ),
     "who finds another content waits for ever": (f"{PLACE}.operations.again", "* found.moving", "* 0"),
     "what is pending is passed": (f"{PLACE}.operations._met_another", " & before", ""),
+    "what was a content before is new": (
+        f"{PLACE}.table.BlockContents._interned",
+        "self.may_be_cached or asked[0] > 0",
+        "self.may_be_cached",
+    ),
+    "once a content, always one": (
+        f"{PLACE}.table.BlockContents.of_prompts",
+        "self.block_size), False",
+        "self.block_size), self.may_be_cached",
+    ),
     # the way
     "an empty slot is not for those that may not take it": (f"{PLACE}.probing.round_of", " & (seen != EMPTY)", ""),
     "the later round takes the slot": (
@@ -197,6 +208,7 @@ def everything(plant: Plant) -> None:
     check_that_what_has_no_row_is_said()
     check_that_what_is_passed_is_no_content()
     check_many_on_one_way()
+    check_whether_a_prompt_may_be_cached()
     for bug in ONE_WAY:
         plant(*bug)
     for config_of in (fixed, lambda block_size: one_way_each_twice(fixed(block_size))):

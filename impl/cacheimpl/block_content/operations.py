@@ -161,7 +161,6 @@ def settle(
     same = compared(contents, burst, looked, rows=lanes.rows, items=lanes.items)
     settled = _whole(looked.owned | same.equal, requests, blocks)
     lacking = created = torch.zeros_like(contents.free_rows)
-    named = looked.holder
     if lanes.claims:
         wanted = torch.count_nonzero(settled & looked.owned)
         lacking = (wanted - contents.free_rows).clamp(min=0)
@@ -171,6 +170,8 @@ def settle(
         made = torch.where(own, fresh, contents.rows)
         created = torch.where(lacking == 0, wanted, 0)
         named = _rows_of(contents, looked, made, lanes)
+    else:
+        named = looked.holder
     rows = torch.where(settled, named, NONE).reshape(requests, blocks)
     if lanes.claims:
         contents = _made(contents, burst, looked, rows, made, write)._replace(free_rows=contents.free_rows - created)

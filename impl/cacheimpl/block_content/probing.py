@@ -98,7 +98,7 @@ def stepped(search: Search) -> Search:
 
 def first_of(chosen: Tensor, width: int) -> Tensor:
     """[width] int64: the first of the items that are chosen ([items] bool), in order, and 0 behind them."""
-    lane = torch.where(chosen, chosen.cumsum(0, dtype=torch.int32), 0).clamp(max=width + 1).long()
+    lane = (chosen.cumsum(0, dtype=torch.int32) * chosen).clamp(max=width + 1).long()
     items = torch.arange(chosen.shape[0], device=chosen.device)
     lanes = torch.zeros(width + 2, dtype=torch.int64, device=chosen.device)
     return lanes.scatter(0, lane, items)[1 : width + 1]

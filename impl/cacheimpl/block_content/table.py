@@ -34,6 +34,8 @@ class BlockContents:
         place = usable(device, BlockContentError)
         self.config = drawn(self.block_size, place) if config is None else config
         self.contents: Contents = empty(self.block_size, count_of_rows, place)
+        self.may_be_cached = False
+        """Whether a block of the last prompts may have been a content before. If not, no cache has any of them."""
         if not isinstance(self.config, Config) or self.config.words.shape[0] != self.contents.words.shape[1]:  # type: ignore[redundant-expr]  # callers are not all typed
             raise BlockContentError(f"config must be a Config drawn for blocks of {block_size} tokens")
 
@@ -56,7 +58,7 @@ class BlockContents:
         nothing has changed then.
         """
         self._check(tokens, lengths, extras, parents)
-        words = packed(tokens, self.block_size)
+        words, self.may_be_cached = packed(tokens, self.block_size), False
         burst = first = burst_of(words, extras, parents, lengths // self.block_size)
         for calls in count(1):
             found = self._interned(burst)
@@ -78,8 +80,9 @@ class BlockContents:
     def _interned(self, burst: Burst) -> Interned:
         """`intern`, in as many lanes as there is to compare, or all, where that is less work than choosing them."""
         self.contents, looked = look(self.config, self.contents, burst, IN_PLACE)
-        items = looked.wanted.shape[0]
-        lanes = Lanes(*(items if FEW * asked > items else asked for asked in looked.counts.tolist()))
+        items, asked = looked.wanted.shape[0], looked.counts.tolist()
+        self.may_be_cached = self.may_be_cached or asked[0] > 0
+        lanes = Lanes(*(items if FEW * some > items else some for some in asked))
         self.contents, found = settle(self.contents, burst, looked, lanes, IN_PLACE)
         return found
 

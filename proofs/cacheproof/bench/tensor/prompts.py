@@ -47,10 +47,12 @@ class Engine:
     @torch.inference_mode()
     def admit(self) -> tuple[Tensor, Tensor]:
         """Look up, take slots, register: the tokens found of each request, and the blocks taken for it."""
-        hits = kv_blocks.get_computed_blocks(self.config, self.pool, self.rows, self.tokens)
-        found, width = hits.lengths * self.block_size, self.width
+        hits, found, width = None, self.zeros, self.width
+        if self.contents.may_be_cached:
+            hits = kv_blocks.get_computed_blocks(self.config, self.pool, self.rows, self.tokens)
+            found = hits.lengths * self.block_size
         left = self.tokens - found
-        if bool(hits.lengths.any()):
+        if hits is not None and bool(hits.lengths.any()):
             pool, slots = kv_blocks.admit(
                 self.config, self.pool, self.rows, self.zeros, left, hits, width=width, write=SERVING
             )
