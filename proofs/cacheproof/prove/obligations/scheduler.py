@@ -388,6 +388,7 @@ STEP = Proof(
         (rounds, "scheduled", scheduled_and_judged),
         (rounds, "planned", planned),
         (rounds, "slots", answered),
+        (rounds, "kv_config", lambda *_: opaque()),
         (rounds, "give_up", any_cache),
         (rounds, "take", any_cache),
         (rounds, "left_out", left_out),
