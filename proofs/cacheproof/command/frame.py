@@ -13,7 +13,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import InspectLoader
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, get_type_hints
 
@@ -65,9 +65,9 @@ def verbs() -> dict[str, str]:
 def summary(module: str) -> str:
     """The docstring of the verb, read without importing its module."""
     spec = importlib.util.find_spec(module)
-    loader = spec.loader if spec is not None else None
-    source = loader.get_source(module) if isinstance(loader, InspectLoader) else None
-    for node in ast.parse(source or "").body:
+    if spec is None or spec.origin is None:
+        return ""
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == FUNCTION:
             return ast.get_docstring(node) or ""
     return ""

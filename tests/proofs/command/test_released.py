@@ -40,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     ("call", "said"),
     [
         ("target add", "target add needs a release, as in vllm==0.33.0"),
-        ("target add sglang==0.5", "'sglang==0.5' is not a release"),
+        ("target add engine==0.5", "'engine==0.5' is not a release"),
         ("target list vllm==0.33.0", "target list takes no name"),
         ("target remove vllm==0.33.0", "vllm==0.33.0 is not installed: no release is"),
         ("conform vllm==9.9.9", "no era is vllm==9.9.9: there are eras of vllm==0.7.3"),
