@@ -279,7 +279,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "the last free block is kept": ("crowd", f"{DECODING}.decode", "number <= pool.free", "number < pool.free"),
     "slots without a block": ("crowd", f"{DECODING}.decode", "up_to <= pool.free.clamp(max=width)", "up_to <= width"),
-    "the next block but one": ("crowd", f"{DECODING}.decode", "pool.head - 1 + number", "pool.head + number"),
+    "the next block but one": ("crowd", f"{DECODING}.decode", "pool.head - one + number", "pool.head + number"),
     "registered again": (
         "crowd",
         f"{DECODING}.decode",
@@ -287,12 +287,12 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "(first.index_select(0, turn) <= size)",
     ),
     "a decoded gap is closed": ("crowd", f"{DECODING}.decode", "| (size == one)", "| (size >= one)"),
-    "the chain is looked up one place too far": ("crowd", f"{DECODING}.decode", "(behind - 2)", "(behind - 1)"),
+    "the chain is looked up one place too far": ("crowd", f"{DECODING}.decode", "(here - one)", "here"),
     "a block that is not full is registered": (
         "crowd",
         f"{DECODING}.decode",
-        "torch.where(filled, behind - 1, spare)",
-        "torch.where(filled | ~full, behind - 1, spare)",
+        "torch.where(filled, here, spare)",
+        "torch.where(filled | ~full, here, spare)",
     ),
     "a new block has no owner": (
         "crowd",

@@ -79,13 +79,14 @@ def decode(
     # From here on [most]: the turns whose last block is full, each of which needs one more. Where there is none, the
     # last turn stands for it, and nothing is added to it.
     number = torch.arange(1, width + 1, device=requests.device)
-    turn = torch.searchsorted(up_to, number).clamp(max=turns - 1)
+    turn = torch.searchsorted(up_to[:-1], number)
     full = up_to.index_select(0, turn) == number
     given, size, who = full & (number <= pool.free), held.index_select(0, turn), requests.index_select(0, turn)
     filled = full & (first.index_select(0, turn) < size)
     more, behind = given.long(), who * pool.tables.shape[1] + size
-    blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head - 1 + number)), null)
-    last, before = torch.where(filled, behind - 1, spare), (behind - 2).clamp(min=0)
+    blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head - one + number)), null)
+    here = behind - one
+    last, before = torch.where(filled, here, spare), (here - one).clamp(min=0)
     table = pool.tables.flatten()
     ended, contents = table.index_select(0, last).long(), config.contents.flatten().index_select(0, last)
     chained = (pool.carried.index_select(0, table.index_select(0, before)) >= 0) | (size == one)
@@ -102,7 +103,7 @@ def decode(
         stamp=write.put(pool.stamp, found, pool.clock + number),
         head=pool.head + total,
         free=pool.free - total,
-        clock=pool.clock + width,
+        clock=pool.clock + beyond,
         bytes=write.put(write.put(pool.bytes, ended, contents), blocks, -1) if write.history else pool.bytes,
     )
     return after, Decoded(executed, done, turn, given, blocks)

@@ -47,7 +47,7 @@ def serve_first(
     """
     count = config.rows.shape[0]
     line = (state.running - state.served).clamp(min=OUTSIDE)
-    rows, places = rows_in_order(line, config.rows)[:turns], config.rows[:turns]
+    rows, places = rows_in_order(line, config.rows, write)[:turns], config.rows[:turns]
     row = rows.clamp(max=count - 1)
     asked = places < state.to_serve - state.served
     sight = length_in_sight(config, state)
@@ -113,7 +113,7 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     here: it could have lost them, and then it asks for other tokens.
     """
     line, nobody = state.waiting, config.rows.shape[0]
-    rows, places = rows_in_order(line, config.rows)[:turns], config.rows[:turns]
+    rows, places = rows_in_order(line, config.rows, write)[:turns], config.rows[:turns]
     row = rows.clamp(max=nobody - 1)
     asked = (rows < nobody) & state.open & (state.served >= state.to_serve) & ~state.ended
     known = known_length(config, state).index_select(0, row)

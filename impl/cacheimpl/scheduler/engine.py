@@ -18,7 +18,7 @@ from cacheimpl import kv_blocks
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.counts import whole
 from cacheimpl.devices import usable
-from cacheimpl.recency import length, queued
+from cacheimpl.recency import OUTSIDE, length, queued
 from cacheimpl.scheduler import requests, rounds
 from cacheimpl.scheduler.arrivals import Arrivals
 from cacheimpl.scheduler.counts import filling
@@ -184,7 +184,7 @@ class Scheduler:
         state, _ = requests.update(self.config, self.state, drafts, extent=extent, write=SERVING)
         self._plans -= 1
         ended: list[str] = []
-        if bool(queued(state.ending).any()):
+        if int(state.ending.amax()) != OUTSIDE:
             rows, count = requests.finished(self.config, state)
             ended_rows = rows[: int(count)].tolist()
             ended = [self._arrivals.names[row] for row in ended_rows]
@@ -271,7 +271,7 @@ class Scheduler:
         once the plans in flight are executed, if each computes a token (and then the same requests need as many new
         ones in the next step), and whether items matter.
         """
-        counts = [code, length(state.waiting), state.tokens.amax(), filling(self.config, state).sum()]
+        counts = [code, state.waiting.amax() + 1, state.tokens.amax(), filling(self.config, state).sum()]
         if self._items:
             counts.append(items_matter(self.config, state).long())
         told, self._waiting, self._largest, self._full, *rest = torch.stack(counts).tolist()

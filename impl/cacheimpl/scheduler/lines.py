@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 
 from cacheimpl.recency import OUTSIDE, queued, total_of_older
+from cacheimpl.writing import COPYING, Writing
 
 
-def rows_in_order(line: Tensor, rows: Tensor) -> Tensor:
+def rows_in_order(line: Tensor, rows: Tensor, write: Writing = COPYING) -> Tensor:
     """[requests] int64: the rows of those in the line, the first one first; elsewhere the row behind all, nobody's.
 
     `line` may have gaps: then nobody is there. `rows`: [requests] int64, 0, 1, 2 and so on.
     """
     count = line.shape[0]
     cells = 1 << count.bit_length()  # more than there are, so what is -1 falls on the last one, which is nobody's
-    return line.new_full((cells,), count).scatter(0, line & (cells - 1), rows)[:count]
+    return write.put(line.new_full((cells,), count), line & (cells - 1), rows)[:count]
 
 
 def by_request(line: Tensor, values: Tensor) -> Tensor:

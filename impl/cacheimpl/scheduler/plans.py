@@ -59,6 +59,8 @@ def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> Sta
 
 def newest(state: State) -> Tensor:
     """[plans] bool: the row behind the plans in flight."""
+    if state.turns.shape[0] == 1:
+        return state.plans[None] == 0
     return torch.arange(state.turns.shape[0], device=state.turns.device) == state.plans
 
 

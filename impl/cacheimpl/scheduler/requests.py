@@ -145,7 +145,7 @@ def update(
     """
     answered = either(state.plans > 0, Code.DONE, Code.ABSENT)
     plan = executed(config, state, accepted)
-    rows = rows_in_order(plan.turns, config.rows)
+    rows = rows_in_order(plan.turns, config.rows, write)
     ends = plan.end.index_select(0, rows.clamp(max=rows.shape[0] - 1))
     kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, most=extent.full, write=write)
     whole = plan.samples & (plan.reached == config.finals)

@@ -98,7 +98,7 @@ def conclude(config: Config, state: State, extent: Extent, *, one_by_one: bool) 
     items = looks_at_items(config, extent)
     after, says = concluded(state, over, items=items, preempted=one_by_one)
     encoder = reported(state.encoder, over) if items else state.encoder
-    code = torch.where(over, int(Code.MISS) - says * (int(Code.MISS) - int(Code.DONE)), UNANSWERED)
+    code = over * (int(Code.MISS) - UNANSWERED) + says * (int(Code.DONE) - int(Code.MISS)) + UNANSWERED
     return after._replace(encoder=encoder, open=state.open & ~over), code
 
 

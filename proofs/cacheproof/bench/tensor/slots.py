@@ -24,7 +24,7 @@ class TensorDecode:
             contents, torch.full((running,), limit), block_size=block_size, limit=limit, count=running * cells
         )
         self.steps, self.rows = steps, torch.arange(running)
-        self.most = max(1, 2 * running // block_size)
+        self.most = max(1, -(-running // block_size))  # so many need a block in each step: a caller knows the lengths
         tokens, width = prompt + self.rows % block_size, prompt // block_size + 2
         pool, _ = kv_blocks.allocate_slots(
             self.config,

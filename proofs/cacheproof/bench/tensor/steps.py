@@ -70,12 +70,12 @@ class TensorSteps:
         for _ in range(self.steps):
             output = scheduler.schedule()
             scheduler.update_from_output()
-            seen.append((output, scheduler.state.kv.free))
+            seen.append((None if output is None else output.plan.tokens, scheduler.state.kv.free))
         seconds = time.process_time() - started
         answers = [
             count
-            for output, free in seen
-            for count in (0 if output is None else output.total_num_scheduled_tokens, int(free))
+            for tokens, free in seen
+            for count in (0 if tokens is None else int(tokens.sum()), int(free))
         ]
         return Work(self.steps, answers, seconds)
 
