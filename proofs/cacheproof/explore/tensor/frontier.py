@@ -16,7 +16,7 @@ from cacheproof.targets.tensor.model import TensorModel, TensorOperation, outcom
 from cachespec.kernel import Operation, Outcome
 
 # What is lifted is laid out by vmap; the same functions are given contiguous values where they serve.
-warnings.filterwarnings("ignore", r"torch\.searchsorted\(\): (input value|boundary) tensor is non-contiguous", UserWarning)
+warnings.filterwarnings("ignore", r"torch\.searchsorted\(\): (input value|boundary) tensor is non-", UserWarning)
 
 STATES_AT_ONCE = 1 << 12
 """How many states are unpacked at the same time: bounds the memory of one expansion, as the next one does."""
