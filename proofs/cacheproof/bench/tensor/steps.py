@@ -72,11 +72,7 @@ class TensorSteps:
             scheduler.update_from_output()
             seen.append((None if output is None else output.plan.tokens, scheduler.state.kv.free))
         seconds = time.process_time() - started
-        answers = [
-            count
-            for tokens, free in seen
-            for count in (0 if tokens is None else int(tokens.sum()), int(free))
-        ]
+        answers = [count for tokens, free in seen for count in (0 if tokens is None else int(tokens.sum()), int(free))]
         return Work(self.steps, answers, seconds)
 
 
