@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ STEPS = 8
 """Steps of a turn."""
 
 
-class Outputs:
+class Outputs(ABC):
     """So many outputs of so many rows; each step reads the second half of each, as a chunk of a prompt does."""
 
     def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
@@ -42,17 +43,17 @@ class Outputs:
             seen += int(found[:, 0].long().sum())
         return Work(STEPS * self.count, [seen, *found.shape], seconds)
 
+    @abstractmethod
     def store(self) -> None:
         """Keep the outputs of a step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gather(self) -> Tensor:
         """What the next step needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drain(self) -> None:
         """Give them back."""
-        raise NotImplementedError
 
 
 class ArenaOutputs(Outputs):
