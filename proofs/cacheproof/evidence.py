@@ -76,6 +76,37 @@ def lockstep(record: Record) -> Iterable[Record]:
     yield {**record, "status": status.name.lower()}
 
 
+def consumed(record: Record) -> Iterable[Record]:
+    """A run of vectors on a target; the specification's own target says nothing about an implementation."""
+    if record["target"].startswith("spec:"):
+        return
+    cases, deviations = record["cases"], record["deviations"]
+    ran = cases["passed"] + cases["deviated"]
+    status = ExitStatus.AS_EXPECTED if ran and not cases["broke_down"] else ExitStatus.INCONCLUSIVE
+    if cases["failed"] or deviations["vanished"]:
+        status = ExitStatus.FELL_SHORT
+    if record.get("interrupted"):
+        status = ExitStatus.INCONCLUSIVE
+    yield {**record, "ran": ran, "status": status.name.lower()}
+
+
+def logged(record: Record) -> Iterable[Record]:
+    """A log that was validated."""
+    verdicts = {"possible": ExitStatus.AS_EXPECTED, "impossible": ExitStatus.FELL_SHORT}
+    status = verdicts.get(record["verdict"], ExitStatus.INCONCLUSIVE)
+    yield {**record, "status": status.name.lower()}
+
+
+def watched(record: Record) -> Iterable[Record]:
+    """A search for requests that are never served; of an era of the specification it says what is known of it."""
+    if record["target"].startswith("spec:"):
+        return
+    status = ExitStatus.AS_EXPECTED if record["calls"] > 0 else ExitStatus.INCONCLUSIVE
+    if record["finding"] is not None:
+        status = ExitStatus.FELL_SHORT
+    yield {**record, "status": status.name.lower()}
+
+
 def obligations(verdict: str) -> Callable[[Record], Iterable[Record]]:
     """The obligations of a run of `prove` that ended with this verdict, or would have by their method."""
 
@@ -145,6 +176,31 @@ def conforming(found: list[Record]) -> str:
     return said + (f" ({count(listed, 'listed difference')})" if listed else "")
 
 
+def agreeing(found: list[Record]) -> str:
+    """How many cases of vectors targets answered as the specification does, and what they deviate in as declared."""
+    cases, calls = sum(record["ran"] for record in found), sum(record["calls"] for record in found)
+    targets = ", ".join(sorted({record["target"] for record in found}))
+    seen = {number for record in found for number in record["deviations"]["seen"]}
+    said = f"{count(cases, 'case')} of vectors, {count(calls, 'call')}: {targets}"
+    return said + (f" (as declared: {', '.join(sorted(seen))})" if seen else "")
+
+
+def validated(found: list[Record]) -> str:
+    """How many logs are those of runs, of which variant."""
+    lines = sum(record["consumed"] for record in found)
+    variants = ", ".join(sorted({record["variant"] for record in found}))
+    return f"{count(len(found), 'log')}, {count(lines, 'line')}, each a run of the specification: {variants}"
+
+
+def unstalled(found: list[Record]) -> str:
+    """How much was tried without a request that is never served."""
+    calls, loads = sum(record["calls"] for record in found), sum(record["loads"] for record in found)
+    targets = ", ".join(sorted({record["target"] for record in found}))
+    passed = sum(sum(record["passed_over"].values()) for record in found)
+    said = f"{count(calls, 'call')} of {count(loads, 'load')} without a finding: {targets}"
+    return said + (f" ({passed:,} of sorts that were not asked for)" if passed else "")
+
+
 def replayed(found: list[Record]) -> str:
     """How much recorded work went through."""
     requests = sum(record["requests"] for record in found)
@@ -157,6 +213,9 @@ METHODS = (
     Method("explored", "check", whole, explored),
     Method("fuzzed", "fuzz", lockstep, fuzzed),
     Method("conforms", "conform", lockstep, conforming),
+    Method("searched for stalls", "stalls", watched, unstalled),
+    Method("agrees with vectors", "consume", consumed, agreeing),
+    Method("logs validated", "validate", logged, validated),
     Method("replayed", "replay", whole, replayed),
 )
 

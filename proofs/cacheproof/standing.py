@@ -26,6 +26,9 @@ from cachespec.kernel import NORMATIVE
 OF_ALL_CALLS = ("fuzzed", "conforms", "replayed")
 """Methods that check every property of the specification's side after each call, and say nothing of a single one."""
 
+OF_ONE = {("scheduler", "SCH-8"): "searched for stalls"}
+"""Methods that look for nothing but what breaks one property."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -86,6 +89,8 @@ def _evidence(component: AnyComponent, meaning: PropertyMeaning, records: list[R
     for cell in evidence([component], of_calls):
         if cell.method in OF_ALL_CALLS and cell.says:
             yield cell.method, f"{cell.says} (checked after every call, with all properties)"
+        elif cell.method == OF_ONE.get((component.name, meaning.name)) and cell.says:
+            yield cell.method, cell.says
 
 
 def _explored(component: AnyComponent, meaning: PropertyMeaning, records: list[Record]) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ HOME_VARIABLE = "CACHEPROOF_HOME"
 FORMAT, VERSION = "cacheproof-run", "0.1"
 
 Record = Mapping[str, Any]
+LONGEST_PART = 80
+DIGITS = 8
+"""Hexadecimal digits of the digest that stands for what a name has no room for."""
 
 
 def home() -> Path:
@@ -43,6 +48,21 @@ def save(kind: str, name: str, record: Record) -> Path:
             f"{path}: cannot be written: {error.strerror}; set {HOME_VARIABLE} to a folder that can"
         ) from None
     return path
+
+
+def name_of(*parts: str) -> str:
+    """A name for a run, made of what it was of: a later run of the same has the same one. Empty parts are left out.
+
+    A target or a file may be called anything: what no file can be called becomes `_`, and a long part ends in a digest.
+    """
+    plain = (re.sub(r"[^A-Za-z0-9.+=-]+", "_", part).strip("_.") for part in parts)
+    return ".".join(_short(part) for part in plain if part)
+
+
+def _short(part: str) -> str:
+    if len(part) <= LONGEST_PART:
+        return part
+    return f"{part[: LONGEST_PART - DIGITS - 1]}.{sha256(part.encode()).hexdigest()[:DIGITS]}"
 
 
 def load(kind: str, name: str) -> Record:

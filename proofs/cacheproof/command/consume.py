@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,21 +12,22 @@ import typer
 
 from cacheproof.command.console import Report, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.files import replace_file
 from cacheproof.fuzz.difference import Difference, Finding, Subject
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.shrink import shrunk
+from cacheproof.junit import Case, CaseStatus, JunitOption, file_to_write
+from cacheproof.junit import write as write_junit
 from cacheproof.registry import component_named, variant_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS, folder_to_write, write_files
-from cacheproof.store import save
+from cacheproof.store import name_of, save
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.declaration import declared_by
 from cacheproof.targets.factory import FORMS, open_target
-from cacheproof.targets.target import Target
+from cacheproof.targets.target import Target, TargetError
 from cacheproof.vectors.consuming import Consumer, Consumption, Result, Verdict, finding_of, worded_run
 from cacheproof.vectors.files import found, read
-from cacheproof.vectors.report import as_junit, checked_skips, data_of, table_of
+from cacheproof.vectors.report import cases_of, checked_skips, data_of, table_of
 from cacheproof.vectors.vector import VectorSet
 
 SECONDS_TO_SHRINK = 20.0
@@ -49,14 +49,15 @@ def command(
     answer: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
     ] = SECONDS_TO_ANSWER,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")] = None,
     write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the first failure in every format.")] = None,
+    junit: JunitOption = None,
 ) -> Report:
     """Run vectors on a target, each case from the initial state, and say by feature what passed and what did not.
 
     An answer that a declared deviation of the catalogue gives is expected; one that is declared and does not occur
     falls short, as a failure does.
     """
+    file_to_write(junit)
     sets = one_component([(path, read(path)) for path in found(vectors)], component)
     of = sets[0][1]
     skipped = checked_skips(of.component, (one for _, one in sets), skip or [])
@@ -70,12 +71,15 @@ def command(
             first = next((one for one in whole.results if one.verdict in (Verdict.FAILED, Verdict.BROKE_DOWN)), None)
             lacking = declaration.missing(of.component)
             finding = None if first is None else shown_of(first, opened, target, lacking, show)
+    except TargetError as error:
+        write_junit(junit, "consume", [Case("consume", target, CaseStatus.ERROR, str(error))])
+        raise
     finally:
         opened.close()
-    if junit is not None:
-        _write_junit(junit, as_junit(whole, target))
+    told_ci = {"target": target, "implementation": whole.declaration.implementation, "calls": whole.calls}
+    write_junit(junit, "consume", cases_of(whole), interrupted=whole.interrupted, properties=told_ci)
     files = [] if write is None or finding is None else write_files(finding, write)
-    name = f"{of.component.name}.{re.sub(r'[^A-Za-z0-9.=-]+', '_', target).strip('_.')[:80]}"
+    name = name_of(of.component.name, target)
     told = None if finding is None else finding_to_message(finding)
     data = {
         "run": name,
@@ -87,7 +91,7 @@ def command(
         "breakdown": told if told is not None and not isinstance(finding, Difference) else None,
         "written": files,
     }
-    save("consume", name, data | {"written": [str(path) for path in files]})
+    save("consume", name, data | {"written": [str(path) for path in files], "interrupted": whole.interrupted})
     return Report(data, rendered(whole, first, finding, target, name), status(whole), interrupted=whole.interrupted)
 
 
@@ -167,9 +171,3 @@ def notes(whole: Consumption, target: str) -> list[str]:
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nothing else"
 
-
-def _write_junit(path: Path, text: str) -> None:
-    try:
-        replace_file(path, text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

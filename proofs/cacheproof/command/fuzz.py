@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +24,7 @@ from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.show.plain import as_text, finding_as_text
 from cacheproof.show.wording import remarks
-from cacheproof.store import save
+from cacheproof.store import name_of, save
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
 from cacheproof.trace import Violation
@@ -130,8 +129,7 @@ def _one_of(what: str, given: str, known: Iterable[str]) -> str:
 
 def _run_name(plan: Plan) -> str:
     """Under which the run is kept; a later one of the same target replaces it."""
-    target = re.sub(r"[^A-Za-z0-9.=-]+", "_", plan.target).strip("_.")
-    return f"{plan.subject.component.name}.{plan.subject.variant.tag}.{target[:80]}"
+    return name_of(plan.subject.component.name, plan.subject.variant.tag, plan.target)
 
 
 def _status(campaign: Campaign) -> ExitStatus:

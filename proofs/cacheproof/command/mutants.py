@@ -14,6 +14,7 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
+from cacheproof.junit import Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.mutants import ledger
 from cacheproof.mutants.campaign import perform
 from cacheproof.mutants.generate import Mutant, mutants_of
@@ -22,6 +23,13 @@ from cacheproof.registry import component_named, components
 
 WANTED = 0.95
 """More than this part of the living mutants has to be killed."""
+FATES = {
+    Fate.SURVIVED: CaseStatus.FAILED,
+    Fate.OPEN: CaseStatus.ERROR,
+    Fate.RAISED: CaseStatus.SKIPPED,
+    Fate.EQUIVALENT: CaseStatus.SKIPPED,
+}
+"""For a CI service; any other mutant was noticed, and has passed."""
 SEED = 1
 
 
@@ -41,8 +49,10 @@ def command(
     survivors: Annotated[Path, typer.Option(help="The ledger of those that may survive.")] = ledger.LEDGER,
     anew: Annotated[bool, typer.Option("--anew", help="Run again what an earlier run found.")] = False,
     show_all: Annotated[bool, typer.Option("--list", help="Only say which mutants there are.")] = False,
+    junit: JunitOption = None,
 ) -> Report:
     """Change the normative transitions in small ways; properties and witnesses have to notice."""
+    file_to_write(junit)
     chosen = [component_named(name).name for name in dict.fromkeys(names or components())]
     known = ledger.read(survivors)
     every = [mutant for name in chosen for mutant in mutants_of(component_named(name))]
@@ -55,7 +65,32 @@ def command(
     with progress() as show:
         results = perform(mutants, limits, workers or os.cpu_count() or 1, show, anew=anew)
     complaints = [*ledger.wrong(known, every, results, chosen), *unlisted(known, results)]
+    found = [_case(one, known.get(one.name)) for one in results]
+    found += [
+        Case("mutants.ledger", line.partition(":")[0], CaseStatus.FAILED, line)
+        for line in ledger.wrong(known, every, results, chosen)
+    ]
+    write(junit, "mutants", [*found, *_too_few(results)], interrupted=len(results) < len(mutants))
     return report(chosen, len(mutants), results, complaints, known)
+
+
+def _case(one: Result, known: ledger.Survivor | None) -> Case:
+    """A mutant for a CI service; one that need not be noticed is skipped, with the reason."""
+    status = FATES.get(one.fate, CaseStatus.PASSED)
+    message = f"{one.change}: {one.fate.value} {one.by}".rstrip()
+    if known is not None and one.fate in (Fate.SURVIVED, Fate.OPEN):
+        status, message = CaseStatus.SKIPPED, known.reason
+    told = {"change": one.change, "fate": one.fate.value, "by": one.by, "scope": one.scope}
+    component, _, name = one.name.partition("/")
+    return Case(f"mutants.{component}", name, status, message, seconds=one.seconds, properties=told)
+
+
+def _too_few(results: Sequence[Result]) -> list[Case]:
+    ratio = ratio_of(results)
+    if ratio is None or ratio > WANTED:
+        return []
+    text = f"{100 * ratio:.1f} % of the living mutants were noticed: more than {100 * WANTED:g} % have to be"
+    return [Case("mutants", "most are noticed", CaseStatus.FAILED, text)]
 
 
 def selected(every: Sequence[Mutant], only: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:

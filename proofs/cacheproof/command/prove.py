@@ -11,6 +11,8 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, interruptible, progress
 from cacheproof.errors import ExitStatus, MissingExtraError
+from cacheproof.evidence import UNANSWERED
+from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
 
 if TYPE_CHECKING:
     from cacheproof.prove.finding import Finding
@@ -35,8 +37,10 @@ def command(
     method: Annotated[Method | None, typer.Option(help="Only the proofs, or only the bounded contracts.")] = None,
     second_opinion: Annotated[bool, typer.Option(help="Ask a second solver about every check of a proof.")] = True,
     every: Annotated[bool, typer.Option("--every", help="One line for each obligation.")] = False,
+    junit: JunitOption = None,
 ) -> Report:
     """Prove the specification for all sizes, and confirm contracts up to their bounds."""
+    file_to_write(junit)
     try:
         from cacheproof.prove import session  # noqa: PLC0415  # z3, cvc5 and CrossHair come with an extra
 
@@ -52,7 +56,23 @@ def command(
             show(f"{finding.component} {finding.name}: {finding.verdict.value} ({len(findings)} so far)")
     if not stop.happened:
         session.keep(chosen, findings)
+    write(junit, "prove", map(_case, findings), interrupted=stop.happened)
     return _report(findings, every=every, interrupted=stop.happened)
+
+
+def _case(finding: Finding) -> Case:
+    """An obligation for a CI service; a check that fails by itself, or in time, is an error."""
+    no_answer = finding.verdict.value in UNANSWERED
+    status = ExitStatus.INCONCLUSIVE if no_answer else ExitStatus.FELL_SHORT
+    return Case(
+        f"prove.{finding.component}",
+        finding.name,
+        STATUSES[ExitStatus.AS_EXPECTED if finding.good else status],
+        f"{finding.verdict.value}: {finding.statement}",
+        finding.detail,
+        finding.seconds,
+        {"method": finding.method, "verdict": finding.verdict.value, "bound": finding.bound},
+    )
 
 
 def _report(findings: Sequence[Finding], *, every: bool, interrupted: bool) -> Report:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, announce, interruptible, progress
 from cacheproof.errors import ExitStatus, InputError
+from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.registry import component_named, variant_named
 from cacheproof.replay.options import pairs
 from cacheproof.replay.readers import read, reader_for
@@ -50,15 +51,17 @@ def command(
         typer.Option(metavar="N", help="Requests that run at the same time, or 'clock': as the trace's clock says."),
     ] = "1",
     shipped: Annotated[bool, typer.Option("--shipped", help="All slices that come with the package.")] = False,
+    junit: JunitOption = None,
     help_: Annotated[bool, typer.Option("--help", help="This; with a TRACE, its options as well.")] = False,
 ) -> Report:
     """Replay a recorded workload, with properties checked as it goes."""
     if help_:
         return _help(context, traces or [])
+    file_to_write(junit)
     if shipped:
         if traces or component:
             raise InputError("--shipped takes neither a trace nor a component")
-        return _shipped()
+        return _shipped(junit)
     if not traces or not component or not capacity:
         raise InputError("replay needs a TRACE, --component and --capacity, or --shipped")
     chosen, options = component_named(component), pairs(option or [])
@@ -74,7 +77,20 @@ def command(
     result, interrupted = _replay(setting, target)
     data = data_of(setting, result, traces, options, target=target, interrupted=interrupted)
     keep(data)
+    amiss = [violation.sentence() for violation in result.violations]
+    write(junit, "replay", [_case(setting, result, traces[0].name, amiss, target)], interrupted=interrupted)
     return Report(data, _rendered(setting, result, target), status_of(result), interrupted=interrupted)
+
+
+def _case(setting: Setting, result: Result, name: str, amiss: list[str], target: str | None = None) -> Case:
+    """A replay for a CI service."""
+    beside = f" beside {target}" if target else ""
+    told = {"requests": result.requests, "events": result.events, "workload": setting.workload.title}
+    told |= {} if setting.workload.seed is None else {"seed": setting.workload.seed}
+    status = STATUSES[ExitStatus.FELL_SHORT if amiss else ExitStatus.AS_EXPECTED]
+    where = f"{name}, {setting.variant.tag}, capacity {setting.capacity}{beside}"
+    message = amiss[0] if amiss else ""
+    return Case(f"replay.{setting.component.name}", where, status, message, "\n".join(amiss), result.seconds, told)
 
 
 def _capacity(text: str, workload: Workload) -> int:
@@ -180,7 +196,7 @@ def _help(context: typer.Context, traces: list[Path]) -> Report:
 # The slices that come with the package ------------------------------------------------------------------------------
 
 
-def _shipped() -> Report:
+def _shipped(junit: Path | None) -> Report:
     """All of them through all components that serve workloads, compared with the counts that are known."""
     done: list[Replayed] = []
     with progress() as show, interruptible() as stop:
@@ -189,6 +205,8 @@ def _shipped() -> Report:
             show(f"{len(done)} replays")
     runs = [_shipped_data(each) for each in done]
     amiss = [line for each in done for line in _complaints(each)]
+    cases = [_case(each.setting, each.result, each.listed.trace.name, list(_complaints(each))) for each in done]
+    write(junit, "replay", cases, interrupted=stop.happened)
     status = ExitStatus.AS_EXPECTED if all(each.as_expected for each in done) else ExitStatus.FELL_SHORT
     requests = sum(each.result.requests for each in done)
     good = sum(each.as_expected for each in done)

@@ -12,8 +12,11 @@ from cacheproof.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.fuzz.plan import LARGEST_SEED, new_seed
 from cacheproof.fuzz.stalls import Search, Sort, Stall, search
 from cacheproof.fuzz.tally import Limit
+from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.registry import component_named
+from cacheproof.show.plain import as_text
 from cacheproof.show.wording import observation_texts, operation_text, outcome_text
+from cacheproof.store import name_of, save
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
 from cacheproof.targets.target import TargetError
@@ -21,6 +24,7 @@ from cacheproof.wire import config_to_message, observations_to_message, operatio
 
 SECONDS = 60.0
 COMPONENT = "scheduler"
+GROUP = f"stalls.{COMPONENT}"
 
 
 def command(
@@ -35,12 +39,14 @@ def command(
     answer: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
     ] = SECONDS_TO_ANSWER,
+    junit: JunitOption = None,
 ) -> Report:
     """Drive a scheduler alone, with loads of which each request could be served, until one of them never is.
 
     When all requests have arrived, twice as many steps as there are requests that schedule nothing and change nothing
     are a stall. What is found is made smaller: fewer requests, then fewer calls.
     """
+    file_to_write(junit)
     component = component_named(COMPONENT)
     wanted = sorts(only or [])
     number = new_seed() if seed is None else seed
@@ -51,11 +57,18 @@ def command(
         with progress() as show:
             done = search(driven, limit=limit, seed=number, wanted=wanted, progress=show)
     except TargetError as error:
+        write(junit, "stalls", [Case(GROUP, target, CaseStatus.ERROR, str(error), properties={"seed": number})])
         raise InconclusiveError(f"{target}: {error}") from None
     finally:
         driven.close()
     status = ExitStatus.AS_EXPECTED if done.finding is None else ExitStatus.FELL_SHORT
-    return Report(data(target, done), rendered(target, done), status, interrupted=done.interrupted)
+    told, shown = data(target, done), rendered(target, done)
+    save("stalls", name_of(COMPONENT, target), {"component": COMPONENT, **told, "interrupted": done.interrupted})
+    text = "\n".join(map(as_text, shown))
+    counted = {"seed": done.seed, "calls": done.tally.steps, "loads": done.loads}
+    one = Case(GROUP, target, STATUSES[status], text.partition("\n")[0], text, done.seconds, counted)
+    write(junit, "stalls", [one], interrupted=done.interrupted)
+    return Report(told, shown, status, interrupted=done.interrupted)
 
 
 def sorts(names: list[str]) -> tuple[Sort, ...]:

@@ -13,7 +13,7 @@ from cacheproof.store import home, load_all
 
 
 def command() -> Report:
-    """Show, by component, what is proved, confirmed, explored, fuzzed and replayed, from the last runs here."""
+    """Show, by component, what the last runs here say, each method in its own word, and none in a stronger one."""
     chosen = list(components().values())
     cells = evidence(chosen, load_all())
     rows = [{**asdict(cell), "text": cell.text} for cell in cells]

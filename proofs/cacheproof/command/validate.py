@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +10,9 @@ import typer
 
 from cacheproof.command.console import Report, interruptible, progress
 from cacheproof.errors import ExitStatus, InputError
+from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.show.wording import observation_texts, operation_text, outcome_text
-from cacheproof.store import save
+from cacheproof.store import name_of, save
 from cacheproof.validate.header import Header
 from cacheproof.validate.possible import CAP
 from cacheproof.validate.run import Validation
@@ -39,28 +39,39 @@ def command(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Take a log that breaks off as far as it goes.")
     ] = False,
+    junit: JunitOption = None,
 ) -> Report:
     """Validate a log: all of it is a run of the specification, or the first line that cannot have happened is shown."""
+    file_to_write(junit)
     source = open_source(file)
+    validation = Validation(source, component=component, variant=variant, cap=cap, unfinished=unfinished)
     try:
-        validation = Validation(source, component=component, variant=variant, cap=cap, unfinished=unfinished)
         with progress() as show, interruptible() as stop:
             validation.run(show)
+    except InputError as error:
+        refused = Case("validate", source.name, CaseStatus.ERROR, str(error), seconds=validation.seconds)
+        write(junit, "validate", [refused])
+        raise
     finally:
         source.close()
     if validation.header is None:
         raise InputError(f"{source.name}: the header was not read yet")
     data = data_of(validation, validation.header, source.name, cap)
+    shown = rendered(validation, validation.header)
+    write(junit, "validate", [_case(validation, validation.header, source.name, shown)], interrupted=stop.happened)
     if not stop.happened:
-        save("validate", _run_name(validation.header, file), data)
-    return Report(data, rendered(validation, validation.header), STATUS[validation.sort], interrupted=stop.happened)
+        log = "standard-input" if str(file) == STANDARD_INPUT else file.name
+        kept = {name: value for name, value in data.items() if name != "source"}  # of a run, that is the specification
+        save("validate", name_of(data["component"], data["variant"], log), kept)
+    return Report(data, shown, STATUS[validation.sort], interrupted=stop.happened)
 
 
-def _run_name(header: Header, file: Path) -> str:
-    """Under which the run is kept; a later one of a log of the same name replaces it."""
-    log = "standard-input" if str(file) == STANDARD_INPUT else file.name
-    named = re.sub(r"[^A-Za-z0-9.=-]+", "_", log).strip("_.")
-    return f"{header.component.name}.{header.variant.tag}.{named[:80]}"
+def _case(validation: Validation, header: Header, name: str, shown: list[str]) -> Case:
+    """The log for a CI service."""
+    head = next((line for line in shown if line.startswith(("all ", *"0123456789"))), "")
+    told = {"variant": header.variant.tag, "lines": validation.consumed, "most possible states": validation.peak}
+    status = STATUSES[STATUS[validation.sort]]
+    return Case(f"validate.{header.component.name}", name, status, head, "\n".join(shown), validation.seconds, told)
 
 
 def data_of(validation: Validation, header: Header, name: str, cap: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from cacheproof.errors import ExitStatus
 from cacheproof.replay.result import BY_CLOCK, Result, Setting
-from cacheproof.store import save
+from cacheproof.store import name_of, save
 
 KIND = "replay"
 
@@ -77,6 +76,5 @@ def keep(data: Mapping[str, Any]) -> None:
     """Under a name that a later run of the same replaces."""
     options = ".".join(f"{key}-{value}" for key, value in sorted(data["options"].items()))
     traces = "+".join(Path(trace).name.partition(".")[0] for trace in data["traces"])
-    parts = (data["component"], data["variant"], traces, options, str(data["capacity"]), data["target"] or "")
-    name = re.sub(r"[^A-Za-z0-9.+=-]+", "_", ".".join(part for part in parts if part))
-    save(KIND, name[:200], data)
+    of = (data["component"], data["variant"], traces, options, str(data["capacity"]), data["target"] or "")
+    save(KIND, name_of(*of), data)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from rich.table import Table
 
 from cacheproof.errors import InputError
 from cacheproof.features import checked, observable_feature
+from cacheproof.junit import Case, CaseStatus
 from cacheproof.registry import AnyComponent
-from cacheproof.vectors.consuming import Consumption, Verdict
+from cacheproof.vectors.consuming import Consumption, Result, Verdict, worded_run
 from cacheproof.vectors.vector import VectorSet
 
 HEADS = {
@@ -22,6 +22,15 @@ HEADS = {
     Verdict.SKIPPED: "skipped",
     Verdict.BROKE_DOWN: "driver failed",
 }
+CASE_STATUSES = {
+    Verdict.PASSED: CaseStatus.PASSED,
+    Verdict.FAILED: CaseStatus.FAILED,
+    Verdict.DEVIATED: CaseStatus.PASSED,
+    Verdict.SKIPPED: CaseStatus.SKIPPED,
+    Verdict.BROKE_DOWN: CaseStatus.ERROR,
+}
+RAN = frozenset(Verdict) - {Verdict.SKIPPED}
+"""Verdicts of cases of which something was tried."""
 
 
 def checked_skips(component: AnyComponent, sets: Iterable[VectorSet], features: Iterable[str]) -> frozenset[str]:
@@ -89,46 +98,37 @@ def data_of(whole: Consumption) -> dict[str, Any]:
     }
 
 
-def as_junit(whole: Consumption, target: str) -> str:
-    """JUnit XML: a suite for each file, a test for each case, and one for each declared deviation."""
-    suites = ET.Element("testsuites", name=f"cacheproof consume {target}")
-    for path in dict.fromkeys(result.path for result in whole.results):
-        results = [result for result in whole.results if result.path == path]
-        suite = _suite(suites, path.name, Counter(result.verdict for result in results), len(results))
-        for result in results:
-            test = ET.SubElement(suite, "testcase", classname=result.vectors.stem, name=f"case {result.number}")
-            if result.verdict is Verdict.FAILED:
-                ET.SubElement(test, "failure", message=_legal(f"step {result.step}: {result.reason}"))
-            elif result.verdict is Verdict.BROKE_DOWN:
-                kind = "" if result.failure is None else result.failure.value
-                ET.SubElement(test, "error", type=kind, message=_legal(f"step {result.step}: {result.reason}"))
-            elif result.verdict is Verdict.SKIPPED:
-                ET.SubElement(test, "skipped", message=_legal(result.reason))
-            elif result.verdict is Verdict.DEVIATED:
-                ET.SubElement(test, "system-out").text = _legal(f"{result.deviation}, as declared: {result.reason}")
-    if whole.deviations:
-        verdicts = Counter({Verdict.FAILED: len(whole.vanished), Verdict.SKIPPED: len(whole.untried)})
-        suite = _suite(suites, "declared deviations", verdicts, len(whole.deviations))
-        for number in whole.deviations:
-            test = ET.SubElement(suite, "testcase", classname="deviations", name=number)
-            if number in whole.vanished:
-                ET.SubElement(test, "failure", message="declared, and it did not occur")
-            elif number in whole.untried:
-                ET.SubElement(test, "skipped", message="no call that was made could show it")
-    ET.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+def cases_of(whole: Consumption) -> list[Case]:
+    """For a CI service: every case, every declared deviation, and why there is no answer where there is none."""
+    found = [_case(result) for result in whole.results]
+    found += [_declared(whole, number) for number in whole.deviations]
+    if whole.given_up:
+        text = f"given up: the driver failed {len(whole.of(Verdict.BROKE_DOWN))} times"
+        found.append(Case("consume", "the rest", CaseStatus.ERROR, text))
+    if not any(result.verdict in RAN for result in whole.results):
+        found.append(Case("consume", "any case", CaseStatus.ERROR, "nothing ran"))
+    return found
 
 
-def _suite(suites: ET.Element, name: str, verdicts: Counter[Verdict], tests: int) -> ET.Element:
-    counts = {
-        "tests": tests,
-        "failures": verdicts[Verdict.FAILED],
-        "errors": verdicts[Verdict.BROKE_DOWN],
-        "skipped": verdicts[Verdict.SKIPPED],
-    }
-    return ET.SubElement(suites, "testsuite", {"name": name, **{key: str(count) for key, count in counts.items()}})
+def _case(result: Result) -> Case:
+    """One case of a file; an answer that is expected of a declared deviation is said beside it."""
+    passed = result.verdict in (Verdict.PASSED, Verdict.DEVIATED)
+    told = {"deviation": result.deviation, "instead of": result.reason} if result.deviation else {}
+    kind = "" if result.failure is None else f" ({result.failure.value})"
+    where = f"step {result.step}{kind}: " if result.verdict in RAN else ""
+    return Case(
+        f"consume.{result.vectors.stem}",
+        f"case {result.number}",
+        CASE_STATUSES[result.verdict],
+        "" if passed else f"{where}{result.reason}",
+        "" if passed else "\n".join(worded_run(result)),
+        properties=told,
+    )
 
 
-def _legal(text: str) -> str:
-    """Without the characters that XML cannot have: what a child says may be anything."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+def _declared(whole: Consumption, number: str) -> Case:
+    if number in whole.vanished:
+        return Case("consume.deviations", number, CaseStatus.FAILED, "declared, and it did not occur: take it out")
+    if number in whole.untried:
+        return Case("consume.deviations", number, CaseStatus.SKIPPED, "no call that was made could show it")
+    return Case("consume.deviations", number, CaseStatus.PASSED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,88 @@ def test_conforms_is_about_eras_and_says_what_is_listed() -> None:
     assert cell("lru", "conforms") == (
         "5,000 steps without an unlisted difference: M2 beside vllm==0.20.2 (1 listed difference); 1 fell short"
     )
+
+
+def consumed(name: str, target: str, **changes: Any) -> None:
+    cases = {"passed": 40, "failed": 0, "deviated": 0, "skipped": 7, "broke_down": 0} | changes.pop("cases", {})
+    deviations = {"seen": [], "vanished": [], "untried": []} | changes.pop("deviations", {})
+    record = {"component": "lru", "target": target, "cases": cases, "deviations": deviations, "calls": 900}
+    store.save("consume", name, {**record, **changes})
+
+
+def test_vectors_are_agreed_with_case_by_case() -> None:
+    consumed("one", "exec:child")
+    consumed("two", "exec:other", cases={"deviated": 2}, deviations={"seen": ["C-LRU-2"]})
+    consumed("three", "exec:wrong", cases={"failed": 1})
+    consumed("four", "exec:mended", deviations={"vanished": ["C-LRU-2"]})
+    consumed("five", "exec:gone", cases={"broke_down": 5})
+    consumed("six", "exec:lacking", cases={"passed": 0})
+    consumed("seven", "exec:stopped", interrupted=True)
+    consumed("eight", "spec:normative")
+    assert cell("lru", "agrees with vectors") == (
+        "82 cases of vectors, 1,800 calls: exec:child, exec:other (as declared: C-LRU-2); 2 fell short; 3 inconclusive"
+    )
+
+
+def test_a_log_is_validated_for_the_variant_that_it_was_held_to() -> None:
+    for name, variant, verdict in (
+        ("one", NORMATIVE, "possible"),
+        ("two", "M2", "possible"),
+        ("three", NORMATIVE, "impossible"),
+        ("four", NORMATIVE, "inconclusive"),
+    ):
+        record = {"component": "lru", "variant": variant, "log": "a.ndjson", "verdict": verdict, "consumed": 700}
+        store.save("validate", name, record)
+    assert cell("lru", "logs validated") == (
+        "2 logs, 1,400 lines, each a run of the specification: M2, normative; 1 fell short; 1 inconclusive"
+    )
+
+
+def searched(name: str, target: str, **changes: Any) -> None:
+    record = {"component": "scheduler", "target": target, "calls": 400, "loads": 5, "finding": None, "passed_over": {}}
+    store.save("stalls", name, {**record, **changes})
+
+
+def test_a_search_for_stalls_says_how_much_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    searched("one", "exec:child", passed_over={"circling": 3})
+    searched("two", "exec:other", finding={"sort": "stall"})
+    searched("three", "exec:gone", calls=0)
+    searched("four", "spec:S2", finding={"sort": "stall"})
+    said = "400 calls of 5 loads without a finding: exec:child (3 of sorts that were not asked for)"
+    assert cell("scheduler", "searched for stalls") == f"{said}; 1 fell short; 1 inconclusive"
+    explained = {}
+    for name in ("SCH-8", "SCH-1"):
+        with pytest.raises(SystemExit):
+            command.main(["explain", name])
+        explained[name] = capsys.readouterr().out
+    assert "400 calls of 5 loads without a finding" in " ".join(explained["SCH-8"].split())
+    assert "without a finding" not in explained["SCH-1"]
+
+
+def test_what_the_verbs_keep_is_what_status_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "a log.ndjson"
+    header = {"format": "cacheproof-log", "version": "0.1", "component": "lru", "config": {"capacity": 1, "sizes": [1]}}
+    header["source"] = "an engine"
+    called = {"operation": {"op": "get", "key": 0}, "outcome": {"code": "miss"}}
+    log.write_text(json.dumps(header) + "\n" + json.dumps(called) + "\n")
+    child = f"exec:{sys.executable} {Path(__file__).parents[2] / 'examples' / 'lru_child.py'} --correct"
+    calls = [["validate", str(log)], ["consume", "lru", "--target", child]]
+    calls += [["stalls", "spec:normative", "--steps", "30", "--seed", "1"]]
+    for call in calls:
+        with pytest.raises(SystemExit) as ended:
+            command.main(call)
+        assert ended.value.code == 0, capsys.readouterr().err
+    assert cell("lru", "logs validated") == "1 log, 1 line, each a run of the specification: normative"
+    assert "cases of vectors" in cell("lru", "agrees with vectors")
+    assert cell("scheduler", "searched for stalls") == "no run yet", "the specification's own target says nothing"
+    assert store.load("stalls", "scheduler.spec_normative")["calls"] >= 30
+
+
+def test_a_name_of_a_run_can_be_a_file_and_is_its_own() -> None:
+    assert store.name_of("lru", "", "exec:a b/c") == "lru.exec_a_b_c"
+    longer = [store.name_of("lru", "x" * 200 + end) for end in "ab"]
+    assert longer[0] != longer[1]
+    assert max(map(len, longer)) < 100
 
 
 def test_every_stored_run_says_which_specification_it_was_of() -> None:

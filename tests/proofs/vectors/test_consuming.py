@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -91,18 +90,13 @@ def test_refusals_are_those_of_the_oracle(cacheproof: Run) -> None:
 
 
 def test_the_planted_bug_is_found_and_shown(cacheproof: Run, tmp_path: Path) -> None:
-    junit = tmp_path / "lru.xml"
-    ended = cacheproof("consume", "lru", "--target", CHILD, "--junit", junit, "--write", tmp_path / "found")
+    ended = cacheproof("consume", "lru", "--target", CHILD, "--write", tmp_path / "found")
     assert ended.status == 1
     assert "put(key=0, size=1)" in ended.out
     assert "order: the specification has" in ended.out
     assert "sequenceDiagram" in ended.out
     assert "not shown, and not compared: hits, total" in ended.out
     assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".mmd", ".svg", ".json", ".py"}
-    suites = ET.parse(junit).getroot()
-    assert len(suites.findall(".//failure")) == sum(int(suite.attrib["failures"]) for suite in suites) > 0
-    assert len(suites.findall(".//skipped")) == sum(int(suite.attrib["skipped"]) for suite in suites) > 0
-    assert len(suites.findall(".//testcase")) == sum(int(suite.attrib["tests"]) for suite in suites)
     told = cacheproof("consume", "lru", "--target", CHILD, "--json").data
     assert len(told["difference"]["trace"]["steps"]) == 3, "what is shown is shrunk"
     kept = cacheproof("show", told["run"])

@@ -17,6 +17,7 @@ from cacheproof.fuzz.macros.sides import MacroFinding
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.show.wording import operation_text, outcome_text, remarks
+from cacheproof.store import name_of
 from cacheproof.wire import Message, config_to_message, operation_to_message, outcome_to_message
 from cachespec.kernel import Operation, Outcome
 
@@ -35,8 +36,7 @@ def status(done: MacroCampaign) -> ExitStatus:
 
 def run_name(plan: MacroPlan) -> str:
     """Under which the run is kept."""
-    target = re.sub(r"[^A-Za-z0-9.=-]+", "_", plan.target).strip("_.")
-    return f"{plan.component.name}.{plan.variant.tag}.{target[:80]}.macros"
+    return name_of(plan.component.name, plan.variant.tag, plan.target, "macros")
 
 
 def data_of(plan: MacroPlan, done: MacroCampaign, files: list[Path]) -> dict[str, Any]:
