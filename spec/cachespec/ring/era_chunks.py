@@ -59,9 +59,21 @@ def free_chunks_staying_behind(config: Config, ring: Ring, may_go: MayGo, want: 
     return rebased(config, ring), Outcome(Code.DONE, gone)
 
 
+def live_ids(config: Config, ring: Ring) -> tuple[Id, ...]:
+    """The ids in the table: one behind the other from the oldest on, but for an id 0 that 0.11.0 passes over (C-SHM-1).
+
+    There may be 2**31 ids, so nobody goes through all of them.
+    """
+    found: tuple[Id, ...] = ()
+    left, identity = ring.starts, ring.id_start
+    while left.has(identity):
+        found, left, identity = (*found, identity), left.remove(identity), successor(config, identity)
+    return (*found, 0) if left.has(0) else found
+
+
 def dropped(config: Config, ring: Ring) -> Ring:
     """No chunk is left, whoever has handles to it."""
-    for identity in range(config.modulus):
+    for identity in live_ids(config, ring):
         ring = ring._replace(starts=ring.starts.remove(identity), sizes=ring.sizes.remove(identity))
     return ring._replace(start=0, end=0)
 

@@ -17,6 +17,7 @@ from cachespec.ring.era_chunks import (
     clear_beginning_again,
     clear_keeping_ids,
     free_chunks_staying_behind,
+    live_ids,
     reserve_whatever_id,
     ring_with_a_chunk_that_is_not,
 )
@@ -57,7 +58,7 @@ def free_staying_behind(config: Config, segment: Segment, op: Free) -> Result:
 def clear_with(config: Config, segment: Segment, ring: Ring) -> Result:
     """Everything is dropped; handles are left as they are."""
     contents, unanswered = segment.contents, segment.unanswered
-    for identity in range(config.modulus):
+    for identity in live_ids(config, segment.ring):
         contents, unanswered = contents.remove(identity), unanswered.remove(identity)
     return segment._replace(ring=ring, contents=contents, unanswered=unanswered), DONE
 
