@@ -170,4 +170,3 @@ def notes(whole: Consumption, target: str) -> list[str]:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nothing else"
-
