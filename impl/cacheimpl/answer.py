@@ -32,6 +32,8 @@ class Code(IntEnum):
     """Something before it has not arrived; the other side must send again."""
     FAILED = 9
     """What comes after cannot be right; nothing changed."""
+    DIVERGED = 10
+    """The call never returns: of an era, and said instead of going on for ever."""
 
 
 UNANSWERED = -1

@@ -11,8 +11,13 @@ from cacheimpl.processor_cache.caches import (
     MultiModalProcessorSenderCache,
     MultiModalReceiverCache,
 )
-from cacheimpl.processor_cache.eras import ReleasedLRUCache
-from cacheimpl.processor_cache.errors import ItemNotCachedError, MultiModalCacheMissError, ProcessorCacheError
+from cacheimpl.processor_cache.eras import GhostLRUCache, ReleasedLRUCache
+from cacheimpl.processor_cache.errors import (
+    EndlessEvictionError,
+    ItemNotCachedError,
+    MultiModalCacheMissError,
+    ProcessorCacheError,
+)
 from cacheimpl.processor_cache.lru_cache import LRUCache
 from cacheimpl.processor_cache.selectors import (
     engine_receiver_cache_from_config,
@@ -31,6 +36,8 @@ __all__ = [
     "BaseMultiModalProcessorCache",
     "BaseMultiModalReceiverCache",
     "CacheInfo",
+    "EndlessEvictionError",
+    "GhostLRUCache",
     "ItemNotCachedError",
     "LRUCache",
     "LruKeyReplicatedReceiverCache",

@@ -56,6 +56,14 @@ class AllPinnedError(ProcessorCacheError, RuntimeError):
     """What is pinned leaves too little room, or there is nothing but pinned entries to take. Nothing has changed."""
 
 
+class EndlessEvictionError(ProcessorCacheError, RuntimeError):
+    """The released call never returns: the oldest in the order has no entry, so evicting it frees nothing (C-MIR-10).
+
+    Only `GhostLRUCache` raises it, in the place of going on for ever. What was evicted before that is gone, as it is in
+    the engine that hangs; whoever reproduces such an engine ends its process here.
+    """
+
+
 class CannotPinError(ProcessorCacheError, ValueError):
     """What is absent cannot be pinned (LRU-3)."""
 

@@ -108,7 +108,7 @@ class LRUCache(Generic[K, V]):
             raise NotThereError(f"the key {key!r} is not there")
         value: V = self._entries[key].value
         self._hits, self._total = self._hits + 1, self._total + 1
-        self._entries.move_to_end(key)
+        self._recent(key)
         return value
 
     def get(self, key: K, default: Any = None) -> Any:
@@ -121,7 +121,7 @@ class LRUCache(Generic[K, V]):
     def touch(self, key: K) -> None:
         """What is present is now the newest; what is not stays out of the order (C-MIR-10)."""
         if self._has(key):
-            self._entries.move_to_end(key)
+            self._recent(key)
 
     # Changes --------------------------------------------------------------------------------------------------------
 
@@ -141,14 +141,12 @@ class LRUCache(Generic[K, V]):
         self._check_pins(key, size)
         held = self._entries[key].size if key in self._entries else 0
         while self.currsize - held + size > self.maxsize:
-            victim = next((other for other in self._entries if other not in self.pinned_items), None)
-            if victim is None:
-                raise AllPinnedError("all that is left is pinned, and takes too much room")
+            victim = self._next_to_go()
             held = 0 if victim == key else held
             self._remove(victim)
         self.currsize += size - held
         self._entries[key] = Entry(value, size)
-        self._entries.move_to_end(key)
+        self._recent(key)
 
     def put_if_fits(self, key: K, value: V) -> bool:
         """As `put`; False, and nothing changed, for what is larger than the whole cache."""
@@ -198,6 +196,17 @@ class LRUCache(Generic[K, V]):
         self.currsize = 0.0
         self._hits = self._total = 0
         self._told = CacheInfo(0, 0)
+
+    def _recent(self, key: K) -> None:
+        """What is there is now the newest."""
+        self._entries.move_to_end(key)
+
+    def _next_to_go(self) -> K:
+        """The oldest that is not pinned. Raises `AllPinnedError` where there is none."""
+        for key in self._entries:
+            if key not in self.pinned_items:
+                return key
+        raise AllPinnedError("all that is left is pinned, and takes too much room")
 
     def _check_pins(self, key: K, size: float) -> None:
         """Raises `AllPinnedError` where what is pinned leaves too little room, before anything is evicted."""

@@ -36,7 +36,7 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     if form == "python":
         return InProcessTarget(_factory(rest), component)
     if form == "torch":
-        return _torch(rest or "cpu", component)
+        return _torch(rest or "cpu", component, variant)
     raise InputError(f"unknown target '{text}': a target is one of {FORMS}")
 
 
@@ -61,10 +61,10 @@ def _factory(text: str) -> Factory:
     return made
 
 
-def _torch(device: str, component: AnyComponent) -> Target:
+def _torch(device: str, component: AnyComponent, variant: AnyVariant) -> Target:
     """Our own implementation; torch is imported only where it is asked for."""
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("torch", "the target 'torch'")
     from cacheproof.targets import tensor  # noqa: PLC0415  # torch is an extra
 
-    return tensor.open_target(component, device)
+    return tensor.open_target(component, device, variant.tag)

@@ -18,7 +18,7 @@ from tests.impl.interfaces.releases import Case, Difference, check_release, each
 
 import cacheimpl.processor_cache as ours
 from cacheimpl.object_store.caches import ShmObjectStoreSenderCache
-from cacheimpl.processor_cache import LRUCache
+from cacheimpl.processor_cache import EndlessEvictionError, GhostLRUCache, LRUCache
 from cacheimpl.processor_cache.caches import MultiModalReceiverCache
 from cacheimpl.processor_cache.errors import AllPinnedError, NotAlikeError
 from cacheproof.errors import InputError
@@ -104,6 +104,7 @@ def test_released(version: str) -> None:
         ("configuration", "M3", targets.open_selectors, 150),
         ("configuration", "M1", targets.open_balanced_selectors, 150),
         ("lru", "M3", targets.open_released_lru_cache, 500),
+        ("lru", "M2", targets.open_ghost_lru_cache, 500),
     ],
 )
 def test_lockstep_in_every_scope(component: str, variant: str, opened: Callable[[str], Any], steps: int) -> None:
@@ -112,11 +113,33 @@ def test_lockstep_in_every_scope(component: str, variant: str, opened: Callable[
     assert set(found.values()) == {None}
 
 
+def test_a_ghost_ends_the_call_and_not_the_process() -> None:
+    cache: GhostLRUCache[str, int] = GhostLRUCache(3, getsizeof=int)
+    cache.touch("ghost")
+    cache.put("a", 2)
+    assert ("ghost" in cache, list(cache.order), len(cache)) == (False, ["ghost", "a"], 1)
+    with pytest.raises(EndlessEvictionError, match="the oldest in the order is 'ghost', which has no entry"):
+        cache.put("b", 2)
+    with pytest.raises(EndlessEvictionError, match="the oldest in the order is 'ghost', which has no entry"):
+        cache.clear()
+    assert cache.popitem() == ("ghost", None)
+    assert list(cache.order) == ["ghost", "a"]
+    cache.put("ghost", 1)
+    assert cache.popitem() == ("a", 2)
+    cache.touch("new")
+    cache.clear()
+    assert (list(cache.order), cache.currsize) == (["new"], 0)
+    with pytest.raises(AllPinnedError):
+        GhostLRUCache(1).popitem()
+
+
 @pytest.mark.parametrize(
     ("component", "variant", "opened", "steps"),
     [
         ("lru", "M3", targets.open_lru_cache, 3000),
         ("lru", "normative", targets.open_released_lru_cache, 3000),
+        ("lru", "M2", targets.open_released_lru_cache, 1000),
+        ("lru", "M3", targets.open_ghost_lru_cache, 1000),
         ("configuration", "M1", targets.open_selectors, 400),
         ("configuration", "normative", targets.open_balanced_selectors, 400),
     ],

@@ -163,7 +163,7 @@ def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captur
     return call
 
 
-PINS = ("check", "lru", "--engine", "tensor", "--scope", "pins", "--jobs", "1")
+PINS = ("check", "lru", "--engine", "tensor", "--scope", "pins", "--jobs", "1", "--variant", "normative")
 
 
 def test_the_command_says_how_many(check: Any) -> None:

@@ -17,7 +17,7 @@ from cacheproof.explore.tensor import search
 from cacheproof.explore.tensor.frontier import Expansion
 from cacheproof.explore.tensor.keys import distinct
 from cacheproof.registry import component_named
-from cacheproof.targets.tensor import model_of
+from cacheproof.targets.tensor import eras_of, model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
 from cachespec.lru.configuration import Config as LruConfig
 from cachespec.lru.operations import Pin, Pop, Put
@@ -103,7 +103,7 @@ def test_an_interruption_keeps_what_is_known(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("name", "variant", "plan", "reason"),
     [
-        ("lru", "M3", Plan(), "normative"),
+        ("encoder_cache", "E1", Plan(), "normative"),
         ("lru", "normative", Plan(granularity=Granularity.STEP), "whole calls"),
         ("lru", "normative", Plan(liveness=True, symmetry=False), "liveness"),
     ],
@@ -123,14 +123,15 @@ def test_a_count_that_does_not_fit_in_a_word_is_refused() -> None:
 def test_the_runs_of_a_campaign_are_those_it_can_do() -> None:
     lru, publication = component_named("lru"), component_named("publication")
     tasks = campaign.tasks_for([lru, publication], engine="tensor")
-    assert {(task.component, task.variant, task.engine) for task in tasks} == {("lru", "normative", "tensor")}
+    assert {(task.component, task.engine) for task in tasks} == {("lru", "tensor")}
+    assert {task.variant for task in tasks} == {"normative", *eras_of("lru")}
     run = campaign.perform(tasks[0])
     assert run.judgement.status is ExitStatus.AS_EXPECTED
     assert run.scope.expectation("normative").digest == run.exploration.digest
     with pytest.raises(InputError, match="publication has no tensor code"):
         campaign.tasks_for([publication], engine="tensor")
-    with pytest.raises(InputError, match="normative variant, not of M3"):
-        campaign.tasks_for([lru], variant="M3", engine="tensor")
+    with pytest.raises(InputError, match="normative variant, not of E1"):
+        campaign.tasks_for([component_named("encoder_cache")], variant="E1", engine="tensor")
 
 
 WITHOUT_TORCH = """

@@ -85,7 +85,8 @@ def refinement(asked: Asked, found: Found, show: Show) -> None:
 def refine(task: Task, asked: Asked, found: Found, limit: int) -> int:
     """So many triples of one scope at most; returns how many were compared."""
     component = component_named(task.component)
-    refined = compare(model_of(component, scope_named(component, task.scope).config, asked.device), limit)
+    config = scope_named(component, task.scope).config
+    refined = compare(model_of(component, config, asked.device, task.variant), limit)
     found.count("triples", refined.triples)
     found.count("scopes")
     if refined.difference is not None:

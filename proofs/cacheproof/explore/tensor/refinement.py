@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from cacheproof.explore.canonical import canonical
+from cacheproof.explore.path import Graph
+from cacheproof.explore.result import Plan
 from cacheproof.explore.tensor.frontier import Expansion, Row
 from cacheproof.explore.tensor.keys import KeySet, distinct, listed, merged, outside
 from cacheproof.explore.tensor.reading import Decoded, Reading
@@ -73,10 +75,13 @@ class Comparison:
     where: Hashable = None
     """The packed state before it."""
     _normal: Any = field(init=False)
+    _graph: Graph = field(init=False)
     _steps: dict[int, dict[Operation, tuple[Outcome, Hashable]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._normal = canonical(self.model.component, self.model.variant, self.model.config, symmetry=False)
+        of = self.model.component, self.model.variant, self.model.config
+        self._normal = canonical(*of, symmetry=False)
+        self._graph = Graph(*of, Plan(), self._normal)
 
     def begin(self, portion: range) -> None:
         """Choose from the states at these positions of a level."""
@@ -108,11 +113,9 @@ class Comparison:
         return self.difference is not None or (self.limit is not None and self.triples >= self.limit)
 
     def _between(self, before: Any, found: dict[Operation, Step]) -> Difference | None:
-        config, variant, normal = self.model.config, self.model.variant, self._normal
-        wanted: dict[Operation, Step] = {}
-        for operation in variant.alphabet(config, before):
-            after, outcome = variant.call(config, before, operation)
-            wanted[operation] = outcome, normal(after)
+        normal = self._normal
+        moves = self._graph.moves(before)
+        wanted: dict[Operation, Step] = {operation: (outcome, normal(after)) for operation, after, outcome in moves}
         for operation in {**wanted, **found}:
             ours, theirs = found.get(operation), wanted.get(operation)
             if ours is None or theirs is None or ours[0] != theirs[0] or normal(ours[1]) != theirs[1]:

@@ -34,7 +34,6 @@ from cacheproof.explore.tensor.symmetry import canonical_keys
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.tensor import model_of, without_tensor_code
 from cacheproof.targets.tensor.model import TensorModel, code_of
-from cachespec.kernel import NORMATIVE
 
 ENGINE = "tensor"
 BETWEEN_SNAPSHOTS = 0.5
@@ -61,17 +60,16 @@ def explore(
     if (reason := cannot(component, variant, plan)) is not None:
         raise InputError(reason)
     try:
-        return Search(model_of(component, config, device), plan, watch, share=share, checkpoint=checkpoint).run()
+        model = model_of(component, config, device, variant.tag)
+        return Search(model, plan, watch, share=share, checkpoint=checkpoint).run()
     except LayoutError as error:
         raise InputError(f"{error}: explore this scope with the reference engine") from None
 
 
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
     """Why the tensor engine cannot explore this variant as planned, or None."""
-    if (reason := without_tensor_code(component)) is not None:
+    if (reason := without_tensor_code(component, variant.tag)) is not None:
         return reason
-    if variant.tag != NORMATIVE:
-        return f"the tensor code of {component.name} is that of the normative variant, not of {variant.tag}"
     if plan.granularity is not Granularity.CALL or plan.liveness:
         return "the tensor engine explores whole calls, without liveness: use the reference engine"
     return None

@@ -66,7 +66,8 @@ def _occurrences(field: Field, values: Tensor, colours: Table, number: int) -> I
             yield sort, torch.arange(sums.shape[1], device=values.device).expand_as(sums), sums
     if field.holds in colours:
         hashes = torch.where(values >= 0, scattered(elements + (number << 8)), 0)
-        yield field.holds, values.clamp(min=0).flatten(1), hashes.flatten(1)
+        flat = (values.shape[0], field.width)
+        yield field.holds, values.clamp(min=0).reshape(flat), hashes.reshape(flat)
 
 
 def _contents(field: Field, values: Tensor, colours: Table) -> Tensor:
@@ -74,5 +75,6 @@ def _contents(field: Field, values: Tensor, colours: Table) -> Tensor:
     plain = scattered(values ^ INTEGERS)
     if field.holds not in colours:
         return plain
-    known = colours[field.holds].gather(1, values.clamp(min=0).flatten(1)).reshape(values.shape)
+    flat = values.clamp(min=0).reshape(values.shape[0], field.width)
+    known = colours[field.holds].gather(1, flat).reshape(values.shape)
     return torch.where(values >= 0, scattered(known), plain)

@@ -103,7 +103,8 @@ def _renamed_field(field: Field, values: Tensor, to: Table) -> Tensor:
             shape = [values.shape[0], *(size if one == axis else 1 for one in range(values.ndim - 1))]
             values = values.gather(axis + 1, places.reshape(shape).expand_as(values))
     if field.holds in to:
-        known = to[field.holds].gather(1, values.clamp(min=0).long().flatten(1)).reshape(values.shape)
+        flat = values.clamp(min=0).long().reshape(values.shape[0], field.width)
+        known = to[field.holds].gather(1, flat).reshape(values.shape)
         values = torch.where(values >= 0, known.to(values.dtype), values)
     return values
 

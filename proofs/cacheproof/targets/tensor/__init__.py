@@ -14,10 +14,10 @@ from cacheproof.registry import AnyComponent, components
 from cacheproof.targets.implemented import Form, form_of, without_implementation
 from cacheproof.targets.target import Target, TargetError
 from cacheproof.targets.tensor.model import TensorModel, outcome_of
-from cachespec.kernel import UNSUPPORTED, Observation, Operation, Outcome
+from cachespec.kernel import NORMATIVE, UNSUPPORTED, Observation, Operation, Outcome
 
-Make = Callable[[Any, str], TensorModel]
-"""The function `model(config, device)` of a component's module."""
+Make = Callable[..., TensorModel]
+"""The function `model(config, device)` of a component's module; `model(config, device, era)` where it has `ERAS`."""
 
 
 class Models(Mapping[str, Make]):
@@ -46,20 +46,34 @@ class Models(Mapping[str, Make]):
 MODELS = Models()
 
 
-def without_tensor_code(component: AnyComponent) -> str | None:
-    """Why there is no tensor code to run, or None where there is."""
-    if component.name in MODELS:
+def eras_of(component: str) -> tuple[str, ...]:
+    """The variants, by tag, that our implementation of a component has on request beside the normative one."""
+    form = form_of(component)
+    if form is None:
+        return ()
+    where = __name__ if form is Form.OPERATIONS else f"{__name__}.faces"
+    found: tuple[str, ...] = getattr(importlib.import_module(f"{where}.{component}"), "ERAS", ())
+    return found
+
+
+def without_tensor_code(component: AnyComponent, variant: str = NORMATIVE) -> str | None:
+    """Why there is no tensor code of this variant to run, or None where there is."""
+    if component.name not in MODELS:
+        return f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}"
+    if variant == NORMATIVE or variant in (there := eras_of(component.name)):
         return None
-    return f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}"
+    others = f", and on request of {', '.join(there)}" if there else ""
+    return f"the tensor code of {component.name} is that of the normative variant{others}, not of {variant}"
 
 
-def model_of(component: AnyComponent, config: Any, device: str = "cpu") -> TensorModel:
-    """The tensor code of a component in one configuration."""
-    if (reason := without_tensor_code(component)) is not None:
+def model_of(component: AnyComponent, config: Any, device: str = "cpu", variant: str = NORMATIVE) -> TensorModel:
+    """The tensor code of a component in one configuration; of an era where it is asked for by its tag."""
+    if (reason := without_tensor_code(component, variant)) is not None:
         raise InputError(reason)
     if (wrong := component.invalid(config)) is not None:
         raise InputError(f"{component.name}: {wrong}")
-    return MODELS[component.name](config, checked_device(device))
+    asked = () if variant == NORMATIVE else (variant,)
+    return MODELS[component.name](config, checked_device(device), *asked)
 
 
 def checked_device(device: str) -> str:
@@ -99,34 +113,39 @@ class TensorRun:
         return model.component.observe(model.config, model.variant.view(model.config, decoded))
 
 
-def open_target(component: AnyComponent, device: str = "cpu") -> Target:
-    """The tensor code of a component on a device, or its classes; raises `InputError` where there is neither."""
+def open_target(component: AnyComponent, device: str = "cpu", variant: str = NORMATIVE) -> Target:
+    """The tensor code of a component on a device, or its classes; raises `InputError` where there is neither.
+
+    What it will be compared with is a variant: if that is an era which the implementation has on request, it is asked
+    for. With any other the normative implementation is compared.
+    """
     form = form_of(component.name)
     if form is None:
         raise InputError(without_implementation(component.name))
+    asked = () if variant == NORMATIVE or variant not in eras_of(component.name) else (variant,)
     if form is Form.OPERATIONS:
-        return TensorTarget(component, device)
+        return TensorTarget(component, device, *asked)
     if device != "cpu":
         raise InputError(f"{component.name} runs on the host: its target is torch, without a device")
     torch.set_num_threads(1)
-    face: Target = importlib.import_module(f"{__name__}.faces.{component.name}").open_face()
+    face: Target = importlib.import_module(f"{__name__}.faces.{component.name}").open_face(*asked)
     return face
 
 
 class TensorTarget:
     """`torch[:DEVICE]` as something to be held to the specification."""
 
-    def __init__(self, component: AnyComponent, device: str = "cpu") -> None:
-        if (reason := without_tensor_code(component)) is not None:
+    def __init__(self, component: AnyComponent, device: str = "cpu", variant: str = NORMATIVE) -> None:
+        if (reason := without_tensor_code(component, variant)) is not None:
             raise InputError(reason)
         torch.set_num_threads(1)
-        self._component, self._device = component, checked_device(device)
+        self._component, self._device, self._variant = component, checked_device(device), variant
         self._run: TensorRun | None = None
         self._model: TensorModel | None = None
 
     def reset(self, config: Any) -> None:
         if self._model is None or self._model.config != config:
-            self._model = model_of(self._component, config, self._device)
+            self._model = model_of(self._component, config, self._device, self._variant)
         self._run = TensorRun(self._model, alone=True)
 
     def apply(self, operation: Operation) -> Outcome:

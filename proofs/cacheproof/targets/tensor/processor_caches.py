@@ -19,14 +19,27 @@ import torch
 import cacheimpl.processor_cache as ours
 from cacheimpl.object_store import caches as object_store
 from cacheimpl.processor_cache import selectors
-from cacheimpl.processor_cache.errors import AllPinnedError, TooLargeError
+from cacheimpl.processor_cache.errors import AllPinnedError, EndlessEvictionError, TooLargeError
 from cacheproof.errors import InputError
 from cacheproof.targets.target import TargetError
 from cacheproof.targets.vllm.child.driver import mirror as released_mirror
 from cacheproof.targets.vllm.child.driver.calls import Calls, Reply
 from cacheproof.targets.vllm.child.driver.sides import GIBIBYTE, Item, Message
 from cachespec.configuration import NO_CACHE, PROCESSOR_ONLY, READER, RECEIVER, SENDER, WRITER, Profile, Start
-from cachespec.kernel import ABSENT, DONE, FAILED, HIT, MISS, REFUSED, TOO_LARGE, Code, Observation, Operation, Outcome
+from cachespec.kernel import (
+    ABSENT,
+    DIVERGED,
+    DONE,
+    FAILED,
+    HIT,
+    MISS,
+    REFUSED,
+    TOO_LARGE,
+    Code,
+    Observation,
+    Operation,
+    Outcome,
+)
 from cachespec.lru import operations as lru
 from cachespec.lru.configuration import Config as LruConfig
 
@@ -70,7 +83,7 @@ class LruCacheTarget:
     def observe(self) -> Mapping[str, Observation]:
         cache = self._cache
         hits, total = cache.stat()
-        sizes = tuple(int(cache.size_of(key) or 0) for key in cache)
+        sizes = tuple(int(cache.size_of(key) or 0) for key in cache.order)
         return {"order": tuple(cache.order), "sizes": sizes, "used": int(cache.currsize), "hits": hits, "total": total}
 
     def close(self) -> None:
@@ -90,6 +103,8 @@ class LruCacheTarget:
             return TOO_LARGE
         except AllPinnedError:
             return self._refused
+        except EndlessEvictionError:
+            return DIVERGED
         return DONE
 
     def _if_there(self, key: int, call: Callable[[int], object]) -> Outcome:
@@ -106,7 +121,10 @@ class LruCacheTarget:
         return DONE
 
     def _clear(self, _: lru.Clear) -> Outcome:
-        self._cache.clear()
+        try:
+            self._cache.clear()
+        except EndlessEvictionError:
+            return DIVERGED
         return DONE
 
 
@@ -343,9 +361,15 @@ def open_mirror(component: object) -> MirrorTarget:
 
 
 def open_released_lru_cache(component: object) -> LruCacheTarget:
-    """The cache as 0.20.2 and 0.33.0 have it (M3): an error in the middle of an eviction."""
+    """The cache as 0.33.0 has it (M3): an error in the middle of an eviction."""
     check(component, "lru")
     return LruCacheTarget(ours.ReleasedLRUCache, FAILED)
+
+
+def open_ghost_lru_cache(component: object) -> LruCacheTarget:
+    """The cache as 0.11.0 and 0.20.2 have it (M2): touching what is absent leaves a ghost, which is never evicted."""
+    check(component, "lru")
+    return LruCacheTarget(ours.GhostLRUCache, FAILED)
 
 
 def open_balanced_selectors(component: object) -> SelectorsTarget:

@@ -9,6 +9,8 @@ import torch
 from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, amount, lacking, one_of, within
 
 from cacheimpl.processor_cache import (
+    EndlessEvictionError,
+    GhostLRUCache,
     ItemNotCachedError,
     LRUCache,
     MultiModalCacheMissError,
@@ -66,6 +68,54 @@ LRU = Face(
         "getsizeof": Call(lambda made: {"value": 3}, {"value": NO_SIZE}),
     },
     dict.fromkeys(("stat", "popitem", "remove_oldest", "clear"), "flags only"),
+)
+
+
+def ghostly() -> Any:
+    """As `lru`, and a ghost that is newer than both."""
+    made: GhostLRUCache[str, int] = GhostLRUCache(10, getsizeof=lambda value: value)
+    made.put("a", 3)
+    made.put("b", 4)
+    made.pin("a")
+    made.touch("ghost")
+    return made
+
+
+def with_the_oldest_a_ghost(made: Any) -> Any:
+    """All entries are newer than the ghost."""
+    made.touch("a")
+    made.touch("b")
+    return made
+
+
+AS_RELEASED = {"what is pinned leaves too little"}
+"""What is refused after others were evicted: the fault of that era, and no bad input (C-LRU-1)."""
+GHOST_LRU = Face(
+    GhostLRUCache,
+    ghostly,
+    ProcessorCacheError,
+    {
+        name: call._replace(misuse={what: one for what, one in call.misuse.items() if what not in AS_RELEASED})
+        for name, call in LRU.calls.items()
+    },
+    LRU.open,
+)
+
+ENDLESS = Face(
+    None,
+    lambda: with_the_oldest_a_ghost(ghostly()),
+    ProcessorCacheError,
+    {
+        "put": Call(
+            lambda made: {},
+            misuse={
+                "the oldest is a ghost": (EndlessEvictionError, lambda made: made.put("c", 7)),
+                "by another method": (EndlessEvictionError, lambda made: made.__setitem__("c", 7)),
+                "everything is to go": (EndlessEvictionError, lambda made: made.clear()),
+            },
+            works=False,
+        )
+    },
 )
 
 
@@ -276,6 +326,8 @@ def chooses(function: Any, bad: Sort, name: str = "vllm_config", **good: Any) ->
 FACES = {
     "LRUCache": LRU,
     "LRUCache, pinned": PINNED,
+    "GhostLRUCache": GHOST_LRU,
+    "GhostLRUCache, the oldest a ghost": ENDLESS,
     "MultiModalProcessorOnlyCache": of_frontend(MultiModalProcessorOnlyCache),
     "MultiModalProcessorSenderCache": of_frontend(MultiModalProcessorSenderCache),
     "MultiModalReceiverCache": RECEIVER,
