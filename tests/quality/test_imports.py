@@ -38,7 +38,11 @@ OVER_THE_NETWORK = "impl/cacheimpl/mirror/example"
 RELEASED = "proofs/cacheproof/targets/vllm/child"
 """Runs in the environment of a released package, where nothing of ours is installed."""
 
-RELEASED_SGLANG = "proofs/cacheproof/targets/sglang/child"
+RELEASED_OTHERS = (
+    "proofs/cacheproof/targets/prefixes/child",
+    "proofs/cacheproof/targets/sglang/child",
+    "proofs/cacheproof/targets/transformers/child",
+)
 """Likewise, with what drives vLLM there."""
 
 MEASURED = "proofs/cacheproof/bench/released/child"
@@ -54,11 +58,13 @@ RULES = (
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED, RECORDER, RELEASED_SGLANG),
+        apart=(RELEASED, MEASURED, RECORDER, *RELEASED_OTHERS),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
-    Rule(RELEASED_SGLANG, ("cores", "driver", "radix", "sglang", "torch")),
+    Rule(RELEASED_OTHERS[0], ("declared", "driver")),
+    Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "sglang", "torch")),
+    Rule(RELEASED_OTHERS[2], ("driver", "paged", "torch", "transformers")),
     Rule(RECORDER, ("vllm",)),
 )
 

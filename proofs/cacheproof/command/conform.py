@@ -20,14 +20,13 @@ from cacheproof.show.formats import FORMATS
 from cacheproof.show.plain import finding_as_text
 from cacheproof.show.wording import remarks
 from cacheproof.store import save
-from cacheproof.targets.sglang.conformance import Held, held
-from cacheproof.targets.sglang.release import PREFIX, Package
-from cacheproof.targets.sglang.release import add as add_sglang
+from cacheproof.targets.families import family_of
+from cacheproof.targets.prefixes.conformance import Held, held
+from cacheproof.targets.prefixes.package import Package, PrefixFamily
 from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Release, add, needed
 
-OBSERVED = "kv_blocks"
 STEPS = 5_000
 SEED = 1
 
@@ -48,8 +47,9 @@ def command(
     Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
     """
     file_to_write(junit)
-    if any(target.startswith(PREFIX) for target in targets or []):
-        return of_sglang(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
+    observed = {family_of(target).observed for target in targets or []}
+    if observed - {None}:
+        return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
     eras = chosen(table(), targets or [], component)
     with progress() as show:
         for release in dict.fromkeys(era.release for era in eras):
@@ -70,29 +70,32 @@ def command(
     return Report(data, rendered(results), status(results), interrupted=interrupted)
 
 
-def of_sglang(
+def of_observed(
     targets: list[str], component: str | None, *, steps: int, seed: int, install: bool, junit: Path | None
 ) -> Report:
-    """Releases that are held to what they show of `kv_blocks`."""
-    packages = [Package.parsed(target) for target in targets]
-    if component not in (None, OBSERVED):
-        raise InputError(f"SGLang is held to what it shows of {OBSERVED}, and not to {component}")
+    """Releases that are held to what they show of a component."""
+    packages = [observed_package(target, component) for target in targets]
     announce(f"seed {seed}")
     results: list[tuple[Package, Held]] = []
     with progress() as show:
         for package in packages:
             if install:
-                add_sglang(package, told_at_once(show))
+                package.family.add(package.name, told_at_once(show))
             results += [(package, one) for one in held(package, steps=steps, seed=seed, progress=show)]
     interrupted = any(one.walked.interrupted for _, one in results)
     shown = RichTable(box=None)
-    for name in ("released package", "tree", "configuration", "calls", "compared with the specification", "verdict"):
-        shown.add_column(name, justify="right" if name.startswith("c") and name != "configuration" else "left")
+    for name in ("released package", "driven", "configuration", "calls", "compared with the specification", "verdict"):
+        shown.add_column(name, justify="right" if name in ("calls", "compared with the specification") else "left")
     for package, one in results:
-        shown.add_row(package.name, one.core, one.name, f"{one.walked.steps:,}", f"{one.walked.beside:,}", one.verdict)
+        walked = one.walked
+        shown.add_row(package.name, one.driven, one.name, f"{walked.steps:,}", f"{walked.beside:,}", one.verdict)
     cases = [
         Case(
-            f"conform.{package.name}.{one.core}", one.name, STATUSES[one.status], one.verdict, properties={"seed": seed}
+            f"conform.{package.name}.{one.driven}",
+            one.name,
+            STATUSES[one.status],
+            one.verdict,
+            properties={"seed": seed},
         )
         for package, one in results
     ]
@@ -100,11 +103,22 @@ def of_sglang(
     statuses = [one.status for _, one in results]
     worst = next((one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in statuses), None)
     told = [
-        {"target": package.name, "tree": one.core, "configuration": one.name, **asdict(one.walked)}
+        {"target": package.name, "driven": one.driven, "configuration": one.name, **asdict(one.walked)}
         for package, one in results
     ]
-    data = {"seed": seed, "component": OBSERVED, "results": told}
+    data = {"seed": seed, "component": packages[0].family.observed, "results": told}
     return Report(data, [shown], worst or ExitStatus.AS_EXPECTED, interrupted=interrupted)
+
+
+def observed_package(target: str, component: str | None) -> Package:
+    """The release that a target means, if it is held to what it shows of this component; raises InputError."""
+    family = family_of(target)
+    if not isinstance(family, PrefixFamily):
+        raise InputError(f"{target} is compared with eras, and others with what they show: ask for them one by one")
+    package = family.parsed(target)
+    if component not in (None, family.observed):
+        raise InputError(f"{package.name} is held to what it shows of {family.observed}, and not to {component}")
+    return package
 
 
 def chosen(lines: Table, targets: list[str], component: str | None) -> list[Era]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +10,8 @@ import typer
 
 from cacheproof.command.console import Progress, Report, progress
 from cacheproof.errors import InputError
-from cacheproof.targets.sglang.release import PREFIX, Package
-from cacheproof.targets.sglang.release import add as add_sglang
-from cacheproof.targets.sglang.release import all_installed as all_sglang
-from cacheproof.targets.sglang.release import discard as discard_sglang
+from cacheproof.targets.families import Added, families, family_of
 from cacheproof.targets.vllm.folders import targets_folder
-from cacheproof.targets.vllm.release import Installed, Release, add, all_installed, discard
 
 MEGABYTE = 1_000_000
 
@@ -33,49 +28,27 @@ def command(
     action: Annotated[Action, typer.Argument(help="What is to be done.", show_default=False)],
     name: Annotated[str, typer.Argument(help="A release, as in vllm==0.33.0; not for list.", show_default=False)] = "",
 ) -> Report:
-    """Add a released vLLM from the package index as a target, list those there are, or remove one.
+    """Add a released engine from the package index as a target, list those there are, or remove one.
 
-    `add` fetches the release with pip, which reads its own environment variables, keeps the Python modules that its
-    cache classes need, and puts them in an environment of their own in the user's cache folder; TORCH_SPEC says which
-    torch is installed there. What is finished is not done again. CACHEPROOF_CACHE chooses another cache folder.
+    `add` fetches the release of vllm, sglang or transformers with pip, which reads its own environment variables, keeps
+    the modules that its cache classes need, and puts them in the user's cache folder, beside one environment for all
+    releases; TORCH_SPEC says which torch is installed there. What is finished is not done again. CACHEPROOF_CACHE
+    chooses another cache folder.
     """
     if action is Action.LIST:
         if name:
             raise InputError("target list takes no name")
-        return listed(all_installed(), targets_folder())
+        return listed([one for family in families() for one in family.all_added()], targets_folder())
     if not name:
         raise InputError(f"target {action.value} needs a release, as in vllm==0.33.0")
-    if name.startswith(PREFIX):
-        return of_sglang(action, Package.parsed(name))
-    release = Release.parsed(name)
+    family = family_of(name)
     if action is Action.REMOVE:
-        freed = discard(release)
-        return Report({"removed": release.name, "bytes": freed}, [f"{release.name} is removed: {megabytes(freed)}"])
+        freed = family.discard(name)
+        removed = family.canonical(name)
+        return Report({"removed": removed, "bytes": freed}, [f"{removed} is removed: {megabytes(freed)}"])
     with progress() as show:
-        added = add(release, told_at_once(show))
-    return Report({"added": row(added)}, [f"{release.name} is ready: {described(added)}"])
-
-
-def of_sglang(action: Action, package: Package) -> Report:
-    """Add or remove a release of SGLang."""
-    if action is Action.REMOVE:
-        freed = discard_sglang(package)
-        return Report({"removed": package.name, "bytes": freed}, [f"{package.name} is removed: {megabytes(freed)}"])
-    with progress() as show:
-        record = add_sglang(package, told_at_once(show))
-    return Report({"added": sglang_row(package, record)}, [f"{package.name} is ready: {sglang_described(record)}"])
-
-
-def sglang_row(package: Package, record: Mapping[str, Any]) -> dict[str, Any]:
-    """A release of SGLang for a machine, with the keys of any other."""
-    kept = {"modules": len(record["files"]), "bytes": record["bytes"], "stand_ins": record["stand_ins"]}
-    return {"name": package.name, "folder": package.folder, "components": record["components"], **kept}
-
-
-def sglang_described(record: Mapping[str, Any]) -> str:
-    """A release of SGLang for a person."""
-    kept = f"{len(record['files'])} of its modules, {len(record['stand_ins'])} stand-ins, {megabytes(record['bytes'])}"
-    return f"radix cache and page allocators; {kept}"
+        added = family.add(name, told_at_once(show))
+    return Report({"added": row(added)}, [f"{added.name} is ready: {described(added)}"])
 
 
 def told_at_once(show: Progress) -> Progress:
@@ -84,19 +57,17 @@ def told_at_once(show: Progress) -> Progress:
     return show
 
 
-def listed(releases: list[Installed], folder: Path) -> Report:
+def listed(releases: list[Added], folder: Path) -> Report:
     """What is installed, and where."""
-    others = [(package, record) for package in all_sglang() if (record := package.record()) is not None]
-    lines = [f"{one.release.name}: {described(one)}" for one in releases]
-    lines += [f"{package.name}: {sglang_described(record)}" for package, record in others]
-    rows = [*(row(one) for one in releases), *(sglang_row(*one) for one in others)]
+    lines = [f"{one.name}: {described(one)}" for one in releases]
+    rows = [row(one) for one in releases]
     return Report({"targets": rows, "folder": folder}, [*(lines or ["no release is installed"]), f"in {folder}"])
 
 
-def row(one: Installed) -> dict[str, Any]:
+def row(one: Added) -> dict[str, Any]:
     """A release for a machine."""
     return {
-        "name": one.release.name,
+        "name": one.name,
         "folder": one.folder,
         "components": one.record["components"],
         "modules": len(one.record["files"]),
@@ -105,7 +76,7 @@ def row(one: Installed) -> dict[str, Any]:
     }
 
 
-def described(one: Installed) -> str:
+def described(one: Added) -> str:
     """A release for a person."""
     record = one.record
     driven = ", ".join(name for name, obstacle in record["components"].items() if not obstacle)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
-import shutil
-import subprocess
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import InconclusiveError, InputError
+from cacheproof.errors import InputError
+from cacheproof.targets.fetching import (
+    WHEELS,
+    downloaded,
+    keep_what_is_needed,
+    probed,
+    remove_unused_environments,
+    unpack,
+)
 from cacheproof.targets.vllm import environment
 from cacheproof.targets.vllm.environment import Environment
 from cacheproof.targets.vllm.folders import (
@@ -30,16 +34,9 @@ from cacheproof.targets.vllm.folders import (
     sweep,
     targets_folder,
 )
-from cacheproof.targets.vllm.pip import Progress, run_pip
+from cacheproof.targets.vllm.pip import Progress
 
 START = Path(__file__).parent / "child" / "start.py"
-PLATFORMS = (
-    *(f"manylinux_2_{minor}_x86_64" for minor in range(45, 16, -1)),
-    "manylinux2014_x86_64",
-    "manylinux1_x86_64",
-)
-"""Wheels for any machine will do, as no compiled part is kept; the releases are published for some of these."""
-SECONDS_TO_PROBE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +158,7 @@ def discard(release: Release) -> int:
         sweep(root)
         remove(release.folder(root))
         remove(_wheels(release, root))
-        if not all_installed():
-            for folder in environment.all_in(root):
-                remove(folder)
+        remove_unused_environments(root)
         return before - size_of(root)
 
 
@@ -173,7 +168,7 @@ def _renewed(release: Release, root: Path, home: Environment) -> bool:
     record = record_of(folder)
     if record is None or not (folder / "source").is_dir():
         return False
-    touched = _probed(release, home, folder / "source")
+    touched = probed(release.name, _call(release, home, folder / "source"))
     if touched["components"] != record.get("components") or touched["files"] != record.get("files"):
         return False
     mark_complete(folder, {**record, **touched, "driver": driver_digest()})
@@ -186,17 +181,8 @@ def _install(release: Release, root: Path, home: Environment, progress: Progress
     making = root / f"{UNFINISHED}{release.folder(root).name}"
     with clear_disk_errors(root):
         progress(f"{release.name}: unpacking the Python modules")
-        _unpack(wheel, making / "all")
-        touched = _probed(release, home, making / "all")
-        if all(touched["components"].values()):
-            raise InconclusiveError(f"{release.name} cannot be driven: {touched['components']['lru']}")
-        for file in touched["files"]:
-            target = making / "source" / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(making / "all" / file, target)
-        if _probed(release, home, making / "source") != touched:
-            raise InconclusiveError(f"{release.name}: its modules import others when others are missing")
-        shutil.rmtree(making / "all")
+        unpack(wheel, making / "all", lambda name: name.startswith("vllm/") and name.endswith(".py"))
+        touched = keep_what_is_needed(release.name, making, lambda source: _call(release, home, source))
         about = {"version": release.version, "wheel": wheel.name, "driver": driver_digest()}
         record = {**about, **touched, "bytes": size_of(making / "source")}
         finish(making, release.folder(root), record)
@@ -204,52 +190,23 @@ def _install(release: Release, root: Path, home: Environment, progress: Progress
 
 
 def _wheels(release: Release, root: Path) -> Path:
-    return root / f"wheel-{release.version}"
+    return root / f"{WHEELS}{release.version}"
 
 
 def _downloaded(release: Release, root: Path, home: Environment, progress: Progress) -> Path:
-    """The wheel, fetched unless an earlier run got that far."""
+    """The wheel, fetched unless an earlier run got that far: it has hundreds of megabytes."""
     folder = _wheels(release, root)
     record = record_of(folder)
     if record is not None and (folder / record["wheel"]).is_file():
         return folder / str(record["wheel"])
     making = root / f"{UNFINISHED}{folder.name}"
-    making.mkdir(parents=True, exist_ok=True)
-    platforms = [part for platform in PLATFORMS for part in ("--platform", platform)]
-    arguments = ["download", release.name, "--no-deps", "--only-binary", ":all:", "--dest", str(making), *platforms]
-    run_pip(home.python, arguments, f"downloading {release.name}", making / "scratch", progress)
-    shutil.rmtree(making / "scratch", ignore_errors=True)
-    wheels = sorted(making.glob("*.whl"))
-    if len(wheels) != 1:
-        raise InconclusiveError(f"{release.name}: pip downloaded {len(wheels)} wheels where one was expected")
-    finish(making, folder, {"wheel": wheels[0].name})
-    return folder / wheels[0].name
+    wheel = downloaded(release.name, home.python, making, progress)
+    finish(making, folder, {"wheel": wheel.name})
+    return folder / wheel.name
 
 
-def _unpack(wheel: Path, into: Path) -> None:
-    """The package's Python modules, and nothing else of the wheel."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                if name.startswith("vllm/") and name.endswith(".py"):
-                    archive.extract(name, into)
-    except zipfile.BadZipFile:
-        wheel.unlink()
-        raise InconclusiveError(f"{wheel.name} was damaged and has been removed: try again") from None
-
-
-def _probed(release: Release, home: Environment, source: Path) -> dict[str, Any]:
-    """Which modules are touched, and which stand-ins, when everything that is driven is imported."""
-    command = [str(home.python), "-I", str(START), str(source), release.version, "--probe"]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_TO_PROBE)  # noqa: S603  # our own script
-    except subprocess.TimeoutExpired:
-        raise InconclusiveError(f"{release.name}: importing its classes took over {SECONDS_TO_PROBE:g} s") from None
-    if ended.returncode != 0:
-        said = ended.stderr.strip().splitlines()
-        raise InconclusiveError(f"{release.name} cannot be driven: {said[-1] if said else 'its import failed'}")
-    touched: dict[str, Any] = json.loads(ended.stdout)
-    return touched
+def _call(release: Release, home: Environment, source: Path) -> list[str]:
+    return [str(home.python), "-I", str(START), str(source), release.version]
 
 
 def _there_are(releases: Iterable[Installed]) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from cacheproof.errors import InconclusiveError, InputError
 from cacheproof.registry import component_named
+from cacheproof.targets import fetching
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm import environment, release
 from cacheproof.targets.vllm.folders import COMPLETE, mark_complete, record_of, targets_folder
@@ -95,7 +96,7 @@ def test_what_is_finished_is_not_done_again(cache: Path, monkeypatch: pytest.Mon
     def refuse(*arguments: object) -> None:
         pytest.fail(f"pip was called: {arguments}")
 
-    monkeypatch.setattr(release, "run_pip", refuse)
+    monkeypatch.setattr(fetching, "run_pip", refuse)
     monkeypatch.setattr(environment, "run_pip", refuse)
     assert add(MADE_UP, progress=str) == needed(MADE_UP)
 
@@ -108,7 +109,7 @@ def test_an_interrupted_download_leaves_nothing_that_counts(cache: Path, monkeyp
         (scratch.parent / "vllm-9.9.8-py3-none-any.whl").write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(release, "run_pip", interrupted)
+    monkeypatch.setattr(fetching, "run_pip", interrupted)
     with pytest.raises(KeyboardInterrupt):
         add(other, progress=str)
     assert installed(other) is None
@@ -132,7 +133,7 @@ def test_what_another_driver_added_is_looked_at_again(cache: Path, monkeypatch: 
     mark_complete(folder, {**(record_of(folder) or {}), "driver": "another"})
     assert installed(MADE_UP) is None
     with monkeypatch.context() as patch:
-        patch.setattr(release, "run_pip", lambda *arguments: pytest.fail("what is enough is not fetched again"))
+        patch.setattr(fetching, "run_pip", lambda *arguments: pytest.fail("what is enough is not fetched again"))
         add(MADE_UP, progress=str)
     mark_complete(folder, {**(record_of(folder) or {}), "driver": "another", "files": ["vllm/other.py"]})
     add(MADE_UP, progress=str)

@@ -5,17 +5,26 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.registry import component_named
-from cacheproof.targets.sglang.ledger import Ledger
-from cacheproof.targets.sglang.peer import Call, Peer
+from cacheproof.targets.prefixes.ledger import Ledger, Wrong
+from cacheproof.targets.prefixes.peer import Answer, Call, Peer
 from cacheproof.targets.target import TargetError
 from cacheproof.wire import config_from_message
 from cachespec.kernel import Code
 from cachespec.kv_blocks import AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Withdraw
 
 RESTART_EVERY = 60
+"""Calls of an episode, at most."""
+
+
+class Counts(NamedTuple):
+    """How many pages are free, can be found, and can be found and are held."""
+
+    free: int
+    cached: int
+    locked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,7 @@ class Found:
 
 @dataclass(slots=True)
 class Walked:
-    """What a walk did. `beside` are the look-ups that were compared with the specification's."""
+    """What a walk did. `beside` are the calls after which counts were compared with the specification's."""
 
     steps: int = 0
     episodes: int = 0
@@ -41,30 +50,42 @@ class Walked:
 
 
 class Beside:
-    """The specification's own pool, with its own numbers of blocks; counts of hits can be compared, pages cannot."""
+    """The specification's own pool, with its own numbers of blocks; counts can be compared, pages cannot.
+
+    It never merges two blocks with the same content, so it needs more of them; it has so many that none that could be
+    found is ever taken. What is compared does not depend on how many there are.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         component = component_named("kv_blocks")
         self._variant = component.normative
-        self._config = config_from_message(component, {**config})
-        self._state = self._variant.start(self._config)
         self._lengths = list(config["lengths"])
-        self._blocks = self._config.blocks
-        self.ample = True
-        """Whether neither side had to take a page that could be found."""
+        self._blocks = int(config["blocks"])
+        pages = max(-(-length // int(config["block_size"])) for length in self._lengths)
+        known = {name: value for name, value in config.items() if name in component.config._fields}
+        self._config = config_from_message(component, {**known, "blocks": pages * (RESTART_EVERY + 1)})
+        self._state = self._variant.start(self._config)
 
     def hits(self, request: int) -> int:
         """How many blocks the request finds."""
         return len(self._looked_up(request))
+
+    def counts(self) -> Counts:
+        """How many pages there would be of each sort where equal contents are one page, and nothing was evicted."""
+        view = self._variant.view(self._config, self._state)
+        carried = dict(view.carried)
+        held = {block for _, table in view.tables for block in table}
+        cached = set(carried.values())
+        own = sum(block not in carried for block in held)
+        locked = {carried[block] for block in held if block in carried}
+        return Counts(self._blocks - len(cached) - own, len(cached), len(locked))
 
     def follow(self, call: Call, *, written: bool) -> None:
         """The same call on this side."""
         request, length = call.request, self._lengths[call.request]
         if call.name == "admit":
             hits = self._looked_up(request)
-            tokens = length - len(hits) * self._config.block_size
-            ended = self._do(AllocateSlots(request, 0, tokens, hits))
-            self.ample = self.ample and ended is Code.DONE and self._nothing_is_lost()
+            self._do(AllocateSlots(request, 0, length - len(hits) * self._config.block_size, hits))
         elif call.name == "commit":
             self._do(Commit(request, length))
         elif call.name == "finish":
@@ -76,15 +97,9 @@ class Beside:
         found: tuple[int, ...] = outcome.values
         return found
 
-    def _nothing_is_lost(self) -> bool:
-        """Whether some block is left that was never taken: then none that could be found was."""
-        view = self._variant.view(self._config, self._state)
-        used = {block for _, table in view.tables for block in table} | {block for block, _ in view.carried}
-        return len(used) < int(self._blocks)
-
-    def _do(self, operation: Any) -> Code:
+    def _do(self, operation: Any) -> None:
         self._state, outcome = self._variant.call(self._config, self._state, operation)
-        return outcome.code
+        assert outcome.code is Code.DONE, f"{operation} is {outcome.code} in a pool that has room for all"
 
 
 def walk(
@@ -143,17 +158,24 @@ class _Run:
         answer = self._peer.ask(call)
         self.calls.append(call)
         wrong = self.ledger.take(call, answer)
-        if self.beside.ample and not self.ledger.evicted:
-            if wrong is None and call.name == "lookup":
-                self.compared += 1
-                expected = self.beside.hits(call.request)
-                if len(answer.pages) != expected:
-                    wrong = "KV-7/longest", f"{len(answer.pages)} pages are found, {expected} by the specification"
-            if answer.code != "refused":
-                self.beside.follow(call, written=written)
-            else:
-                self.beside.ample = False
+        if wrong is None and not self.ledger.evicted:
+            self.compared += 1
+            wrong = self._beside(call, answer, written=written)
         return None if wrong is None else Found(*wrong, tuple(self.calls))
+
+    def _beside(self, call: Call, answer: Answer, *, written: bool) -> Wrong | None:
+        """What the specification counts otherwise. What is refused for want of room is not asked of it."""
+        if call.name == "lookup" and len(answer.pages) != self.beside.hits(call.request):
+            expected = self.beside.hits(call.request)
+            return "KV-7/longest", f"{len(answer.pages)} pages are found, {expected} by the specification"
+        if answer.code != "refused":
+            self.beside.follow(call, written=written)
+        shown, expected_counts = answer.shown, self.beside.counts()
+        assert shown is not None
+        counted = Counts(len(shown.free), len(shown.cached), shown.protected // self.ledger.size)
+        if counted == expected_counts:
+            return None
+        return "KV-2", f"pages are {counted._asdict()}, and by the specification {expected_counts._asdict()}"
 
 
 def replayed(peer: Peer, config: Mapping[str, Any], calls: Sequence[Call]) -> Found | None:

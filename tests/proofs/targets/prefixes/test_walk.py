@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.proofs.targets.sglang.plain_radix import BUGS, PlainRadix
+from tests.proofs.targets.prefixes.plain_radix import BUGS, PlainRadix
 
 from cacheproof.errors import ExitStatus
-from cacheproof.targets.sglang.conformance import CONFIGURATIONS, Held
-from cacheproof.targets.sglang.peer import Answer, Call, Shown
-from cacheproof.targets.sglang.walk import Walked, replayed, walk
+from cacheproof.targets.prefixes import walk as walking
+from cacheproof.targets.prefixes.configurations import CONFIGURATIONS
+from cacheproof.targets.prefixes.conformance import Held
+from cacheproof.targets.prefixes.ledger import Ledger, Wrong
+from cacheproof.targets.prefixes.peer import Answer, Call, Shown
+from cacheproof.targets.prefixes.walk import Walked, replayed, walk
 from cacheproof.targets.target import TargetError
 
 named = pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -22,7 +25,7 @@ def test_what_is_right_walks_on(name: str) -> None:
     walked = walk(PlainRadix(), CONFIGURATIONS[name], steps=400, seed=1)
     assert (walked.found, walked.broke_down) == (None, "")
     assert walked.steps == 400
-    assert walked.beside > 10
+    assert walked.beside > 30
     assert (walked.evictions > 0) == ("scarce" in name)
 
 
@@ -41,6 +44,34 @@ def test_each_bug_is_found_by_its_property_and_shortened(bug: str) -> None:
     )
     assert all(one is None or one.rule != found.rule or len(one.calls) >= len(found.calls) for one in fewer)
     assert replayed(PlainRadix(), config, found.calls) is None
+
+
+class Blind(Ledger):
+    """A ledger that goes on without a word, so that only the specification is left."""
+
+    def take(self, call: Call, answer: Answer) -> Wrong | None:
+        super().take(call, answer)
+        return None
+
+
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [
+        ("keeps the page that was there already", "KV-2"),
+        ("gives pages back twice", "KV-2"),
+        ("forgets the last page of a request", "KV-2"),
+        ("counts the locked wrongly", "KV-2"),
+        ("finds one page too few", "KV-7/longest"),
+    ],
+)
+def test_the_specification_alone_finds_what_can_be_counted(
+    bug: str, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walking, "Ledger", Blind)
+    found = walk(PlainRadix(bug), CONFIGURATIONS["pages of 2, scarce"], steps=2_000, seed=1).found
+    assert found is not None
+    assert found.rule == rule
+    assert "by the specification" in found.said
 
 
 def test_the_same_seed_makes_the_same_calls() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cacheproof.targets.sglang.peer import Answer, Call, Shown
+from cacheproof.targets.prefixes.peer import Answer, Call, Shown
 
 BUGS = {
     "keeps the page that was there already": "KV-2",
@@ -14,7 +14,7 @@ BUGS = {
     "evicts what is in use": "KV-4",
     "finds one page too few": "KV-7/longest",
     "finds what was evicted": "KV-4",
-    "finds by the page alone": "KV-7/longest",
+    "finds by the page alone": "KV-7/found",
     "refuses early": "KV-8/reasons",
     "drops what it could keep": "KV-3/kept",
     "counts the locked wrongly": "KV-1",

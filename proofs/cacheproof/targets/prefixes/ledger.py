@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cacheproof.targets.sglang.peer import Answer, Call, Shown
+from cacheproof.targets.prefixes.peer import Answer, Call, Shown
 
 Wrong = tuple[str, str]
 """The property, and what is seen instead."""
@@ -105,6 +105,9 @@ class Ledger:
         if len(answer.pages) != needed:
             return "KV-10/covers", f"request {request} has {len(answer.pages)} pages, and needs {needed}"
         self.tables[request], self.hits[request] = answer.pages, len(expected)
+        assert answer.shown is not None
+        if strange := sorted(set(answer.pages[len(expected) :]) & set(answer.shown.cached)):
+            return "KV-7/found", f"request {request} goes on in pages {strange}, which hold something else"
         return self._as_found(request, answer.pages[: len(expected)])
 
     def _commit(self, request: int, answer: Answer) -> Wrong | None:

@@ -1,14 +1,7 @@
-"""The script that an environment's Python runs: `python -I start.py SHARED SOURCE VERSION [--probe]`.
-
-`SHARED` is the folder of the driver for vLLM: its conversation, its stand-ins and its way of making calls are used as
-they are, with lists of this package's own.
-"""
+"""What is not the release's own code while its caches are driven, each entry with its reason; and what is driven."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 RE_EXPORTS = "its __init__ only re-exports, and would import the whole engine"
@@ -40,20 +33,5 @@ ANSWERS: dict[str, tuple[Any, str]] = {
         "the allocator's own check for pages freed twice is off, as by default",
     ),
 }
-
-if __name__ == "__main__":
-    shared, *rest = sys.argv[1:]
-    sys.path[:0] = [shared, str(Path(__file__).parent)]
-    stand_ins = importlib.import_module("driver.stand_ins")
-    conversation = importlib.import_module("driver.conversation")
-    for theirs, ours in (
-        (stand_ins.PACKAGES, PACKAGES),
-        (stand_ins.MODULES, MODULES),
-        (stand_ins.ANSWERS, ANSWERS),
-        (conversation.COMPONENTS, {"radix": ("radix", "RadixDriver"), "radix_rust": ("radix", "RustDriver")}),
-    ):
-        theirs.clear()
-        theirs.update(ours)
-    importlib.import_module("radix")
-    sys.path[:2] = []
-    sys.exit(conversation.main(rest))
+COMPONENTS = {"radix": ("radix", "RadixDriver"), "radix_rust": ("radix", "RustDriver")}
+"""The drivers: of the tree in Python, and of the compiled core in Rust."""

@@ -1,0 +1,62 @@
+"""The configurations in which a release is walked, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cacheproof.errors import ExitStatus
+from cacheproof.targets.prefixes.package import Package
+from cacheproof.targets.prefixes.peer import ChildPeer
+from cacheproof.targets.prefixes.walk import Walked, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One configuration, walked."""
+
+    driven: str
+    """Which of the release's caches: of SGLang, `radix`, in Python, or `radix_rust`."""
+    name: str
+    walked: Walked
+
+    @property
+    def status(self) -> ExitStatus:
+        """What it says."""
+        if self.walked.found is not None:
+            return ExitStatus.FELL_SHORT
+        unfinished = self.walked.broke_down or self.walked.interrupted or not self.walked.steps
+        return ExitStatus.INCONCLUSIVE if unfinished else ExitStatus.AS_EXPECTED
+
+    @property
+    def verdict(self) -> str:
+        """In words, and no stronger than what was seen."""
+        walked = self.walked
+        if walked.found is not None:
+            return (
+                f"{walked.found.rule}: {walked.found.said}, after {' '.join(map(str, walked.found.calls)) or 'nothing'}"
+            )
+        if walked.broke_down:
+            return f"the driver failed: {walked.broke_down}"
+        return "interrupted" if walked.interrupted else "nothing wrong was seen"
+
+
+def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Iterator[Held]:
+    """The release in each configuration, with its part of the steps; the child is ended whatever happens."""
+    command, record = package.command(), package.added().record
+    configurations = package.family.configurations
+    for driven, obstacle in record["components"].items():
+        if obstacle:
+            yield Held(driven, "none", Walked(broke_down=f"it cannot be driven: {obstacle}"))
+            continue
+        peer = ChildPeer(command, driven)
+        try:
+            for name, config in configurations.items():
+                walked = walk(peer, config, steps=-(-steps // len(configurations)), seed=seed, progress=progress)
+                yield Held(driven, name, walked)
+                if walked.interrupted:
+                    return
+                if walked.broke_down:
+                    break
+        finally:
+            peer.close()
