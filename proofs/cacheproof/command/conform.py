@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +15,13 @@ from cacheproof.command.console import Report, announce, progress
 from cacheproof.command.target import told_at_once
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.fuzz.difference import Breakdown, Difference
+from cacheproof.fuzz.tally import Limit
 from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.registry import component_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS
 from cacheproof.show.plain import finding_as_text
+from cacheproof.show.violations import case_of, found_in, rendered_searches, searched_message, status_of
 from cacheproof.show.wording import remarks
 from cacheproof.store import save
 from cacheproof.targets.families import family_of
@@ -26,8 +30,10 @@ from cacheproof.targets.prefixes.package import Package, PrefixFamily
 from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Release, add, needed
+from cacheproof.targets.vllm.searching import SCHEDULER, Search, search, without_era
 
 STEPS = 5_000
+SEARCHED = 4_000
 SEED = 1
 
 
@@ -39,35 +45,92 @@ def command(
     component: Annotated[str | None, typer.Option(help="Only the eras of this component.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each era.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
+    violations: Annotated[
+        int, typer.Option(min=0, help="How many calls to search for violations of properties, for each era; 0: none.")
+    ] = SEARCHED,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="How long to search for them, for each era, instead of so many calls."),
+    ] = None,
+    show: Annotated[
+        list[int] | None, typer.Option(metavar="NUMBER", help="Show the calls of these violations; 0: of all.")
+    ] = None,
+    new_falls_short: Annotated[
+        bool, typer.Option("--new-falls-short", help="A violation that is not in the catalogue is status 1.")
+    ] = False,
     install: Annotated[bool, typer.Option("--install", help="Add the releases that are not installed.")] = False,
     junit: JunitOption = None,
 ) -> Report:
     """Run each era beside the released package that it describes; the released code is the judge.
 
     Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
+    A second table has the properties that each release was seen to break, by the shortest calls that were come to: what
+    its era is known to do. That falls short only with `--new-falls-short`, where no entry of the catalogue explains it.
     """
     file_to_write(junit)
     observed = {family_of(target).observed for target in targets or []}
     if observed - {None}:
         return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
     eras = chosen(table(), targets or [], component)
-    with progress() as show:
+    with progress() as line:
         for release in dict.fromkeys(era.release for era in eras):
             if install:
-                add(release, told_at_once(show))
+                add(release, told_at_once(line))
             else:
                 needed(release)
         announce(f"seed {seed}")
         results: list[Result] = []
         for era in eras:
-            results.append(Trial.of(table(), era, steps=steps, seed=seed, progress=show).perform())
+            results.append(Trial.of(table(), era, steps=steps, seed=seed, progress=line).perform())
             save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
             if results[-1].interrupted:
                 break
-    interrupted = any(result.interrupted for result in results)
-    write(junit, "conform", [case(result) for result in results], interrupted=interrupted)
-    data = {"seed": seed, "results": [record(result) for result in results]}
-    return Report(data, rendered(results), status(results), interrupted=interrupted)
+        interrupted = any(result.interrupted for result in results)
+        limit = Limit(None if seconds is not None else violations, seconds)
+        agreeing = [result.era for result in results if result.agrees]
+        if component in (None, SCHEDULER):
+            agreeing += without_era(table(), dict.fromkeys(era.release for era in eras))
+        searches = [] if interrupted or not violations else searched(agreeing, limit, seed, line)
+    found = found_in(searches)
+    interrupted = interrupted or any(done.interrupted for done in searches)
+    cases = [
+        *(case(result) for result in results),
+        *(case_of(done, new_falls_short=new_falls_short) for done in searches),
+    ]
+    write(junit, "conform", cases, interrupted=interrupted)
+    data = {
+        "seed": seed,
+        "results": [record(result) for result in results],
+        "violations": found,
+        "searched": [searched_message(done) for done in searches],
+    }
+    shown = [*rendered(results), *rendered_searches(searches, found, show or [])]
+    ended = worst([status(results), *(status_of(done, new_falls_short=new_falls_short) for done in searches)])
+    return Report(data, shown, ended, interrupted=interrupted)
+
+
+def searched(eras: list[Era], limit: Limit, seed: int, line: Callable[[str], None]) -> list[Search]:
+    """Each release searched for the properties that it breaks; Ctrl-C ends it with what is known."""
+    searches: list[Search] = []
+    for era in eras:
+        about = f"{era.component} of {era.release.name}"
+        told = partial(_told, line, about)
+        searches.append(search(table(), era, limit=limit, seed=seed, progress=told))
+        if searches[-1].interrupted:
+            break
+    return searches
+
+
+def _told(line: Callable[[str], None], about: str, text: str) -> None:
+    line(f"{about}: {text}")
+
+
+def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:
+    """What falls short is worse than what is not known."""
+    there = set(statuses)
+    return next(
+        (one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in there), ExitStatus.AS_EXPECTED
+    )
 
 
 def of_observed(
@@ -101,13 +164,12 @@ def of_observed(
     ]
     write(junit, "conform", cases, interrupted=interrupted)
     statuses = [one.status for _, one in results]
-    worst = next((one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in statuses), None)
     told = [
         {"target": package.name, "driven": one.driven, "configuration": one.name, **asdict(one.walked)}
         for package, one in results
     ]
     data = {"seed": seed, "component": packages[0].family.observed, "results": told}
-    return Report(data, [shown], worst or ExitStatus.AS_EXPECTED, interrupted=interrupted)
+    return Report(data, [shown], worst(statuses), interrupted=interrupted)
 
 
 def observed_package(target: str, component: str | None) -> Package:

@@ -30,7 +30,7 @@ class Pair:
         self.operations: list[Operation] = []
         """The calls since the last restart."""
         self.tally = Tally()
-        self._target = target
+        self.target = target
         self._names = {
             kind: kind.wire_name() for kind in subject.variant.transitions if kind.wire_name() not in left_out
         }
@@ -39,6 +39,8 @@ class Pair:
         """The last two states, with their views."""
         self._checks = subject.variant.tag == NORMATIVE
         self._state: Any = None
+        self.latest: tuple[Any, Outcome] | None = None
+        """The specification's state before the last call, and how that call ended; None in the initial state."""
         self._offered: tuple[Operation, ...] | None = None
         self._over = False
         self._seen: set[int] = set()
@@ -53,34 +55,41 @@ class Pair:
             self.tally.offered.update(self._names[kind] for kind in {type(one) for one in self._offered})
         return self._offered
 
+    @property
+    def state(self) -> Any:
+        """The specification's state: where both sides agree, what the target was seen to have come to."""
+        return self._state
+
     def restart(self) -> Finding | None:
         """Both sides begin again; what they show in the initial state is compared."""
         self.operations = []
         self._state = self.subject.variant.start(self.subject.config)
+        self.latest = None
         self._offered, self._over = None, False
         self._seen, self._idle = set(), 0
         if not self.offered:
             raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
         self.tally.episodes += 1
         try:
-            self._target.reset(self.subject.config)
+            self.target.reset(self.subject.config)
             actual = self._answer(None)
         except TargetError as error:
             return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
-        broken = broken_in(self.subject, self._state, self._viewed) if self._checks else None
+        broken = broken_in(self.subject, self._state, self.viewed) if self._checks else None
         return self._compared(self._expected(None), actual, broken)
 
     def apply(self, operation: Operation) -> Finding | None:
         """One whole call on both sides; what they answer and show is compared."""
         before = self._state
         self._state, outcome = self.subject.variant.call(self.subject.config, before, operation)
+        self.latest = before, outcome
         broken = self._broken_by(before, operation, outcome) if self._checks else None
         self.operations.append(operation)
         self._offered = None
         self._over = outcome.code is Code.DIVERGED
         self.tally.count(operation, outcome)
         try:
-            actual = self._answer(self._target.apply(operation))
+            actual = self._answer(self.target.apply(operation))
         except TargetError as error:
             return Breakdown(self.name, str(error), self._trace(), error.failure)
         return self._compared(self._expected(outcome), actual, broken)
@@ -98,9 +107,9 @@ class Pair:
         return finding
 
     def _broken_by(self, before: Any, operation: Operation, outcome: Outcome) -> AnyProperty | None:
-        return broken_by_call(self.subject, before, operation, outcome, self._state, self._viewed)
+        return broken_by_call(self.subject, before, operation, outcome, self._state, self.viewed)
 
-    def _viewed(self, state: Any) -> Any:
+    def viewed(self, state: Any) -> Any:
         """The view of one of the last two states, made once."""
         for known, view in self._views:
             if known is state:
@@ -110,7 +119,7 @@ class Pair:
         return view
 
     def _expected(self, outcome: Outcome | None) -> Answer:
-        view = self._viewed(self._state)
+        view = self.viewed(self._state)
         answer = Answer(outcome, self.subject.component.observe(self.subject.config, view))
         shown = hash(tuple(answer.observations.values()))
         self._idle = self._idle + 1 if shown in self._seen else 0
@@ -121,7 +130,7 @@ class Pair:
     def _answer(self, outcome: Outcome | None) -> Answer:
         """What the target says; a call that never returned has nothing to show after it."""
         hangs = outcome is not None and outcome.code is Code.DIVERGED
-        return Answer(outcome, {} if hangs else dict(self._target.observe()))
+        return Answer(outcome, {} if hangs else dict(self.target.observe()))
 
     def _compared(self, expected: Answer, actual: Answer, broken: AnyProperty | None) -> Finding | None:
         strange = sorted(set(actual.observations) - set(expected.observations))

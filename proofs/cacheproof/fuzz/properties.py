@@ -43,5 +43,27 @@ def broken_by_call(
     return broken_in(subject, after, viewed)
 
 
+def all_broken_by_call(
+    subject: Subject, before: Any, operation: Operation, outcome: Outcome, after: Any, viewed: Viewed
+) -> list[AnyProperty]:
+    """Every property that this very call breaks: one that did not hold before is no news.
+
+    A call that never returns breaks every progress that is pending.
+    """
+    rules = subject.variant.held_to(subject.component.properties())
+    return [one for one in rules if breaks(subject, one, before, operation, outcome, after, viewed)]
+
+
+def breaks(
+    subject: Subject, one: AnyProperty, before: Any, operation: Operation, outcome: Outcome, after: Any, viewed: Viewed
+) -> bool:
+    """Whether this very call breaks the property."""
+    if isinstance(one, Progress):
+        return outcome.code is Code.DIVERGED and one.pending(subject.config, viewed(after))
+    if isinstance(one, Step):
+        return not one.holds(subject.config, viewed(before), operation, outcome, viewed(after))
+    return not one.holds(subject.config, viewed(after)) and one.holds(subject.config, viewed(before))
+
+
 def _exempt(subject: Subject, one: AnyProperty) -> bool:
     return one.name in subject.variant.exempt

@@ -1,0 +1,276 @@
+"""Properties that a target was seen to break: both sides in lockstep, every property watched on the specification's.
+
+A target that agrees with an era, call by call, has come to the era's state; where a property does not hold there, the
+target broke it. The first occurrence of each is kept and shrunk, and the search goes on past those that are known. Two
+findings of one property are told apart by the call that breaks it, and by what else they need: sorts of calls and
+settings that the other does without.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheproof.fuzz.difference import Finding, Subject
+from cacheproof.fuzz.lockstep import Draw
+from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.properties import AnyProperty, all_broken_by_call
+from cacheproof.fuzz.tally import Limit, Tally
+from cacheproof.fuzz.violations_progress import Settled, settled
+from cacheproof.fuzz.violations_shrink import not_plain, shrunk_alone
+from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.targets.target import Target
+from cacheproof.trace import Trace, record
+from cachespec.kernel import Code, Kind, Operation
+
+LENGTHS = (6, 12, 25, 50, 100)
+"""Of episodes. A short one shrinks at once, and some things need a long one."""
+SECONDS_TO_SHRINK = 6.0
+MORE_TRIES = 3
+"""How often a finding that is known is shrunk from another run as well: the shortest is kept."""
+
+
+Key = tuple[str, str, tuple[str, ...], bool]
+
+
+def faults_of(calls: Iterable[Operation]) -> tuple[str, ...]:
+    """The sorts of faults among these calls, sorted."""
+    return tuple(sorted({call.wire_name() for call in calls if call.kind is Kind.FAULT}))
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A property that the target broke, by a run that no call can be left out of as far as shrinking goes.
+
+    `cycle` are the internal steps that come round for ever after `trace`; `ending` is `diverged` where the last call
+    does not return, `stuck` or `lasso` where something is owed and never comes, and otherwise empty.
+    """
+
+    subject: Subject
+    rule: AnyProperty
+    trace: Trace
+    ending: str
+    cycle: tuple[Operation, ...]
+    steps: int
+    """Calls that were made until it was first seen."""
+    episode: int
+
+    @property
+    def calls(self) -> tuple[Operation, ...]:
+        """From the initial state."""
+        return self.trace.operations
+
+    @property
+    def operation(self) -> str:
+        """The call that breaks it; empty where nobody calls any more."""
+        return "" if self.cycle or self.ending == "stuck" else self.calls[-1].wire_name()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The sorts of calls in it, and the settings that are on."""
+        return frozenset(type(call).wire_name() for call in self.calls) | set(not_plain(self.subject.config))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The sorts of faults in it, sorted."""
+        return faults_of(self.calls)
+
+    @property
+    def disciplined(self) -> bool:
+        """Whether callers keep the order of the engine's own, where the configuration says so or knows no other."""
+        return bool(getattr(self.subject.config, "disciplined", 1))
+
+    @property
+    def key(self) -> Key:
+        """What is told apart at once: the property, the call that breaks it, its faults, and who makes the calls."""
+        return self.rule.name, self.operation, self.faults, self.disciplined
+
+
+@dataclass(slots=True)
+class Hunt:
+    """What a search did, and found."""
+
+    seed: int
+    tally: Tally = field(default_factory=Tally)
+    found: list[Broken] = field(default_factory=list)
+    disagreements: list[Finding] = field(default_factory=list)
+    """Where target and specification part, or the target's driver failed: such an episode ends there."""
+    interrupted: bool = False
+    seconds: float = 0.0
+
+
+def hunt(
+    component: AnyComponent,
+    variant: AnyVariant,
+    configurations: Iterable[Any],
+    target: Target,
+    *,
+    limit: Limit,
+    seed: int,
+    name: str = "target",
+    left_out: frozenset[str] = frozenset(),
+    kept: frozenset[str] = frozenset(),
+    seconds_to_shrink: float = SECONDS_TO_SHRINK,
+    progress: Callable[[str], None] | None = None,
+) -> Hunt:
+    """An episode in each configuration, until the limit or the last one. The same arguments make the same calls.
+
+    `kept` are settings that a plainer configuration keeps. Ctrl-C ends it with what is known. A limit of seconds, and
+    how far shrinking comes, depend on the machine.
+    """
+    search = _Search(Hunt(seed), kept, seconds_to_shrink, progress)
+    try:
+        for config in configurations:
+            if limit.reached(search.hunt.tally):
+                break
+            search.run(Pair(Subject(component, variant, config), target, name, left_out))
+    except KeyboardInterrupt:
+        search.hunt.interrupted = True
+    search.hunt.seconds = search.hunt.tally.seconds
+    return search.hunt
+
+
+@dataclass(slots=True)
+class _Search:
+    hunt: Hunt
+    kept: frozenset[str]
+    seconds_to_shrink: float
+    progress: Callable[[str], None] | None
+    tried: dict[Key, int] = field(default_factory=dict)
+
+    def run(self, pair: Pair) -> None:
+        """One episode, and what comes of it."""
+        pair.tally = self.hunt.tally
+        source = random.Random(f"{self.hunt.seed}/{pair.tally.episodes}")  # noqa: S311  # not a secret
+        parted = self.parted
+        for broken, calls in self.episode(pair, source):
+            if self.parted == parted:
+                self.consider(pair, broken, calls)
+
+    @property
+    def parted(self) -> int:
+        """How often target and specification have parted."""
+        return len(self.hunt.disagreements)
+
+    def agrees(self, finding: Finding | None) -> bool:
+        """Whether there is no disagreement; one is kept."""
+        if finding is not None:
+            self.hunt.disagreements.append(finding)
+        return finding is None
+
+    def episode(
+        self, pair: Pair, source: random.Random
+    ) -> list[tuple[tuple[AnyProperty, type[Operation] | None], tuple[Operation, ...]]]:
+        """What was broken freshly in a run of random calls, each with the calls until then."""
+        draw = Draw(pair.subject.component.operations, source)
+        faults = _faults(pair.subject, source)
+        longest, seen = (
+            source.choice(LENGTHS),
+            dict[tuple[AnyProperty, type[Operation] | None], tuple[Operation, ...]](),
+        )
+        if not self.agrees(pair.restart()):
+            return []
+        while len(pair.operations) < longest:
+            offered = tuple(one for one in pair.offered if one.kind is not Kind.FAULT or type(one) in faults)
+            if not offered:
+                break
+            before, operation = pair.state, draw(offered)
+            if not self.agrees(pair.apply(operation)) or pair.latest is None:
+                return list(seen.items())
+            outcome = pair.latest[1]
+            for rule in all_broken_by_call(pair.subject, before, operation, outcome, pair.state, pair.viewed):
+                seen.setdefault((rule, type(operation)), tuple(pair.operations))
+            if outcome.code is Code.DIVERGED:
+                return list(seen.items())
+        if (end := settled(pair.subject, pair.state)) is not None:
+            for rule in end.rules:
+                seen.setdefault((rule, None), tuple(pair.operations))
+        if self.progress is not None:
+            tally = self.hunt.tally
+            self.progress(f"{tally.steps:,} calls, {tally.episodes:,} episodes, {len(self.hunt.found)} violations")
+        return list(seen.items())
+
+    def consider(
+        self, pair: Pair, broken: tuple[AnyProperty, type[Operation] | None], calls: tuple[Operation, ...]
+    ) -> None:
+        """Shrink it, unless that was done often enough; and run both sides with what is left."""
+        rule, kind = broken
+        subject = pair.subject
+        disciplined = bool(getattr(subject.config, "disciplined", 1))
+        key = (rule.name, "" if kind is None else kind.wire_name(), faults_of(calls), disciplined)
+        needs = frozenset(call.wire_name() for call in calls) | set(not_plain(subject.config))
+        alike = [one for one in self.hunt.found if one.key == key and one.needs <= needs]
+        if alike:
+            shortest = min(len(one.calls) for one in alike)
+            if self.tried.get(key, 0) >= MORE_TRIES or len(calls) <= shortest:
+                return
+            self.tried[key] = self.tried.get(key, 0) + 1
+        left = shrunk_alone(subject, rule, kind, calls, self.seconds_to_shrink, self.kept)
+        if left is None:
+            return
+        found = self.described(*left, rule, kind)
+        if found is None or not self.better(found):
+            return
+        if self.agrees(self.confirm(pair, found)):
+            self.keep(found)
+
+    def described(
+        self, subject: Subject, calls: tuple[Operation, ...], rule: AnyProperty, kind: type[Operation] | None
+    ) -> Broken | None:
+        """The finding with all that is said of it."""
+        ending, cycle = "", tuple[Operation, ...]()
+        if kind is None:
+            state = subject.variant.start(subject.config)
+            for call in calls:
+                state, _ = subject.variant.call(subject.config, state, call)
+            end = settled(subject, state)
+            if end is None:
+                return None
+            calls, cycle, ending = (*calls, *end.path), end.cycle, _sort(end)
+        trace = record(subject.component, subject.variant, subject.config, calls, whole_calls=True)
+        if trace.steps and trace.steps[-1].outcome.code is Code.DIVERGED:
+            ending = "diverged"
+        tally = self.hunt.tally
+        return Broken(subject, rule, trace, ending, cycle, tally.steps, tally.episodes - 1)
+
+    def confirm(self, pair: Pair, found: Broken) -> Finding | None:
+        """Both sides make these calls, and a cycle twice: the first difference, or None where they agree throughout."""
+        again = Pair(found.subject, pair.target, pair.name)
+        return again.replay((*found.calls, *found.cycle, *found.cycle), only_offered=False)
+
+    def better(self, found: Broken) -> bool:
+        """Whether it needs something less than each that is known, or is shorter than one that needs as much."""
+        alike = [one for one in self.hunt.found if one.key == found.key]
+        return not any(one.needs <= found.needs and len(one.calls) <= len(found.calls) for one in alike)
+
+    def keep(self, found: Broken) -> None:
+        """Instead of all that it makes superfluous."""
+        self.hunt.found = [
+            one
+            for one in self.hunt.found
+            if not (one.key == found.key and found.needs <= one.needs and len(found.calls) <= len(one.calls))
+        ]
+        self.hunt.found.append(found)
+
+
+def _sort(end: Settled) -> str:
+    return "lasso" if end.cycle else "stuck"
+
+
+def _faults(subject: Subject, source: random.Random) -> frozenset[type[Operation]]:
+    """Which faults an episode has: none, one sort, or all. So what needs one sort comes without the others."""
+    every = [kind for kind in subject.variant.transitions if kind.kind is Kind.FAULT]
+    off = subject.component.switched_off(subject.config)
+    there = [kind for kind in every if kind not in off]
+    chosen = source.choice(("none", "one", "one", "all"))
+    if not there or chosen == "none":
+        return frozenset()
+    return frozenset(there) if chosen == "all" else frozenset({source.choice(there)})
+
+
+def by_property(found: Sequence[Broken]) -> Iterator[Broken]:
+    """In the order of the component's properties, the shortest first."""
+    for rule in found[0].subject.component.properties() if found else ():
+        yield from sorted((one for one in found if one.rule == rule), key=lambda one: (len(one.calls), one.operation))
