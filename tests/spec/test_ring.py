@@ -111,6 +111,17 @@ def test_clearing_leaves_no_chunk_whichever_ids_they_have(tag: str) -> None:
             assert (COMPONENT.observe(config, view)["ids"], COMPONENT.observe(config, view)["end"]) == ((), 0)
 
 
+@pytest.mark.parametrize("tag", ["M2", "M3"])
+def test_clearing_leaves_no_chunk_whose_id_was_given_again(tag: str) -> None:
+    """C-SHM-11: ids 1 and 2 are live, and 2 is the oldest: from there on they do not follow one another."""
+    few = Config(capacity=20, modulus=3, sizes=(2,), clears=1)
+    again = [*[Allocate(0)] * 2, read(0, 1, 4), *[Allocate(0)] * 2, read(0, 0, 0), Free(20), Allocate(0), Free(20)]
+    before, _ = ran(tag, few, again)
+    assert (COMPONENT.observe(few, before)["ids"], before.id_start) == ((1, 2), 2)
+    view, _ = ran(tag, few, [*again, Clear()])
+    assert COMPONENT.observe(few, view)["ids"] == ()
+
+
 def test_a_handle_to_the_segment_of_a_writer_that_died() -> None:
     _, outcomes = ran(NORMATIVE, SMALL, [Allocate(0), Restart(), Allocate(1), read(0, 0, 0)])
     assert outcomes[-1] == STALE

@@ -59,21 +59,17 @@ def free_chunks_staying_behind(config: Config, ring: Ring, may_go: MayGo, want: 
     return rebased(config, ring), Outcome(Code.DONE, gone)
 
 
-def live_ids(config: Config, ring: Ring) -> tuple[Id, ...]:
-    """The ids in the table: one behind the other from the oldest on, but for an id 0 that 0.11.0 passes over (C-SHM-1).
+def live_ids(ring: Ring) -> tuple[Id, ...]:
+    """The ids in the table, of which there are few although there may be 2**31 ids.
 
-    There may be 2**31 ids, so nobody goes through all of them.
+    They need not follow one another: an id that a live chunk has is given again (C-SHM-11).
     """
-    found: tuple[Id, ...] = ()
-    left, identity = ring.starts, ring.id_start
-    while left.has(identity):
-        found, left, identity = (*found, identity), left.remove(identity), successor(config, identity)
-    return (*found, 0) if left.has(0) else found
+    return tuple(identity for identity, _ in ring.starts.items())
 
 
 def dropped(config: Config, ring: Ring) -> Ring:
     """No chunk is left, whoever has handles to it."""
-    for identity in live_ids(config, ring):
+    for identity in live_ids(ring):
         ring = ring._replace(starts=ring.starts.remove(identity), sizes=ring.sizes.remove(identity))
     return ring._replace(start=0, end=0)
 

@@ -58,7 +58,7 @@ def free_staying_behind(config: Config, segment: Segment, op: Free) -> Result:
 def clear_with(config: Config, segment: Segment, ring: Ring) -> Result:
     """Everything is dropped; handles are left as they are."""
     contents, unanswered = segment.contents, segment.unanswered
-    for identity in live_ids(config, segment.ring):
+    for identity in live_ids(segment.ring):
         contents, unanswered = contents.remove(identity), unanswered.remove(identity)
     return segment._replace(ring=ring, contents=contents, unanswered=unanswered), DONE
 
