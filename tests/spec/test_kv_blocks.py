@@ -97,6 +97,20 @@ def test_the_null_block_is_never_given_out() -> None:
     assert not state.references.has(0)
 
 
+def test_only_the_first_count_of_registered_blocks_goes_back() -> None:
+    """0.11.0: a call for fewer tokens than the one before has blocks registered anew, which fails, as often as asked."""
+    fewer, again = AllocateSlots(0, 0, 1, ()), AllocateSlots(0, 0, 4, ())
+    assert answer(K1, TWO, ALLOCATED, fewer) == Outcome(Code.DONE)
+    assert answer(K1, TWO, ALLOCATED, fewer, again) == Outcome(Code.FAILED)
+    assert answer(K1, TWO, ALLOCATED, fewer, again, again) == Outcome(Code.FAILED)
+    assert answer(K2, TWO, ALLOCATED, fewer, again) == Outcome(Code.DONE)
+
+
+def test_a_call_that_fails_puts_nothing_in_flight() -> None:
+    state = after(K1, TWO, ALLOCATED, WRITTEN, AllocateSlots(0, 0, 1, ()), ALLOCATED)
+    assert state.holdings.get(0, NO_TABLE).scheduled == 1
+
+
 def test_one_request_in_two_groups() -> None:
     config = Config(1, 4, ((0, 1), (2, 3)), (2, 2), groups=1)
     both = AllocateGroups(0, 1, 1, 1, (), ())

@@ -1,8 +1,8 @@
 """The managers that take what they need: one call for all requests, and block 0 set aside as a placeholder.
 
 - kv-2025-10 (K1), released with 0.11.0;
-- kv-2026-05 (K1b), released with 0.20.2: blocks may be evicted by number, common prefixes are counted by tables, and a
-  count of registered blocks never goes back;
+- kv-2026-05 (K1b), released with 0.20.2: blocks may be evicted by number, common prefixes are counted by tables, and
+  the count of a request's registered blocks never goes back;
 - kv-2026-11 (K2), released with 0.33.0: what cannot be found is taken first, and no common prefix is given.
 
 Not modelled of K2: several hashes for one block and copies of a partial tail, blocks outside a window, reserves and
@@ -40,8 +40,12 @@ def initial_with_null(config: Config, containers: Containers) -> Pool:
     return pool._replace(free=pool.free.remove(null), null=null)
 
 
-def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-    """`allocate_slots` of K1: room first, then hits, then new blocks, then hashes."""
+def allocate(config: Config, pool: Pool, op: AllocateSlots, goes_back: int = 1) -> Result:
+    """`allocate_slots` of K1: room first, then hits, then new blocks, then hashes.
+
+    Where a call names fewer tokens than one before, the count of registered blocks `goes_back`, and blocks are
+    registered anew, which an assertion finds (C-KV-20).
+    """
     if op.tokens == 0:
         return pool, FAILED
     holding = holding_of(pool, op.request)
@@ -55,25 +59,26 @@ def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
         return failed(pool)  # C-KV-20
     if holding.blocks == 0:
         pool = registered_to(with_hits(config, pool, op.request, op.hits), op.request, len(op.hits))
-    pool = scheduled_to(lengthened(config, pool, op.request, max(needed, 0)), op.request, end)
-    return registered(config, pool, op.request, end, owned)
+    pool = lengthened(config, pool, op.request, max(needed, 0))
+    pool, outcome = registered(config, pool, op.request, end, owned, goes_back)
+    return scheduled_to(pool, op.request, end) if outcome.code is Code.DONE else pool, outcome
 
 
 def allocate_after_the_assertion(config: Config, pool: Pool, op: AllocateSlots) -> Result:
     """From K1b on: that a running request has no hits is asserted before anything is done."""
     if holding_of(pool, op.request).blocks > 0 and len(op.hits) > 0:
         return failed(pool)
-    return allocate(config, pool, op)
+    return allocate(config, pool, op, goes_back=0)
 
 
-def registered(config: Config, pool: Pool, request: Request, end: int, owned: int) -> Result:
+def registered(config: Config, pool: Pool, request: Request, end: int, owned: int, goes_back: int = 0) -> Result:
     """C-KV-6: full blocks are registered now, drafts left out, although the step has not been executed."""
     first = holding_of(pool, request).registered
     full = min(end, config.lengths[request]) // config.block_size
     if full <= first:
-        return new_blocks(pool, request, owned)
-    pool, done = register_blocks(config, registered_to(pool, request, full), request, first, full)
-    return new_blocks(pool, request, owned) if done else failed(pool)
+        return new_blocks(registered_to(pool, request, full) if goes_back else pool, request, owned)
+    pool, done = register_blocks(config, pool, request, first, full)
+    return new_blocks(registered_to(pool, request, full), request, owned) if done else failed(pool)
 
 
 def common_by_tables(config: Config, pool: Pool, op: CommonPrefix) -> Result:

@@ -117,11 +117,12 @@ def allocate_or_append(config: Config, pool: Pool, op: AllocateSlots) -> Result:
         if more <= 0:
             return failed(pool)
         pool = lengthened(config, pool, op.request, more)
-    pool = scheduled_to(pool, op.request, end)
     full = min(end, config.lengths[op.request]) // config.block_size
     first = min(first_without_hash(pool, op.request, full), full)
-    pool, registered = register_blocks(config, registered_to(pool, op.request, full), op.request, first, full)
-    return new_blocks(pool, op.request, owned) if registered else failed(pool)
+    pool, registered = register_blocks(config, pool, op.request, first, full)
+    if not registered:
+        return failed(pool)
+    return new_blocks(scheduled_to(registered_to(pool, op.request, full), op.request, end), op.request, owned)
 
 
 def first_without_hash(pool: Pool, request: Request, full: int) -> int:
