@@ -98,7 +98,7 @@ def test_the_null_block_is_never_given_out() -> None:
 
 
 def test_only_the_first_count_of_registered_blocks_goes_back() -> None:
-    """0.11.0: a call for fewer tokens than the one before has blocks registered anew, which fails, as often as asked."""
+    """0.11.0: a call for fewer tokens than the one before has blocks registered anew, which fails each time."""
     fewer, again = AllocateSlots(0, 0, 1, ()), AllocateSlots(0, 0, 4, ())
     assert answer(K1, TWO, ALLOCATED, fewer) == Outcome(Code.DONE)
     assert answer(K1, TWO, ALLOCATED, fewer, again) == Outcome(Code.FAILED)
