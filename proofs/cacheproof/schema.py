@@ -201,7 +201,9 @@ def _header(component: AnyComponent) -> Schema:
         "initial": _shown(component),
         "cases": NATURAL,
     }
-    return _named("format", vector.FORMAT, held, list(held), closed=False)
+    others = {"type": "array", "items": _shown(component), "minItems": 1}
+    deviations = {"type": "object", "propertyNames": NUMBERED, "additionalProperties": others}
+    return _named("format", vector.FORMAT, {**held, "deviations": deviations}, list(held), closed=False)
 
 
 def _case(component: AnyComponent) -> Schema:

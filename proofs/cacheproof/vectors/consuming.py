@@ -165,6 +165,10 @@ class _Run:
         target.reset(vectors.config)
         shown = target.observe()
         wrong = self.differing(None, vectors.initial, None, shown)
+        self.whole.could_show.update(vectors.deviations)
+        for number in self.whole.deviations if wrong else ():
+            if any(not self.differing(None, other, None, shown) for other in vectors.deviations.get(number, ())):
+                return self.ended(Verdict.DEVIATED, wrong, deviation=number)
         if wrong:
             return self.ended(Verdict.FAILED, wrong, actual=Answer(None, shown))
         before = vectors.initial

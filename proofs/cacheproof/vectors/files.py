@@ -160,6 +160,7 @@ def _header(given: Mapping[str, Any]) -> VectorSet:
         spec = shortened(repr(given["spec"]))
         raise InputError(f"the answers are those of specification {spec}, and this is {SPECIFICATION_VERSION}")
     component = component_named(_text(given, "component"))
+    initial = _shown(given.get("initial"))
     if _text(given, "origin") not in ORIGINS:
         raise InputError(f"origin must be one of {', '.join(ORIGINS)}")
     features = given.get("features")
@@ -174,8 +175,12 @@ def _header(given: Mapping[str, Any]) -> VectorSet:
         scope=_text(given, "scope"),
         about=_text(given, "about"),
         config=config_from_message(component, _object("config", given.get("config"))),
-        initial=_shown(given.get("initial")),
+        initial=initial,
         cases=(),
+        deviations={
+            number: tuple({**initial, **_shown(other)} for other in others)
+            for number, others in _deviations(given).items()
+        },
     )
 
 
@@ -208,12 +213,19 @@ def _step(component: AnyComponent, before: Mapping[str, Shown], given: Mapping[s
         return RefusedStep(_object("refused", given["refused"]), str(error))
     operation = operation_from_message(component.operations, _object("call", given.get("call")))
     reply = _reply(before, given)
-    deviations: dict[str, tuple[Reply, ...]] = {}
-    for number, others in _object("deviations", given.get("deviations", {})).items():
-        if not isinstance(others, list):
-            raise InputError(f"deviations: {number} must be an array of answers")
-        deviations[number] = tuple(_reply(reply.observations, _object("an answer", other)) for other in others)
+    deviations = {
+        number: tuple(_reply(reply.observations, _object("an answer", other)) for other in others)
+        for number, others in _deviations(given).items()
+    }
     return CallStep(operation, reply, deviations)
+
+
+def _deviations(given: Mapping[str, Any]) -> Mapping[str, list[Any]]:
+    found = _object("deviations", given.get("deviations", {}))
+    for number, others in found.items():
+        if not isinstance(others, list):
+            raise InputError(f"deviations: {shortened(number)} must be an array of answers")
+    return found
 
 
 def _reply(before: Mapping[str, Shown], given: Mapping[str, Any]) -> Reply:

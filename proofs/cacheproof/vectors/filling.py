@@ -8,7 +8,7 @@ from cacheproof.errors import InputError
 from cacheproof.explore.result import Granularity
 from cacheproof.registry import AnyComponent, AnyVariant, scope_file
 from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
-from cacheproof.vectors.deviating import deviations
+from cacheproof.vectors.deviating import deviations, initial_deviations
 from cacheproof.vectors.graph import Walker, graph
 from cacheproof.vectors.novelty import calls_of, novel
 from cacheproof.vectors.paths import covering
@@ -124,10 +124,11 @@ def _of_runs(
 def _case(component: AnyComponent, variant: AnyVariant, scope: Scope, operations: tuple[Operation, ...]) -> Case:
     config = scope.config
     state, replies = variant.start(config), []
+    initial = all_shown(component.observe(config, variant.view(config, state)))
     for operation in operations:
         state, outcome = variant.call(config, state, operation)
         replies.append(Reply(outcome, all_shown(component.observe(config, variant.view(config, state)))))
-    known = deviations(component, scope, operations, replies)
+    known = deviations(component, scope, operations, initial, replies)
     return tuple(
         CallStep(operation, reply, known.get(place, {}))
         for place, (operation, reply) in enumerate(zip(operations, replies, strict=True))
@@ -147,7 +148,7 @@ def _of_refusals(component: AnyComponent, variant: AnyVariant, scope: Scope) -> 
 
 
 def _set(component: AnyComponent, variant: AnyVariant, scope: Scope, origin: str, cases: tuple[Case, ...]) -> VectorSet:
-    initial = component.observe(scope.config, variant.view(scope.config, variant.start(scope.config)))
+    initial = all_shown(component.observe(scope.config, variant.view(scope.config, variant.start(scope.config))))
     return VectorSet(
         spec=SPECIFICATION_VERSION,
         component=component,
@@ -156,6 +157,7 @@ def _set(component: AnyComponent, variant: AnyVariant, scope: Scope, origin: str
         scope=scope.name,
         about=scope.about,
         config=scope.config,
-        initial=all_shown(initial),
+        initial=initial,
         cases=cases,
+        deviations=initial_deviations(component, scope, initial),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cacheproof.features import REFUSALS, operation_feature
@@ -13,7 +13,7 @@ from cacheproof.registry import AnyComponent
 from cacheproof.wire import Message, observations_to_message, operation_to_message, outcome_to_message
 from cachespec.kernel import Observation, Operation, Outcome
 
-FORMAT, VERSION = "cacheproof-vectors", "1.0"
+FORMAT, VERSION = "cacheproof-vectors", "1.1"
 MOST_INTEGERS = 64
 """A longer sequence is in a file as its digest."""
 DIGEST = "sha256:"
@@ -67,6 +67,8 @@ class VectorSet:
     config: Any
     initial: Mapping[str, Shown]
     cases: tuple[Case, ...]
+    deviations: Mapping[str, tuple[Mapping[str, Shown], ...]] = field(default_factory=dict)
+    """By the number of the catalogue: other observables of the initial state."""
 
     @property
     def stem(self) -> str:
@@ -122,11 +124,23 @@ def lines_of(found: VectorSet, config: Message) -> Iterable[str]:
         "config": config,
         "features": list(found.features()),
         "initial": _plain(found.initial),
+        **_at_first(found),
         "cases": len(found.cases),
     }
     yield _json(header)
     for number, case in enumerate(found.cases, 1):
         yield _json({"case": number, "steps": list(_steps(found.initial, case))})
+
+
+def _at_first(found: VectorSet) -> Message:
+    """Other observables of the initial state: those that are not as they are there."""
+    others = {
+        number: [
+            _plain({name: value for name, value in one.items() if found.initial.get(name) != value}) for one in shown
+        ]
+        for number, shown in found.deviations.items()
+    }
+    return {"deviations": others} if others else {}
 
 
 def content_of(found: VectorSet, config: Message) -> bytes:

@@ -58,6 +58,7 @@ class Variant(Generic[Config, State, View]):
     """One behaviour of a component: the normative one, or that of a real system at some time (an era).
 
     `differences` is the era's documentation: for each replaced transition, the entry of the catalogue or the reason.
+    `start_differs` is why what can be seen at first is not what the normative variant shows, where that is so.
     `exempt` names the properties that do not apply to this variant's state, each with the reason.
     `normal` gives the representative of a state: one for all states that differ in what nobody will ever read.
     `continuation` gives the next step that the call in progress itself performs (a loop that is modelled turn by
@@ -74,6 +75,7 @@ class Variant(Generic[Config, State, View]):
     continuation: Callable[[Config, State], Operation | None] = _never
     normal: Callable[[Config, State], State] | None = None
     differences: Mapping[type[Operation], str] = field(default_factory=lambda: MappingProxyType({}))
+    start_differs: str = ""
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def held_to(self, rules: Iterable[Rule]) -> list[Rule]:

@@ -283,6 +283,7 @@ M1 = M2.era(
         Schedule: "workers do not touch",
     },
     initial=initial_with_a_chunk_that_is_not,
+    start_differs="C-SHM-1: there is a chunk at first that is not one",
 ).lacking({Touch: "there is no touch", ReaderTouch: "there is no touch"})
 
 

@@ -114,4 +114,5 @@ STAYING_BEHIND = BEGINNING_AGAIN.era(
     {Free: free_staying_behind},
     {Free: "C-SHM-1: the start stays behind, or jumps ahead by a lap"},
     initial=initial_with_a_chunk_that_is_not,
+    start_differs="C-SHM-1: there is a chunk at first that is not one",
 )

@@ -127,6 +127,31 @@ def test_a_declared_deviation_that_does_not_occur_is_told() -> None:
     assert whole.untried == ("C-KV-1",)
 
 
+def test_what_an_era_shows_at_first_is_a_failure_or_as_declared() -> None:
+    ring = component_named("ring")
+    path = next(RELEASED.glob("ring.never-drained.exploration.*"))
+    first = SpecificationTarget(ring, ring.variants["M1"])
+    assert {(result.verdict, result.step) for result in consumed(first, path).results} == {(Verdict.FAILED, 0)}
+    known = consumed(first, path, deviations=("C-SHM-1",))
+    assert {(result.verdict, result.step) for result in known.results} == {(Verdict.DEVIATED, 0)}
+    assert (known.vanished, known.untried) == ((), ())
+    gone = consumed(SpecificationTarget(ring, ring.normative), path, deviations=("C-SHM-1",))
+    assert gone.of(Verdict.PASSED) == gone.results
+    assert gone.vanished == ("C-SHM-1",)
+
+
+def test_another_initial_state_than_the_declared_one_is_a_failure() -> None:
+    ring = component_named("ring")
+
+    class Worse(SpecificationTarget):
+        def observe(self) -> Mapping[str, Observation]:
+            return {**super().observe(), "ids": (1, 2)}
+
+    path = next(RELEASED.glob("ring.never-drained.exploration.*"))
+    whole = consumed(Worse(ring, ring.variants["M1"]), path, deviations=("C-SHM-1",))
+    assert whole.of(Verdict.FAILED) == whole.results
+
+
 def test_a_declared_deviation_excuses_no_other_answer() -> None:
     """Where the bug is another one at the very same calls, it is found."""
 

@@ -77,6 +77,8 @@ def test_a_set_that_is_filled_anew_takes_the_place_of_the_one_before(tmp_path: P
         (lambda header: header.update(config={"depth": 1}), 0, "line 1: the configuration of shared_prefix"),
         (lambda header: header.update(config=[]), 0, "line 1: config must be an object"),
         (lambda header: header.update(initial={"free": "five"}), 0, "line 1: free must be"),
+        (lambda header: header.update(deviations={"C-X-1": {}}), 0, "line 1: deviations: C-X-1 must be an array"),
+        (lambda header: header.update(deviations={"C-X-1": [{"free": "x"}]}), 0, "line 1: free must be"),
         (lambda header: header.update(cases=3), 0, "line 1: cases is 3, and there are"),
         (lambda case: case.update(case=7), 2, "line 3: case must be 2, not 7"),
         (lambda case: case.update(steps=[]), 2, "line 3: steps must be"),

@@ -13,12 +13,13 @@ from cacheproof.fuzz.lockstep import lockstep
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import Scope, scope_named, scopes_of
 from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.vectors.deviating import deviations, initial_deviations
 from cacheproof.vectors.files import RELEASED, missing, read, write
 from cacheproof.vectors.filling import chosen, filled
 from cacheproof.vectors.graph import Edge, Walker, graph
 from cacheproof.vectors.paths import LONGEST, covering
-from cacheproof.vectors.vector import CallStep, RefusedStep, VectorSet
-from cachespec.kernel import NORMATIVE, Operation
+from cacheproof.vectors.vector import CallStep, RefusedStep, VectorSet, all_shown
+from cachespec.kernel import NORMATIVE, Observation, Operation
 
 SCOPED = [component for component in components().values() if scope_file(component).is_file()]
 QUICK = ("shared_prefix",)
@@ -166,6 +167,62 @@ def test_the_answers_of_eras_are_in_the_sets() -> None:
         for number in step.deviations
     }
     assert numbers >= {"C-MIR-10", "C-LRU-1", "C-LRU-2"}
+
+
+def initial(component: AnyComponent, tag: str, scope: Scope) -> dict[str, Observation]:
+    variant = component.variants[tag]
+    return {**component.observe(scope.config, variant.view(scope.config, variant.start(scope.config)))}
+
+
+def first_set(component: AnyComponent, scope: Scope) -> VectorSet:
+    return next(filled(component, component.normative, scope.name))
+
+
+def test_what_an_era_shows_at_first_is_in_the_header() -> None:
+    """M1's ring begins with a chunk that is not one: C-SHM-1. What it answers after that is nothing to compare with."""
+    component = component_named("ring")
+    scope = scope_named(component, "never-drained")
+    assert initial(component, "M1", scope) != initial(component, NORMATIVE, scope)
+    found = first_set(component, scope)
+    assert found.deviations == {"C-SHM-1": (initial(component, "M1", scope),)}
+    unsaid = {**component.variants, "M1": replace(component.variants["M1"], start_differs="")}
+    assert first_set(replace(component, variants=unsaid), scope).deviations == {}
+
+
+def test_an_era_that_begins_otherwise_without_a_number_is_not_listed() -> None:
+    """K2 sets a block aside, so that what is free is never what is right: no call of it shows a violation by that."""
+    component = component_named("kv_blocks")
+    found = read(next(RELEASED.glob("kv_blocks.again.exploration.*")))
+    scope = scope_named(component, found.scope)
+    alone = replace(component, variants={tag: component.variants[tag] for tag in (NORMATIVE, "K2")})
+    assert initial_deviations(alone, scope, found.initial) == {}
+    calls = [[step for step in case if isinstance(step, CallStep)] for case in found.cases]
+    runs = [([step.operation for step in case], [step.reply for step in case]) for case in calls]
+    assert not any(deviations(alone, scope, made, found.initial, right) for made, right in runs)
+    theirs = all_shown(initial(component, "K2", scope))
+    assert theirs["free"] != found.initial["free"]
+    listed = [deviations(alone, scope, made, theirs, right) for made, right in runs]
+    assert all(set(one) == {0} for one in listed), (
+        "without a look at what is shown at first, it parts at the first call"
+    )
+
+
+def test_an_era_does_not_part_by_what_it_cannot_show() -> None:
+    """ED has no sizes and no order of eviction; what it does otherwise is that it makes everything anew (C-ENC-13)."""
+    component = component_named("encoder_cache")
+    found = read(next(RELEASED.glob("encoder_cache.encoder-decoder.exploration.*")))
+    parting = [
+        step for case in found.cases for step in case if isinstance(step, CallStep) and "C-ENC-13" in step.deviations
+    ]
+    assert parting
+    shown = set(initial(component, "ED", scope_named(component, found.scope)))
+    for step in parting:
+        (other,) = step.deviations["C-ENC-13"]
+        right = step.reply.observations
+        assert (other.outcome, {name: other.observations[name] for name in shown}) != (
+            step.reply.outcome,
+            {name: right[name] for name in shown},
+        )
 
 
 def test_random_runs_cover_what_one_run_does_not() -> None:
