@@ -13,6 +13,7 @@ from cacheproof.book.pictures import counterexample_part, trace_part
 from cacheproof.book.source import source_part
 from cacheproof.book.tables import era_part, eras_part, properties_part, scopes_part
 from cacheproof.errors import InputError
+from cacheproof.results.pages import results_part
 
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
@@ -26,6 +27,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "catalogue": catalogue_part,
         "summary": summary_part,
         "device": device_part,
+        "results": results_part,
     }
 )
 """What can be generated, by the word of its marker."""

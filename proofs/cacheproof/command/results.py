@@ -1,0 +1,143 @@
+"""`cacheproof results run|scripts|write`: the results book."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from cacheproof.command import conform
+from cacheproof.command.console import Progress, Report, announce, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.results.checking import Checked, checked
+from cacheproof.results.gathering import VLLM, record_of, try_scripts
+from cacheproof.results.record import FOLDER, RECORDS, Record, is_new, load, save
+from cacheproof.results.writing import stale, wanted, write
+
+STEPS = 20_000
+
+
+class Action(Enum):
+    """What is to be done."""
+
+    RUN = "run"
+    SCRIPTS = "scripts"
+    WRITE = "write"
+
+
+def command(
+    action: Annotated[Action, typer.Argument(help="What is to be done.", show_default=False)],
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Releases, as in vllm==0.33.0; not for write.")
+    ] = None,
+    *,
+    steps: Annotated[int, typer.Option(min=1, help="For run: how many calls to make for each era.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="For run: chooses the calls.")] = conform.SEED,
+    install: Annotated[
+        bool, typer.Option("--install", help="For run: add the releases that are not installed.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Change nothing; end with 1 where a script or a page says otherwise."),
+    ] = False,
+) -> Report:
+    """Keep what runs of released packages showed in docs/results, and make its pages and scripts from that.
+
+    `run` holds each release to its eras as `conform` does, and keeps a record of it, with what a script of every
+    violation printed there. `scripts` makes and runs the scripts of a record again, without the rest. `write` makes the
+    pages and the scripts of all records. Works in a checkout.
+    """
+    given = targets or []
+    if action is Action.WRITE:
+        if given:
+            raise InputError("results write takes no release: it writes what belongs to all records")
+        return written(check=check)
+    if not given:
+        raise InputError(f"results {action.value} needs a release, as in vllm==0.33.0")
+    if not FOLDER.is_dir():
+        raise InputError(f"there is no {FOLDER.absolute()}: go to a checkout")
+    if action is Action.SCRIPTS:
+        records = [load(FOLDER / RECORDS / f"{target.replace('==', '-')}.json") for target in given]
+        return compared(records) if check else tried(records)
+    if check:
+        raise InputError("results run has no --check: it makes a record, which is what the others are checked against")
+    return ran(given, steps=steps, seed=seed, install=install)
+
+
+def ran(targets: list[str], *, steps: int, seed: int, install: bool) -> Report:
+    """A record of each release; what an interrupted run showed is not kept."""
+    worst, kept, lines = ExitStatus.AS_EXPECTED, list[str](), list[str]()
+    for target in targets:
+        report = conform.command([target], steps=steps, seed=seed, install=install)
+        if report.interrupted:
+            lines.append(f"{target}: interrupted, and nothing is kept of it")
+            return Report({"kept": kept}, lines, worst, interrupted=True)
+        worst = max(worst, report.exit_status, key=_SEVERITY.index)
+        with progress() as show:
+            record = record_of(target, report.data, seed=seed, steps=steps, show=show)
+        kept.append(str(save(record, FOLDER)))
+        lines.append(f"{kept[-1]}: {said(record)}")
+        announce(lines[-1])
+    return Report({"kept": kept}, [*lines, "`cacheproof results write` makes the pages"], worst)
+
+
+_SEVERITY = (ExitStatus.AS_EXPECTED, ExitStatus.INCONCLUSIVE, ExitStatus.FELL_SHORT, ExitStatus.WRONG_INPUT)
+
+
+def said(record: Record) -> str:
+    """A record in a line."""
+    agreeing = sum(row.agrees for row in record.rows)
+    shown = sum(bool(one.verdict) for one in record.violations)
+    return (
+        f"{agreeing} of {len(record.rows)} rows agree; {len(record.violations)} violations, {shown} with a script, "
+        f"{sum(is_new(one) for one in record.violations)} new"
+    )
+
+
+def tried(records: list[Record]) -> Report:
+    """The scripts of records made anew and run; what they print is kept."""
+    lines = []
+    with progress() as show:
+        for record in records:
+            _only_vllm(record, show)
+            try_scripts(record.target, record.violations)
+            lines.append(f"{save(record, FOLDER)}: {said(record)}")
+    return Report({"records": [record.target for record in records]}, lines)
+
+
+def compared(records: list[Record]) -> Report:
+    """The scripts that are there, run; each has to print what is recorded."""
+    found: list[Checked] = []
+    with progress() as show:
+        for record in records:
+            _only_vllm(record, show)
+            found += checked(record, FOLDER)
+    wrong = [one for one in found if not one.agrees]
+    lines = [f"{one.script}: {one.printed}; recorded: {one.recorded}" for one in wrong]
+    lines.append(f"{len(found)} scripts were run, {len(wrong)} printed something else than is recorded")
+    if not found:
+        return Report({"scripts": []}, ["there is no script: nothing was seen"], ExitStatus.INCONCLUSIVE)
+    return Report({"scripts": found}, lines, ExitStatus.FELL_SHORT if wrong else ExitStatus.AS_EXPECTED)
+
+
+def _only_vllm(record: Record, show: Progress) -> None:
+    if not record.target.startswith(VLLM):
+        raise InputError(f"there are no scripts for {record.target}: they are written for releases of vLLM")
+    show(f"{record.target}: scripts")
+
+
+def written(*, check: bool) -> Report:
+    """Pages and scripts as they belong to the records."""
+    files = wanted()
+    changed = stale(files)
+    names = [str(path) for path in changed]
+    if check:
+        lines = [f"{name} is not current: run `cacheproof results write`" for name in names]
+        status = ExitStatus.FELL_SHORT if changed else ExitStatus.AS_EXPECTED
+        return Report(
+            {"files": len(files), "stale": names}, [*lines, f"{len(files)} files, {len(names)} stale"], status
+        )
+    write(changed)
+    lines = [f"{'removed' if text is None else 'written'}: {path}" for path, text in changed.items()]
+    return Report({"files": len(files), "written": names}, [*lines, f"{len(files)} files, {len(names)} changed"])

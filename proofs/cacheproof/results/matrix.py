@@ -1,0 +1,48 @@
+"""The front page: releases beside each other, component by component, and what is new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from cacheproof.book.tables import markdown_table
+from cacheproof.registry import components
+from cacheproof.results.record import Record, Row, is_new
+from cacheproof.results.wording import REACHES, SHORT
+
+
+def matrix(records: Sequence[Record]) -> str:
+    """A row for each component, a column for each release."""
+    order = list(components())
+    there = {row.component for record in records for row in record.rows}
+    rows = [
+        [f"`{name}`", *(cell(record, name) for record in records)]
+        for name in sorted(there, key=lambda name: order.index(name) if name in order else len(order))
+    ]
+    links = [f"[{record.target}]({record.name}.md)" for record in records]
+    return markdown_table(["component", *links], rows)
+
+
+def cell(record: Record, component: str) -> str:
+    """Agreement, and how many properties are broken with which reach."""
+    rows = [row for row in record.rows if row.component == component]
+    if not rows:
+        reason = next((one.reason for one in record.undriven if one.component == component), "")
+        return "not driven" if reason else ""
+    parts = [agreement(row) for row in rows]
+    found = Counter(one.reach for one in record.violations if one.component == component)
+    parts += [f"{found[reach]} broken: {SHORT[reach]}" for reach in reversed(REACHES) if found[reach]]
+    return "<br>".join(parts)
+
+
+def agreement(row: Row) -> str:
+    """One row of agreement, in a few words."""
+    return f"{row.label}: {row.verdict}, {row.calls:,} calls"
+
+
+def what_is_new(records: Sequence[Record]) -> Iterator[str]:
+    """A line for each violation that neither the catalogue nor a public thread has."""
+    for record in records:
+        for one in record.violations:
+            if is_new(one):
+                yield f"- {record.target}, `{one.component}`, {one.property} in `{one.operation}`: {one.statement}"

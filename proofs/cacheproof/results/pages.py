@@ -1,0 +1,195 @@
+"""What the pages of the results say, from the records; the pages' own text is the authors' and stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cacheproof.book.tables import markdown_table
+from cacheproof.errors import InputError
+from cacheproof.registry import components
+from cacheproof.results.matrix import matrix, what_is_new
+from cacheproof.results.record import FOLDER, RECORDS, Record, Row, Violation, is_new, load, load_all
+from cacheproof.results.wording import REACHES, SHORT, reach_of
+from cacheproof.show.wording import operation_text
+from cacheproof.wire import operation_from_message
+
+CATALOGUE_PAGE = "../catalogue.md"
+SCRIPTS = "scripts"
+
+
+def results_part(words: Sequence[str]) -> str:
+    """`links`, `matrix`, `reaches`, `new`, `runs`, or the name of a record, as `vllm-0.33.0`, for all of a page."""
+    if len(words) != 1:
+        raise InputError("say which part of the results, in one word")
+    (word,) = words
+    parts = {"links": _links, "matrix": matrix, "reaches": _reaches, "new": _new, "runs": _runs}
+    if word in parts:
+        return parts[word](load_all(FOLDER))
+    return page_of(load(FOLDER / RECORDS / f"{word}.json"))
+
+
+def page_of(record: Record) -> str:
+    """All that is generated of the page of one release."""
+    parts = [_how(record), "## Agreement", _agreement(record)]
+    if record.undriven:
+        rows = [(f"`{one.component}`", one.reason) for one in record.undriven]
+        parts += ["## Not driven", markdown_table(("component", "why"), rows)]
+    parts += ["## What it breaks", _violations(record)]
+    for violation in record.violations:
+        parts += [f"### {heading(violation)}", _detail(record, violation)]
+    return "\n\n".join(parts)
+
+
+def heading(violation: Violation) -> str:
+    """Of the part that is about one violation: the name of its script, so there is one of each."""
+    return violation.script.removesuffix(".py")
+
+
+def _how(record: Record) -> str:
+    machine = record.machine
+    calls = f"{record.steps:,} calls for each row were asked for, seed {record.seed}"
+    searched = sum(one.calls for one in record.searched)
+    also = f"; {searched:,} more to search for violations" if searched else ""
+    return (
+        f"Run on {record.date} with cacheproof {record.version}, specification `{record.specification}`: "
+        f"{calls}{also}. "
+        f"{machine.processor}, {machine.cores} cores, {machine.system}, Python {machine.python}, "
+        f"{', '.join(machine.dependencies)}."
+    )
+
+
+def _agreement(record: Record) -> str:
+    rows = [
+        (
+            f"`{row.component}`",
+            row.label,
+            f"{row.calls:,}",
+            f"{row.beside if row.answers == 0 else row.answers:,}",
+            _said(row),
+        )
+        for row in record.rows
+    ]
+    compared = "sorts of answers" if any(row.answers for row in record.rows) else "compared with the specification"
+    return markdown_table(("component", "era or configuration", "calls", compared, "verdict"), rows)
+
+
+def _said(row: Row) -> str:
+    more = [*row.difference, *row.known, *([row.breakdown] if row.breakdown else [])]
+    return f"{row.verdict}: {'; '.join(more)}" if more else row.verdict
+
+
+def _violations(record: Record) -> str:
+    if not record.violations:
+        return "Nothing was found."
+    rows = [
+        (
+            f"`{one.component}`",
+            f"[{one.property}](#{anchor(heading(one))})",
+            SHORT[one.reach] + (f", with {', '.join(one.faults)}" if one.faults else ""),
+            str(len(one.operations)),
+            _known(one),
+            _script(record, one),
+        )
+        for one in record.violations
+    ]
+    return markdown_table(("component", "property", "reach", "calls", "known as", "script"), rows)
+
+
+def anchor(title: str) -> str:
+    """Of a heading, as sites make them."""
+    kept = "".join(character for character in title.lower() if character.isalnum() or character in "_- ")
+    return kept.replace(" ", "-")
+
+
+def _known(violation: Violation) -> str:
+    if is_new(violation):
+        return "**new**"
+    fits = "" if violation.certainty in ("", "shown") else "possibly "
+    links = [f"[{number}]({CATALOGUE_PAGE}#{number.lower()})" for number in violation.catalogue]
+    return fits + ", ".join((*links, *violation.issues))
+
+
+def _script(record: Record, violation: Violation) -> str:
+    if not violation.verdict:
+        return f"none: {violation.no_script}"
+    return f"[script]({SCRIPTS}/{record.name}/{violation.script})"
+
+
+def _detail(record: Record, violation: Violation) -> str:
+    found = (
+        f"Found by random calls, seed {violation.seed}"
+        if violation.found == "search"
+        else "The catalogue's shortest trace, made on the release"
+    )
+    said = [
+        f"*{violation.statement}*: this does not hold.",
+        f"Reach: {reach_of(violation)}. {found}. Known as {_known(violation)}.",
+    ]
+    if violation.ending:
+        said[1] += f" {ENDINGS.get(violation.ending, violation.ending)}."
+    if violation.also:
+        said.append(f"Also broken in {', '.join(f'`{one}`' for one in violation.also)}.")
+    if violation.verdict:
+        said.append(f"{_script(record, violation)[:-1].replace('[script]', '[Its script]')}) prints:")
+    blocks = [f"```text\n{violation.verdict}\n```"] if violation.verdict else []
+    calls = list(_calls(violation))
+    listing = "```text\n" + "\n".join(calls or ["(in the initial state)"]) + "\n```"
+    return "\n\n".join([" ".join(said), *blocks, "The calls, and how the release answered:", listing])
+
+
+ENDINGS = {
+    "diverged": "The last call does not return",
+    "stuck": "After these calls nothing happens any more, and something is owed",
+    "lasso": "After these calls the same steps come round for ever",
+    "stall": "After these calls nothing is scheduled any more",
+}
+
+
+def _calls(violation: Violation) -> Iterator[str]:
+    operations = components()[violation.component].operations
+    for message, outcome in zip(violation.operations, violation.outcomes, strict=True):
+        values = f" {outcome['values']}" if outcome.get("values") else ""
+        yield f"{operation_text(operation_from_message(operations, message))} -> {outcome['code']}{values}"
+
+
+def _links(records: Sequence[Record]) -> str:
+    listed = ", ".join(f"[{record.target}](results/{record.name}.md)" for record in records)
+    return f"[All releases beside each other](results/index.md); {listed}."
+
+
+def _reaches(records: Sequence[Record]) -> str:
+    return markdown_table(("in tables", "reach"), ((SHORT[reach], said) for reach, said in REACHES.items()))
+
+
+def _new(records: Sequence[Record]) -> str:
+    return (
+        "\n".join(what_is_new(records)) or "Nothing that is neither in the catalogue nor in a public thread was found."
+    )
+
+
+def _runs(records: Sequence[Record]) -> str:
+    rows = [
+        (
+            f"[{record.target}]({record.name}.md)",
+            record.date,
+            str(record.seed),
+            f"{sum(row.calls for row in record.rows):,}",
+            f"{sum(one.calls for one in record.searched):,}",
+            f"{sum(bool(one.verdict) for one in record.violations)} of {len(record.violations)}",
+        )
+        for record in records
+    ]
+    return markdown_table(
+        ("release", "day", "seed", "calls compared", "calls searched", "violations with a script"), rows
+    )
+
+
+def new_page(record: Record) -> str:
+    """The page of a release of which there is none yet."""
+    return f"# {record.target}\n\n<!-- results: {record.name} -->\n"
+
+
+def page_path(record: Record, folder: Path) -> Path:
+    """Where it is."""
+    return folder / f"{record.name}.md"

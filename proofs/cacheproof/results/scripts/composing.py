@@ -1,0 +1,123 @@
+"""The text of a script: what a maintainer wants to know first, a prelude, the calls, and what they show."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from cacheproof.catalogue.register import entry_named
+from cacheproof.results.record import Violation
+from cacheproof.results.scripts.case import Case
+from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude, writer_of
+from cacheproof.results.wording import known_as, reach_of
+
+WIDTH = 110
+INDENT = "    "
+
+
+def named(violations: Sequence[Violation]) -> None:
+    """Give each the name of its script within the folder of its release: no two have the same."""
+    taken: set[str] = set()
+    for violation in violations:
+        parts = [violation.component, violation.variant, violation.property.replace("/", "-").replace("@", "-")]
+        known = "-".join((*parts, *violation.catalogue[:1]))
+        names = (f"{known}.py", *(f"{known}-{number}.py" for number in range(2, 1000)))
+        violation.script = next(name for name in names if name not in taken)
+        taken.add(violation.script)
+
+
+def script_of(violation: Violation) -> str:
+    """The whole text. Raises NotWrittenError where none can be written."""
+    writer = writer_of(violation.component)
+    if writer is None:
+        raise NotWrittenError(f"nobody has said how a script makes the calls of {violation.component}")
+    case = Case(violation)
+    body = [*writer.setup(case), "", *_calls(writer, case)]
+    return "\n".join(
+        [
+            *_docstring(writer, violation),
+            "",
+            "import signal",
+            "import sys",
+            "import traceback",
+            "",
+            "try:",
+            *_indented(writer.imports(case)),
+            "except ImportError as error:",
+            f'{INDENT}print(f"CANNOT RUN: {{error}}")',
+            f"{INDENT}sys.exit(2)",
+            "",
+            prelude("common"),
+            "",
+            "",
+            writer.prelude(case),
+            "",
+            "",
+            "def reproduce():",
+            *_indented(body),
+            "",
+            "",
+            prelude("ending"),
+            "",
+        ]
+    )
+
+
+def _calls(writer: Writer, case: Case) -> Iterator[str]:
+    seen = writer.observations.get(case.violation.property)
+    observation = seen(case) if seen is not None else _as_recorded(writer, case)
+    for place, message in enumerate(case.violation.operations):
+        if place == len(case.violation.operations) - 1:
+            yield from observation.before
+        yield from writer.lines(case, message)
+    if not case.violation.operations:
+        yield from observation.before
+    yield ""
+    yield from observation.after
+
+
+def _as_recorded(writer: Writer, case: Case) -> Observation:
+    """Where nobody has said how to see the property on the release's objects: the release does what was recorded."""
+    answers: list[str | None] = []
+    for message, outcome in case.calls:
+        if any("call(" in line for line in writer.lines(case, message)):
+            answers.append(writer.answer(case, message, outcome))
+    expression, shown = writer.state(case)
+    return Observation(
+        [
+            "# what breaks the property is the whole of what the calls answer and leave; None: it does not matter",
+            f"recorded = {answers!r}",
+            "same = all(known in (None, answer) for known, answer in zip(recorded, ANSWERS, strict=True))",
+            f"shown = {expression}",
+            f'return same and shown == {shown!r}, f"the last call answered {{ANSWERS[-1:]}}, and shown is {{shown}}"',
+        ]
+    )
+
+
+def _docstring(writer: Writer, violation: Violation) -> Lines:
+    entries = [entry for number in violation.catalogue if (entry := entry_named(number)) is not None]
+    title = entries[0].title if len(entries) == 1 else violation.statement
+    release = violation.target + (f" with {violation.first}" if violation.first else "")
+    told = [
+        ("Release", release),
+        ("Code", writer.subject),
+        ("Property", f"{violation.property}: {violation.statement}; this does not hold"),
+        *([("What happens", entries[0].what)] if len(entries) == 1 else []),
+        ("Reach", reach_of(violation)),
+        ("Known as", known_as(violation)),
+        ("Needs", f"Python with {release} and what that imports, no accelerator; nothing else is imported"),
+        ("Ends with", "1 where the violation is seen, 0 where it is not, 2 where the script cannot run"),
+    ]
+    lines = [f'"""{violation.target}: {_plain(title)}.'.replace("..", "."), ""]
+    for name, text in told:
+        lines += textwrap.wrap(f"{name}: {_plain(text)}", WIDTH, subsequent_indent="  ", break_long_words=False)
+    return [*lines, '"""']
+
+
+def _plain(text: str) -> str:
+    """As it can stand in a docstring."""
+    return " ".join(text.split()).replace("\\", "/").replace('"""', "'''").rstrip()
+
+
+def _indented(lines: Sequence[str]) -> Lines:
+    return [f"{INDENT}{line}" if line else "" for line in lines]
