@@ -13,17 +13,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cacheproof.fuzz.loads import load, without
+from cacheproof.fuzz.loads import could_be_served, load, without
 from cacheproof.fuzz.tally import Limit, Tally
 from cacheproof.targets.target import Target
 from cachespec.kernel import Code, Observation, Operation, Outcome
 from cachespec.scheduler import Add, Config, Schedule, Update
+from cachespec.scheduler.configuration import invalid
 
 Calls = tuple[Operation, ...]
 Shown = Mapping[str, Observation]
 
 RUNS_OF_A_LOAD = 8
 """Orders of arrival that are tried with one load."""
+OTHER_ORDERS = 60
+"""In which a load is tried that has stalled."""
+LONGER = 6
+"""By so many calls one of them may be longer, and is still made smaller."""
 ROUNDS_PER_TOKEN = 8
 """A load is given up as circling when it takes so many steps for each of its tokens."""
 
@@ -85,7 +90,7 @@ def search(
             done.loads = run // RUNS_OF_A_LOAD + 1
             found = Watch(target, config, done.tally).random(source)
             if found is not None and found.sort in wanted:
-                done.finding = smaller(target, found)
+                done.finding = in_another_order(target, smaller(target, found), seed)
                 break
             if found is not None:
                 done.passed[found.sort] += 1
@@ -191,6 +196,17 @@ class Watch:
         return False
 
 
+def in_another_order(target: Target, finding: Stall, seed: int) -> Stall:
+    """The smallest finding of the same sort that this load comes to in other orders of arrival, or the given one."""
+    best, tally = finding, Tally()
+    for order in range(OTHER_ORDERS):
+        source = random.Random(f"{seed}/other/{order}")  # noqa: S311  # not a secret
+        found = Watch(target, best.config, tally).random(source)
+        if found is not None and found.sort is best.sort and len(found.calls) <= len(best.calls) + LONGER:
+            best = min(best, smaller(target, found), key=size)
+    return best
+
+
 def smaller(target: Target, finding: Stall) -> Stall:
     """The same sort of finding with fewer requests and calls, as far as leaving out one at a time reaches."""
     best, tally = finding, Tally()
@@ -205,19 +221,29 @@ def smaller(target: Target, finding: Stall) -> Stall:
     return best
 
 
-def size(finding: Stall) -> tuple[int, int]:
-    """Requests, then calls."""
-    return len(finding.config.prompts), len(finding.calls)
+def size(finding: Stall) -> tuple[int, int, int]:
+    """Requests, then calls, then settings that are not as they are by default."""
+    return len(finding.config.prompts), len(finding.calls), len(settings(finding.config))
+
+
+def settings(config: Config) -> tuple[str, ...]:
+    """Those that are not as they are by default."""
+    return tuple(name for name, default in config._field_defaults.items() if getattr(config, name) != default)
 
 
 def candidates(finding: Stall) -> Iterator[tuple[Config, Calls]]:
-    """Without one request, or without one call that is no arrival."""
+    """Without one request, without one call or two that are no arrivals, or with a setting as it is by default."""
     config, calls = finding.config, finding.calls
     for request in range(len(config.prompts)) if len(config.prompts) > 1 else ():
         yield without(config, request), tuple(renamed(calls, request))
-    for place, operation in enumerate(calls):
-        if not isinstance(operation, Add):
-            yield config, (*calls[:place], *calls[place + 1 :])
+    for many in (1, 2):
+        for place in range(len(calls) - many + 1):
+            if not any(isinstance(operation, Add) for operation in calls[place : place + many]):
+                yield config, (*calls[:place], *calls[place + many :])
+    for name in settings(config):
+        plainer = config._replace(**{name: config._field_defaults[name]})
+        if invalid(plainer) is None and all(could_be_served(plainer, one) for one in range(len(config.prompts))):
+            yield plainer, calls
 
 
 def renamed(calls: Calls, gone: int) -> Iterator[Operation]:
