@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from rich.table import Table as RichTable
 from cacheproof.command.console import Report, announce, progress
 from cacheproof.command.target import told_at_once
 from cacheproof.errors import ExitStatus, InputError
+from cacheproof.fuzz.configurations import generators
 from cacheproof.fuzz.difference import Breakdown, Difference
 from cacheproof.fuzz.tally import Limit
 from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
@@ -27,14 +29,22 @@ from cacheproof.store import save
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
 from cacheproof.targets.prefixes.package import Package, PrefixFamily
+from cacheproof.targets.vllm import nearest
 from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Era, Table, table
-from cacheproof.targets.vllm.release import Release, add, needed
+from cacheproof.targets.vllm.release import Installed, Release, add, needed
 from cacheproof.targets.vllm.searching import SCHEDULER, Search, search, without_era
 
 STEPS = 5_000
 SEARCHED = 4_000
 SEED = 1
+
+
+class Configurations(Enum):
+    """In which configurations an era is compared."""
+
+    LISTED = "listed"
+    RANDOM = "random"
 
 
 def command(
@@ -45,6 +55,10 @@ def command(
     component: Annotated[str | None, typer.Option(help="Only the eras of this component.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each era.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
+    configurations: Annotated[
+        Configurations,
+        typer.Option(help="The listed ones, or others that are drawn at random where there is a generator of them."),
+    ] = Configurations.LISTED,
     violations: Annotated[
         int, typer.Option(min=0, help="How many calls to search for violations of properties, for each era; 0: none.")
     ] = SEARCHED,
@@ -64,6 +78,7 @@ def command(
     """Run each era beside the released package that it describes; the released code is the judge.
 
     Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
+    A release that is no era is tried with the nearest ones, before and after it: it falls short where it is as neither.
     A second table has the properties that each release was seen to break, by the shortest calls that were come to: what
     its era is known to do. That falls short only with `--new-falls-short`, where no entry of the catalogue explains it.
     """
@@ -71,25 +86,30 @@ def command(
     observed = {family_of(target).observed for target in targets or []}
     if observed - {None}:
         return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
-    eras = chosen(table(), targets or [], component)
+    releases = asked_for(table(), targets or [], component)
+    eras: list[Era] = []
+    undriven: list[nearest.Undriven] = []
+    randomly = configurations is Configurations.RANDOM
     with progress() as line:
-        for release in dict.fromkeys(era.release for era in eras):
-            if install:
-                add(release, told_at_once(line))
-            else:
-                needed(release)
+        for release in releases:
+            there = add(release, told_at_once(line)) if install else needed(release)
+            to_run, not_driven = nearest.lines_for(table(), release, component, partial(obstacle, there))
+            eras, undriven = eras + to_run, undriven + not_driven
         announce(f"seed {seed}")
+        eras = with_generators(eras) if randomly else eras
         results: list[Result] = []
         for era in eras:
-            results.append(Trial.of(table(), era, steps=steps, seed=seed, progress=line).perform())
-            save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
+            trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
+            results.append((trial.in_random_configurations() if randomly else trial).perform())
+            if era.like is None:
+                save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
             if results[-1].interrupted:
                 break
         interrupted = any(result.interrupted for result in results)
         limit = Limit(None if seconds is not None else violations, seconds)
         agreeing = [result.era for result in results if result.agrees]
         if component in (None, SCHEDULER):
-            agreeing += without_era(table(), dict.fromkeys(era.release for era in eras))
+            agreeing += without_era(table(), releases)
         searches = [] if interrupted or not violations else searched(agreeing, limit, seed, line)
     found = found_in(searches)
     interrupted = interrupted or any(done.interrupted for done in searches)
@@ -100,12 +120,20 @@ def command(
     write(junit, "conform", cases, interrupted=interrupted)
     data = {
         "seed": seed,
+        "configurations": configurations.value,
         "results": [record(result) for result in results],
+        "not_driven": [
+            {"component": one.component, "target": one.release.name, "reason": one.reason} for one in undriven
+        ],
         "violations": found,
         "searched": [searched_message(done) for done in searches],
     }
-    shown = [*rendered(results), *rendered_searches(searches, found, show or [])]
-    ended = worst([status(results), *(status_of(done, new_falls_short=new_falls_short) for done in searches)])
+    shown = [*rendered(results, undriven), *rendered_searches(searches, found, show or [])]
+    judged = [result for result in results if result.era.like is None]
+    by_neighbours = nearest.status(results, undriven)
+    ended = worst(
+        [status(judged), by_neighbours, *(status_of(done, new_falls_short=new_falls_short) for done in searches)]
+    )
     return Report(data, shown, ended, interrupted=interrupted)
 
 
@@ -183,20 +211,35 @@ def observed_package(target: str, component: str | None) -> Package:
     return package
 
 
-def chosen(lines: Table, targets: list[str], component: str | None) -> list[Era]:
-    """The lines of the table that are asked for; raises InputError where there is none."""
+def asked_for(lines: Table, targets: list[str], component: str | None) -> list[Release]:
+    """The releases that are meant; raises InputError where there is no era to compare one with."""
     if component is not None:
         component_named(component)
     every = [release for release in lines.releases() if lines.of(release, component)]
-    releases = [Release.parsed(target) for target in targets] or every
-    if not releases:
+    if not every:
         raise InputError(f"no era of {component} is a release")
+    releases = list(dict.fromkeys(Release.parsed(target) for target in targets)) or every
     for release in releases:
-        if not lines.of(release, component):
-            known = ", ".join(one.name for one in lines.releases())
-            what = f" of {component}" if component is not None and lines.of(release) else ""
-            raise InputError(f"no era{what} is {release.name}: there are eras of {known}")
-    return [era for release in releases for era in lines.of(release, component)]
+        if lines.of(release) and not lines.of(release, component):
+            known = ", ".join(one.name for one in every)
+            raise InputError(f"no era of {component} is {release.name}: there are eras of {known}")
+    return releases
+
+
+def with_generators(eras: list[Era]) -> list[Era]:
+    """Those whose component has a generator of configurations; raises InputError where none has."""
+    left_out = dict.fromkeys(era.component for era in eras if era.component not in generators())
+    if all(era.component in left_out for era in eras):
+        known = ", ".join(generators())
+        raise InputError(f"nothing draws random configurations of {', '.join(left_out)}, but of {known}")
+    if left_out:
+        announce(f"left out, as nothing draws random configurations of it: {', '.join(left_out)}")
+    return [era for era in eras if era.component not in left_out]
+
+
+def obstacle(there: Installed, component: str) -> str:
+    """Why a release cannot be driven as a component; empty if it can."""
+    return there.obstacle(component)
 
 
 def record(result: Result) -> dict[str, Any]:
@@ -208,6 +251,7 @@ def record(result: Result) -> dict[str, Any]:
         "variant": era.variant,
         "target": era.release.name,
         "first": era.first,
+        "nearest": era.like.name if era.like else None,
         "seed": result.seed,
         "steps": result.steps,
         "seconds": round(result.seconds, 3),
@@ -227,7 +271,7 @@ def case(result: Result) -> Case:
     return Case(
         f"conform.{era.component}",
         f"{era.variant} beside {package}",
-        STATUSES[status([result])],
+        STATUSES[status([result]) if era.like is None else nearest.status([result], [])],
         verdict(result) if finding is None else f"{verdict(result)}: {'; '.join(remarks(finding))}",
         "" if finding is None else finding_as_text(finding),
         result.seconds,
@@ -242,21 +286,24 @@ def status(results: list[Result]) -> ExitStatus:
     return ExitStatus.AS_EXPECTED if all(result.agrees for result in results) else ExitStatus.INCONCLUSIVE
 
 
-def rendered(results: list[Result]) -> list[Any]:
-    """The table, and each finding in full."""
+def rendered(results: list[Result], undriven: Iterable[nearest.Undriven] = ()) -> list[Any]:
+    """The table, and each finding in full, but for an era of a neighbour where the other neighbour's agrees."""
     shown = RichTable(box=None)
     for name in ("component", "era", "released package", "steps", "seconds", "verdict"):
         shown.add_column(name, justify="right" if name in ("steps", "seconds") else "left")
     for result in results:
         era = result.era
         package = f"{era.release.name} with {era.first}" if era.first else era.release.name
-        shown.add_row(
-            era.component, era.variant, package, f"{result.steps:,}", f"{result.seconds:.1f}", verdict(result)
-        )
+        name = f"{era.variant} (nearest: {era.like.name})" if era.like else era.variant
+        shown.add_row(era.component, name, package, f"{result.steps:,}", f"{result.seconds:.1f}", verdict(result))
+    for one in undriven:
+        shown.add_row(one.component, "", one.release.name, "0", "", f"not driven: {one.reason}")
     parts: list[Any] = [shown]
-    for finding in (result.finding for result in results):
-        if finding is not None:
-            parts += ["", FORMATS["table"](finding)]
+    explained = nearest.explained(results)
+    for result in results:
+        by_the_other = result.era.like is not None and (result.era.component, result.era.release) in explained
+        if result.finding is not None and not by_the_other:
+            parts += ["", FORMATS["table"](result.finding)]
     return parts
 
 
@@ -264,6 +311,8 @@ def verdict(result: Result) -> str:
     """In words, and no stronger than what was seen."""
     if result.broke_down:
         return "the driver failed"
+    if result.era.like is not None and not result.interrupted:
+        return nearest.verdict(result)
     if result.finding is not None:
         return "a difference that is not listed"
     if result.vanished:

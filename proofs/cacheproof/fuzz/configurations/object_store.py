@@ -1,7 +1,8 @@
 """Stores of a few items, with one to four readers, and what happens to requests on the way.
 
 Chunks begin at multiples of 12 bytes, here and in a release: a header of 8, as released, a count of 4, and items of a
-multiple of 12. So a handle that is out of date points at a header or at bytes of one item, and never at both.
+multiple of 12. So a handle that is out of date points at a header or at bytes of one item, and never at both. As for
+the ring, there are never so few ids that all of them are live at once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def draw(source: random.Random) -> Config:
     requests = tuple(
         tuple(source.randrange(contents) for _ in range(source.randint(1, 3))) for _ in range(source.randint(1, 4))
     )
+    live = capacity // (HEADER + min(payloads))
     return Config(
         capacity=capacity,
         payloads=payloads,
@@ -29,7 +31,7 @@ def draw(source: random.Random) -> Config:
         largest=largest,
         readers=source.randint(1, 4),
         header=HEADER,
-        modulus=source.choice((5, 8, 16, 2**31)),
+        modulus=source.choice((live + 2, 2 * live + 2, 2**31)),
         touches=source.randint(0, 1),
         rejects=source.randint(0, 1),
         aborts=source.randint(0, 1),

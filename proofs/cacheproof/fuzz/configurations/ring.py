@@ -1,4 +1,8 @@
-"""Rings of any width of their fields, with few ids, so that they come round within a run."""
+"""Rings of any width of their fields, with few ids, so that they come round within a run.
+
+There are never so few ids that all of them are live at once, as there never are of 2**31: where they are, a release
+frees the chunks and answers that it freed none.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,10 @@ def draw(source: random.Random) -> Config:
     header = 2 * width
     capacity = source.randint(header + 1, min(120, BASE**width // 2))
     sizes = tuple(source.randint(1, capacity) for _ in range(source.randint(1, 5)))
+    live = capacity // (header + min(sizes))
     return Config(
         capacity=capacity,
-        modulus=source.choice((2, 3, 5, 16, BASE**width // 2)),
+        modulus=source.choice((live + 2, 2 * live + 2, BASE**width // 2)),
         header=header,
         sizes=sizes,
         readers=source.randint(1, 3),

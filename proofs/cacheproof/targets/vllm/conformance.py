@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
+from cacheproof.fuzz.configurations import STEPS_IN_EACH, configurations
 from cacheproof.fuzz.difference import Breakdown, Difference, Finding
 from cacheproof.fuzz.lockstep import Campaign, lockstep
+from cacheproof.fuzz.shrink import SECONDS_TO_SHRINK
 from cacheproof.registry import component_named, variant_named
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.target import Target
@@ -65,6 +68,7 @@ class Trial:
     """In all: they are shared out among the configurations."""
     seed: int
     progress: Callable[[str], None] | None = None
+    seconds_to_shrink: float = SECONDS_TO_SHRINK
 
     @classmethod
     def of(
@@ -74,6 +78,15 @@ class Trial:
         listed = tuple(deviation for deviation in table.deviations if deviation.belongs_to(era))
         configurations = tuple(config for config in table.configurations[era.component] if era.has(config))
         return cls(era, configurations, listed, steps, seed, progress)
+
+    def in_random_configurations(self) -> Trial:
+        """The same in others, drawn at random, that the release has the settings of: a few episodes in each.
+
+        Raises InputError where the component has no generator of them.
+        """
+        component = component_named(self.era.component)
+        drawn = islice(configurations(component, self.seed, self.era.has), -(-self.steps // STEPS_IN_EACH))
+        return replace(self, configurations=tuple(drawn))
 
     def perform(self, opener: Opener | None = None) -> Result:
         """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""
@@ -115,6 +128,7 @@ class Trial:
                 seed=self.seed,
                 name=self.era.release.name,
                 left_out=left_out,
+                seconds_to_shrink=self.seconds_to_shrink,
                 progress=self.progress,
             )
 

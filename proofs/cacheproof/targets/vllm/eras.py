@@ -27,6 +27,8 @@ class Era:
     """Another version of a dependency; empty for the environment's own."""
     lacks: tuple[str, ...] = ()
     """Settings that this release does not have: where one is not as by default, nothing is compared."""
+    like: Release | None = None
+    """The neighbour that the line is of, where this release has no era of its own (see `nearest`)."""
 
     def has(self, config: Any) -> bool:
         """Whether the release has all settings of this configuration."""
