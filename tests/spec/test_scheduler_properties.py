@@ -235,6 +235,8 @@ PLANTED = [
     bug("SCH-7/order", "line", (rounds.scheduled, "(*current.scheduled, one)", "(one, *current.scheduled)")),
     bug("SCH-7/last", "line", (rounds.last_running, "running[-1]", "running[0]")),
     bug("SCH-8/aligned", "aligned-again", (counts.aligned, "end >= prefill", "end < prefill")),
+    bug("SCH-8/line", "three-requests", (rounds.admit, "left_out(state.waiting, request)", "state.waiting[:0:-1]")),
+    bug("SCH-2/taken", "line", (requests.update, "Outcome(Code.DONE, finished)", "Outcome(Code.FAILED, finished)")),
     bug("SCH-9/queued", "limits", (feasibility.fits_blocks, "- 1 <=", "<=")),
     bug("SCH-9/answered", "limits", (requests.add, "state, TOO_LARGE", "state, DONE")),
     bug("ENC-6/released", "shared-item", (requests.with_items_released, "<= end", "< end")),

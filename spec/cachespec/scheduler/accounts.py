@@ -29,6 +29,15 @@ def the_ended_are_named(config: Config, before: View, op: Operation, outcome: Ou
     return ended == ({op.request} if isinstance(op, Abort) and outcome.code is Code.DONE else set())
 
 
+def the_line_stays(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    stayed = [request for request in before.waiting if request in after.waiting]
+    return stayed == [request for request in after.waiting if request in before.waiting]
+
+
+def output_is_taken(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return not isinstance(op, Update) or not before.plans or outcome.code is Code.DONE
+
+
 def arrivals_are_answered(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Add) or op.request in (*live(before), *before.gone):
         return True
@@ -143,6 +152,18 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         "an update names those that it has finished, in the order of its plan; nobody else is gone but who is aborted",
         the_ended_are_named,
         lambda c, b, op, o, a: isinstance(op, Update) and len(ended_in(b, a)) > 1,
+    ),
+    Step(
+        "SCH-8/line",
+        "those who go on waiting keep their order",
+        the_line_stays,
+        lambda c, b, op, o, a: isinstance(op, Schedule) and len(set(b.waiting) & set(a.waiting)) > 1,
+    ),
+    Step(
+        "SCH-2/taken",
+        "the output of a plan in flight is taken: no assertion fails",
+        output_is_taken,
+        lambda c, b, op, o, a: isinstance(op, Update) and any(one.void for plan in b.plans for one in plan.scheduled),
     ),
     Step(
         "SCH-9/answered",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cachespec.scheduler.configuration import FIRST_COME, LENGTH, Config, Request, items_of
+from cachespec.scheduler.era_arrivals import preempt_by_arrival
 from cachespec.scheduler.items import Fit
-from cachespec.scheduler.rounds import Round, attempt, consider, holding, is_full, look_at_items, preempt, scheduled
+from cachespec.scheduler.rounds import Round, attempt, consider, holding, is_full, look_at_items, scheduled
 from cachespec.scheduler.rules import Table
 
 
@@ -24,7 +25,7 @@ def serve_by_index(rules: Table, config: Config, current: Round) -> Round:
         current = holding(current, fit)
         search = attempt(rules, config, current, request, start, fit.tokens)
         while not search.found and search.round.state.computed.has(request):
-            current = preempt(rules, config, search.round, rules.victim(config, search.round.state))
+            current = preempt_by_arrival(rules, config, search.round, rules.victim(config, search.round.state))
             search = attempt(rules, config, current, request, start, fit.tokens)
         if not search.found:
             return search.round
@@ -45,7 +46,7 @@ def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
         while not search.found and search.round.state.computed.has(request):
             victim = rules.victim(config, search.round.state)
             index = index - (search.round.state.running.index(victim) < index)
-            current = restored(config, preempt(rules, config, search.round, victim), victim)
+            current = restored(config, preempt_by_arrival(rules, config, search.round, victim), victim)
             fit = fit._replace(embeds=fit.embeds + current.embeds - search.round.embeds)
             search = attempt(rules, config, current, request, start, fit.tokens)
         current = search.round

@@ -24,7 +24,6 @@ from cachespec.scheduler.configuration import (
     Request,
     encoder_config,
     items_of,
-    priority_of,
 )
 from cachespec.scheduler.counts import known_length, length_in_sight, prefill_end, promised
 from cachespec.scheduler.era_blocks import tokens_in_flight, with_output_registered
@@ -63,7 +62,7 @@ def wanted_when_idle(config: Config, state: State, request: Request, start: int)
 
 
 def wanted_up_to_model(config: Config, state: State, request: Request, start: int) -> int:
-    """S2: up to the length of the model. An asynchronous step beyond the last output is scheduled, and ignored."""
+    """S3: up to the length of the model, as S2 with the places that it keeps for output."""
     end = length_in_sight(config, state, request) + state.proposed.get(request, 0)
     return min(end, config.max_model_len - 1) - start
 
@@ -251,12 +250,6 @@ def lose_both(rules: Table, config: Config, state: State, request: Request) -> S
     return without_items(rules, config, without_blocks(rules, config, state, request), request)
 
 
-def least_important(config: Config, state: State) -> Request:
-    """S2, S3: of those with the least important priority the last that came."""
-    worst = max(priority_of(config, request) for request in state.running)
-    return [request for request in state.running if priority_of(config, request) == worst][-1]
-
-
 def joined_last(config: Config, running: tuple[Request, ...], request: Request) -> tuple[Request, ...]:
     """S2, S3: who is admitted is served last, whatever its priority."""
     return (*running, request)
@@ -332,14 +325,21 @@ def executed_and_released(rules: Table, config: Config, state: State, one: Sched
 
 
 def executed_only(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
-    """S2: nothing is left to release; output in flight of a preempted request is delivered."""
+    """C-ENC-9: nothing is left to release; output in flight of a preempted request is delivered."""
     if one.void or state.gone.has(one.request):
         return state
+    return executed_behind(rules, config, state, one, accepted, promised(state, one.request))
+
+
+def executed_behind(rules: Table, config: Config, state: State, one: Scheduled, accepted: int, flying: int) -> State:
+    """The output of a part is taken, and blocks are registered as far as it makes them known.
+
+    `flying`: so many of the tokens that count as computed are output on its way.
+    """
     rejected = max(0, one.drafts - accepted)
     state = counted(rules, config, state, one, rejected)
     if config.ahead > 1:
-        end = state.computed.get(one.request, 0) - promised(state, one.request)
-        state = with_output_registered(config, state, one, end)
+        state = with_output_registered(config, state, one, state.computed.get(one.request, 0) - flying)
     return sampled(rules, config, state, one, rejected) if one.samples else state
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT
-from cachespec.kernel import Operation, Outcome, Transition, Variant, with_fields
+from cachespec.kernel import Map, Operation, Outcome, Transition, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1, K2
-from cachespec.scheduler import era_blocks, era_rounds, era_rules, requests, rounds
+from cachespec.scheduler import era_arrivals, era_blocks, era_places, era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import start_over
@@ -22,7 +22,10 @@ SchedulerVariant = Variant[Config, State, View]
 Result = tuple[State, Outcome]
 
 
-def following(rules: Table) -> Mapping[type[Operation], Transition]:
+Transitions = Mapping[type[Operation], Transition]
+
+
+def following(rules: Table) -> Transitions:
     """The transitions by this table of rules."""
     return {
         Add: lambda config, state, op: requests.add(rules, config, state, op.request),
@@ -41,9 +44,14 @@ def scheduler(
     differences: Mapping[type[Operation], str],
     exempt: Mapping[str, str] | None = None,
     view: Callable[[Config, State], View] | None = None,
+    wrapped: Callable[[Transitions], Transitions] = dict,
+    alphabet: Callable[[Config, State], Iterable[Operation]] = calls,
     **more: Any,
 ) -> SchedulerVariant:
-    """A scheduler by its rules. `more`: further fields of its state, with their annotations; they begin empty."""
+    """A scheduler by its rules. `wrapped`: what else its transitions do.
+
+    `more`: further fields of its state, with their annotations; they begin empty.
+    """
     state = with_fields(State, encoder=rules.encoder.state, **more)
     return Variant(
         tag=tag,
@@ -52,9 +60,9 @@ def scheduler(
         initial=lambda config, containers: start_over(
             state, rules, config, containers, **{name: containers.map() for name in more}
         ),
-        transitions=following(rules),
+        transitions=wrapped(following(rules)),
         view=view or (lambda config, one: seen(rules, config, one)),
-        alphabet=calls,
+        alphabet=alphabet,
         differences=differences,
         exempt=exempt or {},
     )
@@ -104,20 +112,22 @@ S2_RULES = RULES._replace(
     accepts=era_rules.shorter_than_model,
     serve_running=era_rounds.serve_by_index,
     admit_waiting=era_rounds.admit_and_turn_round,
-    wanted=era_rules.wanted_up_to_model,
+    wanted=era_places.wanted_up_to_model,
     offered=era_rules.offered_as_is,
     fit_item=era_rules.fit_item_pinning,
     is_count=era_rules.is_not_zero,
     passed_over=era_rules.pins_kept,
-    victim=era_rules.least_important,
+    victim=era_arrivals.least_important,
     joined=era_rules.joined_last,
     lose=era_rules.lose_both,
     found=era_rules.found_or_counted,
     offered_whole=era_rules.whole_or_as_is,
     allocated=era_blocks.allocated_up_to_known,
     turned_down=era_rules.skipped_if_long,
-    after_round=era_rules.released_at_once,
-    executed=era_rules.executed_only,
+    after_round=era_places.kept_where_counted,
+    executed=era_places.executed_with_place,
+    leave=era_places.leave,
+    abort=era_places.leave,
 )
 
 S2 = scheduler(
@@ -128,10 +138,16 @@ S2 = scheduler(
         Add: S1_DIFFERENCES[Add],
         Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
         "C-ENC-15: a chunk that begins with an item splits it; a request that is preempted by one behind it stays in "
-        "the plan, and the next one is passed over; several that are passed over are queued the other way round; "
-        + REGISTERED_EARLY,
-        Update: "output in flight of a preempted request is delivered",
+        "the plan, and the next one is passed over; C-SCH-13: several that are passed over are queued the other way "
+        "round; " + REGISTERED_EARLY,
+        Update: "output in flight of a preempted request is delivered; C-SCH-14: output for which no place was kept "
+        "ends the engine",
     },
+    wrapped=lambda transitions: era_places.ended_by_assertion(era_arrivals.with_arrivals(transitions)),
+    alphabet=era_places.calls_of_the_living,
+    places=Map[int, int],
+    dead=Map[int, int],
+    arrived=Map[int, int],
 ).lacking(NO_RESET)
 
 S3_RULES = S2_RULES._replace(
@@ -148,6 +164,8 @@ S3_RULES = S2_RULES._replace(
     turned_down=era_rules.skipped_or_freed,
     after_round=rounds.nothing_more,
     executed=era_rules.executed_and_released_by_count,
+    leave=requests.leave,
+    abort=requests.leave,
 )
 
 S3 = scheduler(
@@ -162,4 +180,6 @@ S3 = scheduler(
         Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
     },
     RELEASED_LATE,
+    wrapped=era_arrivals.with_arrivals,
+    arrived=Map[int, int],
 )

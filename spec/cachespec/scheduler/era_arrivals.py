@@ -1,0 +1,66 @@
+"""With priorities, the released schedulers order equals by when they came, also who is preempted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cachespec.kernel import Code, Map, Operation, Outcome, Transition
+from cachespec.scheduler.configuration import FIRST_COME, Config, Request, priority_of
+from cachespec.scheduler.era_states import marks, with_marks
+from cachespec.scheduler.operations import Add
+from cachespec.scheduler.rounds import Round, preempt
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import State
+
+ARRIVED = "arrived"
+"""A field of the state: requests that are there, and the rank of each among those that have come. Empty where
+priorities do not count."""
+
+
+def rank_of(config: Config, state: State, request: Request) -> tuple[int, int]:
+    """Who is less is served first, and preempted last."""
+    return priority_of(config, request), marks(state, ARRIVED).get(request, 0)
+
+
+def least_important(config: Config, state: State) -> Request:
+    """S2, S3: of those with the least important priority who came last; without priorities, who runs last."""
+    if config.policy == FIRST_COME:
+        return state.running[-1]
+    return max(state.running, key=lambda request: rank_of(config, state, request))
+
+
+def preempt_by_arrival(rules: Table, config: Config, current: Round, victim: Request) -> Round:
+    """C-SCH-8: with priorities, those of its own that came before it and wait are admitted before it."""
+    current = preempt(rules, config, current, victim)
+    if config.policy == FIRST_COME:
+        return current
+    line = sorted(current.state.waiting, key=lambda request: rank_of(config, current.state, request))
+    return current._replace(state=current.state._replace(waiting=tuple(line)))
+
+
+def with_arrivals(transitions: Mapping[type[Operation], Transition]) -> Mapping[type[Operation], Transition]:
+    """The transitions with a rank for each request that comes, and none for those that are gone."""
+    return {kind: keeping_ranks(transition) for kind, transition in transitions.items()}
+
+
+def keeping_ranks(transition: Transition) -> Transition:
+    """One of them."""
+
+    def called(config: Config, state: State, op: Operation) -> tuple[State, Outcome]:
+        after, outcome = transition(config, state, op)
+        if config.policy == FIRST_COME:
+            return after, outcome
+        ranks = marks(after, ARRIVED)
+        if isinstance(op, Add) and outcome.code is Code.DONE:
+            ranks = ranks.set(op.request, 1 + max((rank for _, rank in ranks.items()), default=0))
+        return with_marks(after, ARRIVED, left(ranks, after)), outcome
+
+    return called
+
+
+def left(ranks: Map[Request, int], state: State) -> Map[Request, int]:
+    """The ranks of those that are not gone."""
+    for request, _ in tuple(ranks.items()):
+        if state.gone.has(request):
+            ranks = ranks.remove(request)
+    return ranks

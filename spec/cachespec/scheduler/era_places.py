@@ -1,0 +1,93 @@
+"""Places that are kept for output on its way, as 0.11.0 counts them (`num_output_placeholders`).
+
+Only its asynchronous scheduler does. One place is kept when a plan is made, and given up when its output arrives; an
+assertion says that there was one. The engine does not outlive that assertion: nothing happens any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cachespec.kernel import FAILED, Operation, Outcome, Transition
+from cachespec.scheduler import era_rules, requests
+from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.counts import known_length
+from cachespec.scheduler.environment import calls
+from cachespec.scheduler.era_states import marks, with_marks
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State
+
+PLACES, DEAD = "places", "dead"
+"""Fields of the state: how many places each request has; and whose output had none."""
+
+
+def places_of(state: State, request: Request) -> int:
+    """How many are kept for the request."""
+    return marks(state, PLACES).get(request, 0)
+
+
+def with_places(state: State, request: Request, count: int) -> State:
+    """With so many; no entry where there are none."""
+    places = marks(state, PLACES)
+    return with_marks(state, PLACES, places.set(request, count) if count else places.remove(request))
+
+
+def is_dead(state: State) -> bool:
+    """Whether the assertion has failed."""
+    return any(True for _ in marks(state, DEAD).items())
+
+
+def wanted_up_to_model(config: Config, state: State, request: Request, start: int) -> int:
+    """S2: up to the length of the model. An asynchronous step beyond the last output is scheduled, and ignored."""
+    end = known_length(config, state, request) + places_of(state, request) + state.proposed.get(request, 0)
+    return min(end, config.max_model_len - 1) - start
+
+
+def kept_where_counted(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+    """S2: items are released at once; a place is kept where all that is known counts as computed.
+
+    C-SCH-14: one who was preempted in the same round counts from nothing, so none is kept, and its output comes.
+    """
+    state = era_rules.released_at_once(rules, config, state, one)
+    places = places_of(state, one.request)
+    known = known_length(config, state, one.request)
+    if config.ahead == 1 or state.computed.get(one.request, 0) != known + places:
+        return state
+    return with_places(state, one.request, places + 1)
+
+
+def executed_with_place(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+    """S2: nothing is left to release; output in flight of a preempted request is delivered."""
+    if one.void or state.gone.has(one.request) or is_dead(state):
+        return state
+    places = places_of(state, one.request) - (one.samples if config.ahead > 1 else 0)
+    if places < 0:
+        return with_marks(state, DEAD, marks(state, DEAD).set(one.request, 1))
+    return era_rules.executed_behind(rules, config, with_places(state, one.request, places), one, accepted, places)
+
+
+def ended_by_assertion(transitions: Mapping[type[Operation], Transition]) -> Mapping[type[Operation], Transition]:
+    """C-SCH-14: the transitions of an engine that does not outlive it; each later call fails."""
+    return {kind: while_alive(transition) for kind, transition in transitions.items()}
+
+
+def while_alive(transition: Transition) -> Transition:
+    """What the call has done until the assertion failed is lost with the engine."""
+
+    def called(config: Config, state: State, op: Operation) -> tuple[State, Outcome]:
+        if is_dead(state):
+            return state, FAILED
+        after, outcome = transition(config, state, op)
+        return (with_marks(state, DEAD, marks(after, DEAD)), FAILED) if is_dead(after) else (after, outcome)
+
+    return called
+
+
+def calls_of_the_living(config: Config, state: State) -> Iterable[Operation]:
+    """Nothing happens to an engine that is dead."""
+    return () if is_dead(state) else calls(config, state)
+
+
+def leave(rules: Table, config: Config, state: State, request: Request) -> State:
+    """No place is kept for a request that is gone."""
+    return with_places(requests.leave(rules, config, state, request), request, 0)

@@ -1,0 +1,69 @@
+"""What released schedulers did that is more than one trace of the catalogue tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachespec.kernel import FAILED, Code
+from cachespec.scheduler import COMPONENT, Add, Config, Schedule, Update
+
+PERIODS = 30
+
+EQUALS = Config(
+    block_size=2,
+    kv_blocks=8,
+    token_budget=3,
+    encoder_compute=2,
+    encoder_capacity=2,
+    max_running=3,
+    max_model_len=3,
+    prompts=(2,) * (3 + PERIODS),
+    outputs=(1,) * (3 + PERIODS),
+    chunked_prefill=0,
+)
+"""Equal requests, of which a step has room for one; each is finished by the step that serves it."""
+
+
+def served_in_turn(tag: str) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Three arrive, then one in each period, in which one is served: who is, and who waits afterwards."""
+    variant = COMPONENT.variants[tag]
+    state = variant.start(EQUALS)
+    served, lines = list[int](), list[tuple[int, ...]]()
+    for request in range(3):
+        state, _ = variant.step(EQUALS, state, Add(request))
+    for period in range(PERIODS):
+        state, outcome = variant.step(EQUALS, state, Schedule())
+        served.append(outcome.values[0])
+        state, _ = variant.step(EQUALS, state, Update(0))
+        lines.append(state.waiting)
+        state, _ = variant.step(EQUALS, state, Add(3 + period))
+    return served, lines
+
+
+def test_who_came_second_is_never_served_while_one_arrives_for_each_that_is() -> None:
+    """C-SCH-13, a lasso: but for the name of the newest, the line is the same after every period."""
+    served, lines = served_in_turn("S2")
+    assert served == [0, *range(2, PERIODS + 1)]
+    assert lines == [(period + 2, 1) for period in range(PERIODS)]
+
+
+@pytest.mark.parametrize("tag", ["normative", "S3"])
+def test_where_the_line_stays_everybody_is_served_in_turn(tag: str) -> None:
+    served, _ = served_in_turn(tag)
+    assert served == list(range(PERIODS))
+
+
+def test_nothing_happens_in_an_engine_that_an_assertion_has_ended() -> None:
+    """C-SCH-14."""
+    variant = COMPONENT.variants["S2"]
+    config = Config(2, 5, 4, 2, 2, 2, 8, (2, 2), (4, 4), priorities=(1, 0), policy=1, ahead=2)
+    state, outcome = variant.start(config), None
+    calls = [Add(0), Schedule(), Schedule(), Add(1), Update(0)]
+    calls += [Schedule(), Update(0), Schedule(), Update(0), Update(0)]
+    for call in calls:
+        assert outcome is None or outcome.code is Code.DONE
+        state, outcome = variant.step(config, state, call)
+    assert outcome == FAILED
+    assert tuple(variant.alphabet(config, state)) == ()
+    for call in (Add(0), Schedule(), Update(0)):
+        assert variant.step(config, state, call) == (state, FAILED)
