@@ -19,7 +19,7 @@ MANAGER = "vllm.v1.core.kv_cache_manager"
 class EarlyClasses:
     """What is taken from 0.7. Blocks are hashed by its manager; a token behind a picture has the picture's own hash."""
 
-    later = False
+    later = drafts_ahead = False
 
     def __init__(self) -> None:
         self.scheduler: Any = importlib.import_module(SCHEDULER).Scheduler

@@ -25,7 +25,7 @@ NOT_DRIVEN = {
     "external": "KV in an external store: no connector is driven",
     "alignment": "chunks that end at multiples: that takes layers that keep states, as Mamba's",
 }
-
+Call = Callable[[Mapping[str, Any]], Reply]
 
 LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts")
 """Settings that 0.7 does not have."""
@@ -52,7 +52,8 @@ class SchedulerDriver:
         self._requests: dict[int, Any] = {}
         self._gone: set[int] = set()
         self._steps: list[Step] = []
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        self._dead = False
+        named: dict[str, Call] = {
             "add": self._add,
             "schedule": self._schedule,
             "update": self._update,
@@ -60,6 +61,11 @@ class SchedulerDriver:
             "reset_prefix_cache": self._reset_prefix_cache,
             "reset_encoder_cache": self._reset_encoder_cache,
         }
+        self.operations = {name: self._while_alive(call) for name, call in named.items()}
+
+    def _while_alive(self, call: Call) -> Call:
+        """The call, which fails where the engine is dead."""
+        return lambda message: Reply("failed") if self._dead else call(message)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new scheduler, and nobody waits."""
@@ -68,9 +74,10 @@ class SchedulerDriver:
                 raise DriverError(f"{name} is not driven: {reason}")
         if not self._classes.later and (any(config[name] for name in LACKING_EARLY) or not config["chunked_prefill"]):
             raise DriverError(f"0.7 has none of {', '.join(LACKING_EARLY)}, and always cuts prompts")
-        if config["ahead"] > 1 and config["drafts"]:
-            raise DriverError("drafts ahead of their output are not driven: their number is not the engine's to choose")
+        if config["ahead"] > 1 and config["drafts"] and not self._classes.drafts_ahead:
+            raise DriverError("0.11 has no drafts in steps that are ahead of their output")
         self._config = config
+        self._ahead_with_drafts = bool(config["ahead"] > 1 and config["drafts"])
         self._scheduler = self._classes.make(
             Settings(
                 block_size=config["block_size"],
@@ -90,9 +97,15 @@ class SchedulerDriver:
         )
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
+        self._dead = False
 
     def observe(self) -> dict[str, Any]:
-        """Names of requests are their numbers. A request that waits and counts as computed is shown, too."""
+        """Names of requests are their numbers. A request that waits and counts as computed is shown, too.
+
+        An engine does not outlive an assertion in a step, and a dead one shows nothing.
+        """
+        if self._dead:
+            return {}
         scheduler, live = self._scheduler, self._live()
         running = [int(request.request_id) for request in scheduler.running]
         computed = {number: self._classes.computed(request, self._steps) for number, request in live.items()}
@@ -165,13 +178,14 @@ class SchedulerDriver:
             self._steps.append(Step(said, parts))
             return Reply("done", tuple(_flat((part.request, part.start, part.tokens) for part in parts)))
 
-        return self._calls.perform(scheduled)
+        return self._fatal(self._calls.perform(scheduled))
 
     def _part(self, said: Any, name: str, before: Mapping[int, int]) -> Part:
         """What the workers are to do for a request. They sample where nothing that is known remains."""
         number, tokens = int(name), said.num_scheduled_tokens[name]
         start = self._classes.starts(said).get(name, before[number])
-        known = self._requests[number].num_tokens + sum(
+        request = self._requests[number]
+        known = request.num_tokens + sum(
             part.samples for step in self._steps for part in step.parts if part.request == number
         )
         return Part(
@@ -179,7 +193,7 @@ class SchedulerDriver:
             start=start,
             tokens=tokens,
             drafts=len(said.scheduled_spec_decode_tokens.get(name, ())),
-            samples=start + tokens >= known,
+            samples=start + tokens >= known if not self._ahead_with_drafts else not request.is_prefill_chunk,
             encodes=tuple(said.scheduled_encoder_inputs.get(name, ())),
         )
 
@@ -206,7 +220,12 @@ class SchedulerDriver:
             self._propose(step)
             return Reply("done", finished)
 
-        return self._calls.perform(executed)
+        return self._fatal(self._calls.perform(executed))
+
+    def _fatal(self, reply: Reply) -> Reply:
+        """What an engine's core does with an error out of a step: it ends."""
+        self._dead = reply.code == "failed"
+        return reply
 
     def _next_token(self, part: Part, place: int) -> int:
         """A token of the output, which nobody else has."""
@@ -214,7 +233,7 @@ class SchedulerDriver:
 
     def _propose(self, step: Step) -> None:
         """As many drafts as are of use behind each output, none behind a part of a prompt."""
-        if not self._config["drafts"] or not isinstance(self._classes, Classes):
+        if not self._config["drafts"] or self._ahead_with_drafts or not isinstance(self._classes, Classes):
             return
         proposed: dict[str, list[int]] = {}
         for part in step.parts:

@@ -84,6 +84,7 @@ class Classes:
     def __init__(self) -> None:
         self.scheduler = importlib.import_module(SCHEDULER).Scheduler
         self.asynchronous = importlib.import_module(ASYNCHRONOUS).AsyncScheduler
+        self.drafts_ahead = "__init__" in vars(self.asynchronous)
         self._encoder_cache = importlib.import_module(ENCODER).EncoderCacheManager
         request: Any = importlib.import_module(REQUEST)
         self.request, self.status = request.Request, request.RequestStatus
