@@ -53,6 +53,9 @@ def script_of(violation: Violation) -> str:
             writer.prelude(case),
             "",
             "",
+            f"STATEMENT = {violation.statement!r}",
+            "",
+            "",
             "def reproduce():",
             *_indented(body),
             "",
@@ -88,8 +91,9 @@ def _as_recorded(writer: Writer, case: Case) -> Observation:
             "# what breaks the property is the whole of what the calls answer and leave; None: it does not matter",
             f"recorded = {answers!r}",
             "same = all(known in (None, answer) for known, answer in zip(recorded, ANSWERS, strict=True))",
-            f"shown = {expression}",
-            f'return same and shown == {shown!r}, f"the last call answered {{ANSWERS[-1:]}}, and shown is {{shown}}"',
+            f"left = {expression}",
+            'what = f"after these calls {left}, against what has to hold: " + STATEMENT',
+            f"return same and left == {shown!r}, what",
         ]
     )
 

@@ -1,0 +1,188 @@
+"""Scripts about `SingleWriterShmObjectStorage`: a writer, its readers, and the handles that go from one to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cacheproof.results.record import Message
+from cacheproof.results.scripts.case import Case
+from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude
+
+MODULE = "vllm.distributed.device_communicators.shm_object_storage"
+WITH_TOUCH, WITH_SIGNATURES = (0, 12), (0, 21)
+RELEASED_HEADER, RELEASED_IDS = 8, 1 << 31
+SAID = {
+    "send": "request {request} is sent",
+    "reject": "request {request} is rejected by the front end",
+    "abort": "request {request} is aborted",
+    "end": "the front end hears that request {request} is over",
+    "preempt": "request {request} is preempted",
+    "finish": "request {request} is finished",
+    "resume": "request {request} is resumed",
+}
+"""What the store is told nothing of."""
+
+
+def letter(content: int) -> str:
+    """Contents are letters."""
+    return chr(ord("A") + content)
+
+
+def touching(case: Case) -> bool:
+    """Whether workers touch before they read."""
+    return case.release >= WITH_TOUCH and case.config.get("touches") == 1
+
+
+def setup(case: Case) -> Lines:
+    """The writer and its readers, which have its memory attached."""
+    config = case.config
+    if config["header"] != RELEASED_HEADER:
+        raise NotWrittenError(f"the configuration has chunks with a header of {config['header']} bytes, and not 8")
+    sizes = {letter(content): size for content, size in enumerate(config["payloads"])}
+    ids, named = config["modulus"], f"({config['largest']}, {config['readers']}, "
+    return [
+        f"Bytes.sizes = {sizes}",
+        f"CAPACITY = {config['capacity']}",
+        "ring = SingleWriterShmRingBuffer(CAPACITY, None, create=True)",
+        *([f"ring.ID_MAX = {ids}  # so that ids come round soon"] if ids != RELEASED_IDS else []),
+        f"writer = SingleWriterShmObjectStorage{named}ring, Bytes)",
+        "readers = []",
+        f"for _ in range({config['readers']}):",
+        "    attached = SingleWriterShmRingBuffer(CAPACITY, ring.shared_memory.name, create=False)",
+        f"    readers.append(SingleWriterShmObjectStorage{named}attached, Bytes, nullcontext()))",
+        "    INBOXES.append([])",
+    ]
+
+
+def lines_of(case: Case, message: Message) -> Lines:
+    """A call, by the functions of the prelude."""
+    request = message.get("request")
+    keys = [letter(content) for content in case.config["requests"][request]] if request is not None else []
+    key = f'"{keys[message["position"]]}"' if "position" in message else ""
+    match message["op"]:
+        case "render":
+            return [f"call(is_cached, writer, {request}, {keys})"]
+        case "touch":
+            return [f"call(writer.touch, {key})"]
+        case "get_cached":
+            return [f"call(get_cached, writer, {request}, {key})"]
+        case "put":
+            return [f"call(put, writer, {request}, {key})"]
+        case "release":
+            return ["call(writer.release_touches)"]
+        case "forge":
+            return [f'call(forge, writer, {request}, "{keys[0]}", "{letter(message["content"])}")']
+        case "schedule":
+            return [f"call(schedule, {request}, {touching(case)})"]
+        case "resume" if case.release >= WITH_SIGNATURES:
+            return [
+                "# a resumed request is sent to the workers as a new one",
+                f"call(schedule, {request}, {touching(case)})",
+            ]
+        case "reader_touch" | "read":
+            return [f"call(next_delivery, {message['reader']}, readers)"]
+        case "free_unused":
+            return ["call(free_unused, writer)"]
+        case "clear":
+            return ["call(writer.clear)"]
+        case name:
+            return [f"# {SAID[name].format(request=request)}, of which the store hears nothing"]
+
+
+def answer(case: Case, message: Message, outcome: Message) -> str | None:
+    """As the functions of the prelude return it; of what fails, nothing is compared."""
+    values = list(outcome.get("values") or ())
+    match message["op"], outcome["code"]:
+        case "render", _:
+            return str([bool(value) for value in values])
+        case (("put" | "get_cached"), ("done" | "hit")):
+            return f"id {values[1]} at address {values[0]}"
+        case "put", "refused":
+            return "refused"
+        case "put", "too_large":
+            return "too large"
+        case "read", "hit":
+            return letter(values[0]) if values else "bytes of no one item"
+        case "free_unused", "done":
+            return f"freed {sorted(values)}"
+        case _:
+            return None
+
+
+def payload(case: Case) -> Observation:
+    """What the last read returned, and for which item the handle was given."""
+    return Observation(
+        [
+            'violated = ANSWERS[-1] != wanted and "Error" not in ANSWERS[-1]',
+            'return violated, f"the handle was given for {wanted}, and read was {ANSWERS[-1]}"',
+        ],
+        [f"wanted = INBOXES[{case.violation.operations[-1]['reader']}][0][0][0]"],
+    )
+
+
+def acknowledgements(case: Case) -> Observation:
+    """More than was issued."""
+    return Observation(
+        [
+            'issued, said = shown(writer)["issued by id"], acknowledged(writer)',
+            "violated = any(said[identity] > issued[identity] for identity in issued)",
+            'return violated, f"handles issued by id: {issued}; acknowledged: {said}"',
+        ]
+    )
+
+
+def unsettled(case: Case) -> Observation:
+    """Less than was issued, where nobody is left who would acknowledge."""
+    return Observation(
+        [
+            'issued, said = shown(writer)["issued by id"], acknowledged(writer)',
+            "violated = not any(INBOXES) and any(said[identity] < issued[identity] for identity in issued)",
+            'return violated, f"nobody has anything to do any more; issued by id: {issued}; acknowledged: {said}"',
+        ]
+    )
+
+
+def fails(case: Case) -> Observation:
+    """The last call raised."""
+    return Observation(['return "Error" in ANSWERS[-1], f"the front end was answered: {ANSWERS[-1]}"'])
+
+
+OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
+    "SHM-10": payload,
+    "SHM-3": acknowledgements,
+    "SHM-3/settled": unsettled,
+    "X-3/store": unsettled,
+    "SHM-7/walk": fails,
+}
+
+
+def state(case: Case) -> tuple[str, object]:
+    """The writer's indices and numbers."""
+    known = {name: value if isinstance(value, tuple) else (value,) for name, value in case.shown.items()}
+    return "shown(writer)", {
+        "ids by item": {letter(one): identity for one, identity in zip(known["contents"], known["ids"], strict=True)},
+        "issued by id": dict(sorted(zip(known["live"], known["issued"], strict=True))),
+        "ids from": case.shown["id_start"],
+        "ids to": case.shown["id_end"],
+        "start": case.shown["start"],
+        "end": case.shown["end"],
+    }
+
+
+WRITER = Writer(
+    subject=f"SingleWriterShmObjectStorage, of {MODULE}",
+    imports=lambda case: [
+        "from contextlib import nullcontext",
+        "",
+        f"from {MODULE} import (",
+        "    SingleWriterShmObjectStorage,",
+        "    SingleWriterShmRingBuffer,",
+        ")",
+    ],
+    prelude=lambda case: prelude("object_store"),
+    setup=setup,
+    lines=lines_of,
+    answer=answer,
+    observations=OBSERVATIONS,
+    state=state,
+)
