@@ -29,8 +29,8 @@ from cacheproof.store import save
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
 from cacheproof.targets.prefixes.package import Package, PrefixFamily
-from cacheproof.targets.vllm import nearest
-from cacheproof.targets.vllm.conformance import Result, Trial
+from cacheproof.targets.vllm import SHARED, nearest
+from cacheproof.targets.vllm.conformance import Result, Trial, open_with_readers_apart
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Installed, Release, add, needed
 from cacheproof.targets.vllm.searching import SCHEDULER, Search, search, without_era
@@ -72,6 +72,9 @@ def command(
     new_falls_short: Annotated[
         bool, typer.Option("--new-falls-short", help="A violation that is not in the catalogue is status 1.")
     ] = False,
+    readers_apart: Annotated[
+        bool, typer.Option("--readers-apart", help="Only ring and object store, with readers in their own processes.")
+    ] = False,
     install: Annotated[bool, typer.Option("--install", help="Add the releases that are not installed.")] = False,
     junit: JunitOption = None,
 ) -> Report:
@@ -97,10 +100,12 @@ def command(
             eras, undriven = eras + to_run, undriven + not_driven
         announce(f"seed {seed}")
         eras = with_generators(eras) if randomly else eras
+        eras = with_readers(eras) if readers_apart else eras
         results: list[Result] = []
         for era in eras:
             trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
-            results.append((trial.in_random_configurations() if randomly else trial).perform())
+            trial = trial.in_random_configurations() if randomly else trial
+            results.append(trial.perform(open_with_readers_apart if readers_apart else None))
             if era.like is None:
                 save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
             if results[-1].interrupted:
@@ -235,6 +240,14 @@ def with_generators(eras: list[Era]) -> list[Era]:
     if left_out:
         announce(f"left out, as nothing draws random configurations of it: {', '.join(left_out)}")
     return [era for era in eras if era.component not in left_out]
+
+
+def with_readers(eras: list[Era]) -> list[Era]:
+    """Those of components whose memory is read by others; raises InputError where none is."""
+    shared = [era for era in eras if era.component in SHARED]
+    if not shared:
+        raise InputError(f"--readers-apart is for {' and '.join(SHARED)}, and no era of these is meant")
+    return shared
 
 
 def obstacle(there: Installed, component: str) -> str:

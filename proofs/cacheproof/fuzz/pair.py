@@ -50,10 +50,14 @@ class Pair:
     def offered(self) -> tuple[Operation, ...]:
         """The operations that the environment may do now; none where the episode is over."""
         if self._offered is None:
-            alphabet = self.subject.variant.alphabet(self.subject.config, self._state) if not self._over else ()
-            self._offered = tuple(one for one in alphabet if type(one) in self._names)
+            self._offered = self.offers(self._state) if not self._over else ()
             self.tally.offered.update(self._names[kind] for kind in {type(one) for one in self._offered})
         return self._offered
+
+    def offers(self, state: Any) -> tuple[Operation, ...]:
+        """The operations that the environment may do in this state, and that are not left out."""
+        alphabet = self.subject.variant.alphabet(self.subject.config, state)
+        return tuple(one for one in alphabet if type(one) in self._names)
 
     @property
     def state(self) -> Any:
@@ -71,8 +75,7 @@ class Pair:
             raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
         self.tally.episodes += 1
         try:
-            self.target.reset(self.subject.config)
-            actual = self._answer(None)
+            actual = self._asked(None, None)
         except TargetError as error:
             return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
         broken = broken_in(self.subject, self._state, self.viewed) if self._checks else None
@@ -89,7 +92,7 @@ class Pair:
         self._over = outcome.code is Code.DIVERGED
         self.tally.count(operation, outcome)
         try:
-            actual = self._answer(self.target.apply(operation))
+            actual = self._asked(operation, outcome)
         except TargetError as error:
             return Breakdown(self.name, str(error), self._trace(), error.failure)
         return self._compared(self._expected(outcome), actual, broken)
@@ -126,6 +129,13 @@ class Pair:
         self._seen.add(shown)
         self._over = self._over or self._idle >= PATIENCE
         return answer
+
+    def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # see `Foreseen`
+        """What the target answers to the call, or shows at the start. `expected` is what the specification says."""
+        if operation is None:
+            self.target.reset(self.subject.config)
+            return self._answer(None)
+        return self._answer(self.target.apply(operation))
 
     def _answer(self, outcome: Outcome | None) -> Answer:
         """What the target says; a call that never returned has nothing to show after it."""

@@ -76,15 +76,20 @@ def search(
     limit: Limit,
     seed: int,
     wanted: Collection[Sort] = tuple(Sort),
+    suitable: Callable[[Config], bool] = lambda config: True,
     progress: Callable[[str], None] | None = None,
 ) -> Search:
     """Random loads, one after the other, until one ends as is wanted; it is made smaller then. Ctrl-C ends it.
+
+    Loads that are not `suitable` are passed over: those with settings that the target does not have.
 
     Raises TargetError where the target's driver fails.
     """
     done = Search(seed)
     try:
         for run, config, source in runs(seed):
+            if not suitable(config):
+                continue
             if limit.reached(done.tally):
                 break
             done.loads = run // RUNS_OF_A_LOAD + 1

@@ -2,8 +2,11 @@
 
 A target that agrees with an era, call by call, has come to the era's state; where a property does not hold there, the
 target broke it. The first occurrence of each is kept and shrunk, and the search goes on past those that are known. Two
-findings of one property are told apart by the call that breaks it, and by what else they need: sorts of calls and
-settings that the other does without.
+findings of one property are told apart by the call that breaks it, by its faults, and by what else they need: sorts of
+calls and settings that the other does without.
+
+Most episodes are looked at on the specification's side first, which is quicker. That is where to look, and no evidence:
+every finding is made on both sides from the start, and kept only if they agree throughout.
 """
 
 from __future__ import annotations
@@ -13,21 +16,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheproof.fuzz.difference import Finding, Subject
+from cacheproof.fuzz.difference import Answer, Finding, Subject
 from cacheproof.fuzz.lockstep import Draw
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.properties import AnyProperty, all_broken_by_call
 from cacheproof.fuzz.tally import Limit, Tally
+from cacheproof.fuzz.violations_nearest import nearest
 from cacheproof.fuzz.violations_progress import Settled, settled
 from cacheproof.fuzz.violations_shrink import not_plain, shrunk_alone
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.target import Target
 from cacheproof.trace import Trace, record
-from cachespec.kernel import Code, Kind, Operation
+from cachespec.kernel import Code, Kind, Operation, Outcome
 
 LENGTHS = (6, 12, 25, 50, 100)
 """Of episodes. A short one shrinks at once, and some things need a long one."""
 SECONDS_TO_SHRINK = 6.0
+SHARE_OF_BOTH = 0.25
+"""Of the episodes, those that are made on both sides at once."""
+STATES = 400
+"""Of a configuration that is explored."""
 MORE_TRIES = 3
 """How often a finding that is known is shrunk from another run as well: the shortest is kept."""
 
@@ -94,11 +102,38 @@ class Hunt:
 
     seed: int
     tally: Tally = field(default_factory=Tally)
+    """Of random episodes on both sides."""
+    foreseen: Tally = field(default_factory=Tally)
+    """Of random episodes on the specification's side alone."""
+    states: int = 0
+    """That were explored before, each once."""
     found: list[Broken] = field(default_factory=list)
     disagreements: list[Finding] = field(default_factory=list)
     """Where target and specification part, or the target's driver failed: such an episode ends there."""
     interrupted: bool = False
     seconds: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Random calls of both sorts of episodes."""
+        return self.tally.steps + self.foreseen.steps
+
+    @property
+    def episodes(self) -> int:
+        """Of both sorts."""
+        return self.tally.episodes + self.foreseen.episodes
+
+    def reached(self, limit: Limit) -> bool:
+        """Whether it is enough."""
+        enough = limit.steps is not None and self.steps >= limit.steps
+        return enough or (limit.seconds is not None and self.tally.seconds >= limit.seconds)
+
+
+class Foreseen(Pair):
+    """The specification's side alone: the target is not asked."""
+
+    def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # nobody is asked
+        return Answer(expected, {})
 
 
 def hunt(
@@ -109,6 +144,8 @@ def hunt(
     *,
     limit: Limit,
     seed: int,
+    explored: Iterable[Any] = (),
+    states: int = STATES,
     name: str = "target",
     left_out: frozenset[str] = frozenset(),
     kept: frozenset[str] = frozenset(),
@@ -117,15 +154,23 @@ def hunt(
 ) -> Hunt:
     """An episode in each configuration, until the limit or the last one. The same arguments make the same calls.
 
+    Before that, the first `states` states of each configuration in `explored` are gone through in the order of their
+    distance from the start: what they show is shown in as few calls as can be there.
     `kept` are settings that a plainer configuration keeps. Ctrl-C ends it with what is known. A limit of seconds, and
     how far shrinking comes, depend on the machine.
     """
     search = _Search(Hunt(seed), kept, seconds_to_shrink, progress)
     try:
+        for config in explored:
+            search.explore(Pair(Subject(component, variant, config), target, name, left_out), states)
         for config in configurations:
-            if limit.reached(search.hunt.tally):
+            if search.hunt.reached(limit):
                 break
-            search.run(Pair(Subject(component, variant, config), target, name, left_out))
+            source = random.Random(f"{seed}/{search.hunt.episodes}")  # noqa: S311  # not a secret
+            beside = source.random() < SHARE_OF_BOTH
+            pair = (Pair if beside else Foreseen)(Subject(component, variant, config), target, name, left_out)
+            pair.tally = search.hunt.tally if beside else search.hunt.foreseen
+            search.run(pair, source)
     except KeyboardInterrupt:
         search.hunt.interrupted = True
     search.hunt.seconds = search.hunt.tally.seconds
@@ -140,14 +185,18 @@ class _Search:
     progress: Callable[[str], None] | None
     tried: dict[Key, int] = field(default_factory=dict)
 
-    def run(self, pair: Pair) -> None:
+    def run(self, pair: Pair, source: random.Random) -> None:
         """One episode, and what comes of it."""
-        pair.tally = self.hunt.tally
-        source = random.Random(f"{self.hunt.seed}/{pair.tally.episodes}")  # noqa: S311  # not a secret
         parted = self.parted
         for broken, calls in self.episode(pair, source):
             if self.parted == parted:
                 self.consider(pair, broken, calls)
+
+    def explore(self, pair: Pair, states: int) -> None:
+        """The nearest states, and what comes of them."""
+        for seen in nearest(pair, states, self.progress):
+            self.consider(pair, (seen.rule, seen.kind), seen.calls)
+        self.hunt.states += states
 
     @property
     def parted(self) -> int:
@@ -172,6 +221,8 @@ class _Search:
         )
         if not self.agrees(pair.restart()):
             return []
+        at_the_start = settled(pair.subject, pair.state)
+        anyway = () if at_the_start is None else at_the_start.rules
         while len(pair.operations) < longest:
             offered = tuple(one for one in pair.offered if one.kind is not Kind.FAULT or type(one) in faults)
             if not offered:
@@ -185,11 +236,11 @@ class _Search:
             if outcome.code is Code.DIVERGED:
                 return list(seen.items())
         if (end := settled(pair.subject, pair.state)) is not None:
-            for rule in end.rules:
+            for rule in (one for one in end.rules if one not in anyway):
                 seen.setdefault((rule, None), tuple(pair.operations))
         if self.progress is not None:
-            tally = self.hunt.tally
-            self.progress(f"{tally.steps:,} calls, {tally.episodes:,} episodes, {len(self.hunt.found)} violations")
+            hunt = self.hunt
+            self.progress(f"{hunt.steps:,} calls, {hunt.episodes:,} episodes, {len(hunt.found)} violations")
         return list(seen.items())
 
     def consider(
@@ -232,8 +283,7 @@ class _Search:
         trace = record(subject.component, subject.variant, subject.config, calls, whole_calls=True)
         if trace.steps and trace.steps[-1].outcome.code is Code.DIVERGED:
             ending = "diverged"
-        tally = self.hunt.tally
-        return Broken(subject, rule, trace, ending, cycle, tally.steps, tally.episodes - 1)
+        return Broken(subject, rule, trace, ending, cycle, self.hunt.steps, self.hunt.episodes - 1)
 
     def confirm(self, pair: Pair, found: Broken) -> Finding | None:
         """Both sides make these calls, and a cycle twice: the first difference, or None where they agree throughout."""

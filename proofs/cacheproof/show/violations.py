@@ -34,17 +34,18 @@ FORGED = "forge"
 NEVER_SERVED = "SCH-8"
 
 COLUMNS = (
-    "",
+    "number",
     "component",
     "released package",
     "property",
-    "broken by",
     "says",
+    "broken by",
     "calls",
     "reach",
     "catalogue",
     "public",
 )
+MOST_IN_A_CELL = 4
 
 Message = dict[str, Any]
 
@@ -112,11 +113,12 @@ def of_stall(done: Search, stall: Stall, steps: int) -> Message:
 
 def searched_message(done: Search) -> Message:
     """What was done, and where it was hindered."""
-    tally = done.hunt.tally
     return {
         **_whose(done),
-        "steps": tally.steps,
-        "episodes": tally.episodes,
+        "steps": done.hunt.steps,
+        "episodes": done.hunt.episodes,
+        "beside": done.hunt.tally.steps,
+        "states": done.hunt.states,
         "alone": done.alone,
         "seconds": round(done.seconds, 3),
         "violations": len(done.hunt.found) + len(done.stalls),
@@ -143,25 +145,58 @@ def said_catalogue(message: Mapping[str, Any]) -> str:
     return str(Likeness(tuple(message["catalogue"]), Certainty(message["certainty"])))
 
 
-def as_table(found: Sequence[Mapping[str, Any]]) -> Table:
-    """One line for each, numbered as `--show` has them."""
+def as_table(found: Sequence[Message]) -> Table:
+    """One line for each property that a release breaks; the findings behind it have the numbers that `--show` takes."""
     shown = Table(box=None)
     for name in COLUMNS:
-        shown.add_column(name, justify="right" if name in ("", "calls") else "left", overflow="fold")
-    for number, one in enumerate(found, 1):
+        shown.add_column(name, justify="right" if name in ("number", "calls") else "left", overflow="fold")
+    for numbered in folded(found):
+        (_, first), several = numbered[0], [one for _, one in numbered]
         shown.add_row(
-            str(number),
-            f"{one['component']} {one['variant']}",
-            package_of(one),
-            one["property"],
-            broken_by(one),
-            one["statement"],
-            str(one["length"]),
-            one["reach"],
-            said_catalogue(one),
-            ", ".join(one["issues"]),
+            _numbers([number for number, _ in numbered]),
+            f"{first['component']} {first['variant']}".strip(),
+            package_of(first),
+            first["property"],
+            first["statement"],
+            ", ".join(_some(dict.fromkeys(broken_by(one) for one in several))),
+            str(min(one["length"] for one in several)),
+            next(reach for reach in REACH if any(one["reach"] == reach for one in several)),
+            _catalogue_of(several),
+            ", ".join(_some(dict.fromkeys(issue for one in several for issue in one["issues"]))),
         )
     return shown
+
+
+def folded(found: Sequence[Message]) -> list[list[tuple[int, Message]]]:
+    """The findings of one property of one release together, each with its number, the shortest first."""
+    groups: dict[tuple[str, ...], list[tuple[int, Message]]] = {}
+    for number, one in enumerate(found, 1):
+        key = tuple(str(one[name]) for name in ("component", "variant", "target", "first", "property"))
+        groups.setdefault(key, []).append((number, one))
+    return [sorted(group, key=lambda numbered: (numbered[1]["length"], numbered[0])) for group in groups.values()]
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """`4`, or `4-9`: the findings of a property follow one another."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{min(numbers)}-{max(numbers)}"
+
+
+def _some(texts: Iterable[str]) -> list[str]:
+    """So many of them as a cell of a table takes."""
+    every = list(texts)
+    return every if len(every) <= MOST_IN_A_CELL else [*every[:MOST_IN_A_CELL], "..."]
+
+
+def _catalogue_of(several: Sequence[Message]) -> str:
+    """Entries that are shown, then those that something is like, then whether something is in no entry."""
+    by_certainty: dict[str, dict[str, None]] = {}
+    for one in several:
+        by_certainty.setdefault(one["certainty"], {}).update(dict.fromkeys(one["catalogue"]))
+    is_shown = by_certainty.get(Certainty.SHOWN.value, {})
+    like = [number for number in by_certainty.get(Certainty.LIKE.value, {}) if number not in is_shown]
+    parts = [", ".join(_some(is_shown)), f"like {' or '.join(_some(like))}" if like else ""]
+    parts.append(str(Likeness((), Certainty.NONE)) if Certainty.NONE.value in by_certainty else "")
+    return "; ".join(part for part in parts if part)
 
 
 def broken_by(message: Mapping[str, Any]) -> str:
@@ -236,9 +271,13 @@ def rendered_searches(searches: Sequence[Search], found: Sequence[Message], want
     """The table of violations, what was done for it, where it was hindered, and the findings that are asked for."""
     if not searches:
         return
-    calls = sum(done.hunt.tally.steps + done.alone for done in searches)
+    calls = sum(done.hunt.steps + done.alone for done in searches)
+    beside = sum(done.hunt.tally.steps + done.alone for done in searches)
     yield ""
-    yield f"{len(found)} violations of properties, in {calls:,} random calls (seed {searches[0].seed}):"
+    broken = len(folded(found))
+    yield f"{broken} properties broken in {len(found)} ways, each seen on the release (seed {searches[0].seed})"
+    states = sum(done.hunt.states for done in searches)
+    yield f"looked for in {states:,} states and {calls:,} random calls, {beside:,} of these made on the release at once"
     if found:
         yield as_table(found)
         yield "reach: " + "; ".join(f"{name}: {says}" for name, says in REACH.items())
@@ -280,5 +319,5 @@ def case_of(done: Search, *, new_falls_short: bool) -> Case:
         done.failure or f"{len(found)} violations",
         "\n".join(told),
         done.seconds,
-        {"seed": done.seed, "steps": done.hunt.tally.steps, "violations": len(found)},
+        {"seed": done.seed, "steps": done.hunt.steps, "violations": len(found)},
     )

@@ -127,6 +127,7 @@ def _beside_the_era(done: Search, table: Table, limit: Limit, progress: Progress
             target,
             limit=limit,
             seed=done.seed,
+            explored=small(era),
             name=era.release.name,
             left_out=declared_by(component, target).missing(component),
             kept=searched().kept.get(era.component, frozenset()),
@@ -144,7 +145,8 @@ def _alone(done: Search, limit: Limit, progress: Progressing | None) -> None:
     target = open_target(done.era.release.name, component, component.normative, SECONDS_TO_ANSWER)
     try:
         while (left is None or left > 0) and (seconds is None or seconds > 0):
-            found = search_for_stalls(target, limit=Limit(left, seconds), seed=number, progress=progress)
+            limits = Limit(left, seconds)
+            found = search_for_stalls(target, limit=limits, seed=number, suitable=done.era.has, progress=progress)
             done.alone += found.tally.steps
             left = None if left is None else left - found.tally.steps
             seconds = None if seconds is None else seconds - found.seconds
@@ -165,8 +167,7 @@ def _is_shorter(stall: Stall, known: tuple[Stall, int] | None) -> bool:
 def configurations(table: Table, era: Era, seed: int) -> Iterator[Any]:
     """Without end: a small one, a random one, one of the table of eras, a random one; the same for the same seed."""
     listed = [config for config in table.configurations[era.component] if era.has(config)]
-    small = [config for config in searched().configurations.get(era.component, ()) if era.has(config)]
-    small_in_turn, listed_in_turn = cycle(small or listed), cycle(listed)
+    small_in_turn, listed_in_turn = cycle(small(era) or listed), cycle(listed)
     number = 0
     while True:
         yield next(small_in_turn)
@@ -174,6 +175,11 @@ def configurations(table: Table, era: Era, seed: int) -> Iterator[Any]:
         yield next(listed_in_turn)
         yield random(era, seed, number + 1)
         number += 2
+
+
+def small(era: Era) -> list[Any]:
+    """The small configurations of the component that the release has all settings for."""
+    return [config for config in searched().configurations.get(era.component, ()) if era.has(config)]
 
 
 def random(era: Era, seed: int, number: int) -> Any:

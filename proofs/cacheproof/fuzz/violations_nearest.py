@@ -1,0 +1,68 @@
+"""The states next to the initial one, and what each call in them breaks: in as few calls as it can be done there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cacheproof.fuzz.difference import Subject
+from cacheproof.fuzz.pair import Pair
+from cacheproof.fuzz.properties import AnyProperty, all_broken_by_call
+from cacheproof.fuzz.violations_progress import settled
+from cachespec.kernel import Code, Kind, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A property that is broken by the last of these calls; or, where `kind` is None, when nobody calls any more."""
+
+    rule: AnyProperty
+    kind: type[Operation] | None
+    calls: tuple[Operation, ...]
+
+
+def nearest(pair: Pair, states: int, progress: Callable[[str], None] | None = None) -> Iterator[Seen]:
+    """The first of each sort, by property, call and faults, in the order of distance. The target is not asked.
+
+    A state is what its variant takes for one. Nothing follows a call that does not return.
+    """
+    subject, offers = pair.subject, pair.offers
+    start = subject.variant.start(subject.config)
+    known, waiting = {_normal(subject, start)}, deque([(start, tuple[Operation, ...]())])
+    seen: set[tuple[Any, ...]] = set()
+    anyway = _owed(subject, start)
+    for _ in range(states):
+        if not waiting:
+            return
+        state, calls = waiting.popleft()
+        if progress is not None:
+            progress(f"{len(known):,} states, {len(seen)} sorts of violations")
+        for operation in offers(state):
+            after, outcome = subject.variant.call(subject.config, state, operation)
+            path = (*calls, operation)
+            broken: list[tuple[AnyProperty, type[Operation] | None]] = [
+                (rule, type(operation))
+                for rule in all_broken_by_call(subject, state, operation, outcome, after, pair.viewed)
+            ]
+            normal = _normal(subject, after)
+            if outcome.code is not Code.DIVERGED and normal not in known:
+                known.add(normal)
+                waiting.append((after, path))
+                broken += [(rule, None) for rule in _owed(subject, after) if rule not in anyway]
+            for rule, kind in broken:
+                mark = (rule.name, kind, frozenset(type(call) for call in path if call.kind is Kind.FAULT))
+                if mark not in seen:
+                    seen.add(mark)
+                    yield Seen(rule, kind, path)
+
+
+def _normal(subject: Subject, state: Any) -> Any:
+    normal = subject.variant.normal
+    return state if normal is None else normal(subject.config, state)
+
+
+def _owed(subject: Subject, state: Any) -> tuple[AnyProperty, ...]:
+    end = settled(subject, state)
+    return () if end is None else end.rules
