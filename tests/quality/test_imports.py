@@ -48,6 +48,9 @@ RELEASED_OTHERS = (
 MEASURED = "proofs/cacheproof/bench/released/child"
 """Runs there too, and measures; it uses what drives the package."""
 
+PLANTED = "proofs/cacheproof/planted/child"
+"""Runs there too, with a bug in it; it uses what drives the package."""
+
 RECORDER = "proofs/cacheproof/record/child"
 """Runs inside an engine that records itself, where nothing of ours is installed either."""
 
@@ -58,14 +61,15 @@ RULES = (
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED, RECORDER, *RELEASED_OTHERS),
+        apart=(RELEASED, MEASURED, PLANTED, RECORDER, *RELEASED_OTHERS),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
     Rule(RELEASED_OTHERS[0], ("declared", "driver")),
     Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "sglang", "torch")),
-    Rule(RELEASED_OTHERS[2], ("driver", "paged", "torch", "transformers")),
+    Rule(RELEASED_OTHERS[2], ("driver", "paged", "serving", "torch", "transformers")),
     Rule(RECORDER, ("vllm",)),
+    Rule(PLANTED, ("bugs", "driver", "vllm")),
 )
 
 KNOWS_THE_IMPLEMENTATION = (

@@ -15,3 +15,36 @@ CONFIGURATIONS: dict[str, Mapping[str, Any]] = {
     "pages of 4, ample": {"block_size": 4, "blocks": 60, "chains": SHARED_PREFIXES, "lengths": [14, 12, 9, 20, 11]},
 }
 """As of `kv_blocks`: pages of so many tokens, how many there are, what the requests hold, and how long they are."""
+
+ENGINE: Mapping[str, Any] = {
+    "block_size": 4,
+    "blocks": 8,
+    "prompts": [
+        [1, 2, 3, 4, 5],
+        [1, 2, 3, 4, 5, 6, 7, 8, 9],
+        [1, 2, 3, 4, 6],
+        [7, 8, 9],
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    ],
+    "outputs": [24, 20, 22, 25, 18],
+    "children": [0, 0, 0, 0, 0],
+    "token_budget": 8,
+    "running": 3,
+    "sharing": 1,
+    "ahead": 0,
+    "cancellations": 0,
+}
+"""Prompts with common beginnings, each of which could be served alone."""
+
+SERVED: dict[str, Mapping[str, Any]] = {
+    "scarce": ENGINE,
+    "ample": {**ENGINE, "blocks": 60},
+    "nothing is shared": {**ENGINE, "sharing": 0},
+    "cancellations": {**ENGINE, "cancellations": 1},
+    "several outputs": {**ENGINE, "outputs": [12, 9, 14, 6, 3], "children": [1, 0, 2, 0, 1]},
+    "a step ahead": {**ENGINE, "ahead": 1},
+    "a step ahead, cancellations": {**ENGINE, "ahead": 1, "cancellations": 1},
+}
+"""What an engine that serves is walked in: blocks of so many tokens and how many there are; what each request has and
+is to get, and how many outputs more; tokens and requests of a step; whether equal prefixes are shared, whether a step
+is planned before the output of the last one is known, and whether requests are cancelled."""

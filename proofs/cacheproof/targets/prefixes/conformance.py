@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cacheproof.errors import ExitStatus
 from cacheproof.targets.prefixes.package import Package
 from cacheproof.targets.prefixes.peer import ChildPeer
+from cacheproof.targets.prefixes.serving import ChildServer, serve
 from cacheproof.targets.prefixes.walk import Walked, walk
 
 
@@ -42,17 +43,22 @@ class Held:
 
 
 def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Iterator[Held]:
-    """The release in each configuration, with its part of the steps; the child is ended whatever happens."""
+    """Each of the release's drivers in each configuration, with its part of the steps; children are ended anyway."""
     command, record = package.command(), package.added().record
-    configurations = package.family.configurations
     for driven, obstacle in record["components"].items():
         if obstacle:
             yield Held(driven, "none", Walked(broke_down=f"it cannot be driven: {obstacle}"))
             continue
-        peer = ChildPeer(command, driven)
+        served = package.family.served.get(driven)
+        configurations = package.family.configurations if served is None else served
+        each = -(-steps // len(configurations))
+        peer = ChildPeer(command, driven) if served is None else ChildServer(command, driven)
         try:
             for name, config in configurations.items():
-                walked = walk(peer, config, steps=-(-steps // len(configurations)), seed=seed, progress=progress)
+                if isinstance(peer, ChildServer):
+                    walked = serve(peer, config, steps=each, seed=seed, progress=progress)
+                else:
+                    walked = walk(peer, config, steps=each, seed=seed, progress=progress)
                 yield Held(driven, name, walked)
                 if walked.interrupted:
                     return

@@ -10,7 +10,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,9 @@ class PrefixFamily:
     endings: tuple[str, ...]
     """Of the files in it that may be."""
     configurations: Mapping[str, Mapping[str, Any]]
-    """What it is walked in, by name."""
+    """What its caches are walked in, by name."""
+    served: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Of its drivers those that serve, and what each is walked in, by name."""
     observed: str | None = OBSERVED
 
     @property

@@ -16,13 +16,13 @@ SECONDS_TO_START = 120.0
 
 
 class Call(NamedTuple):
-    """`lookup`, `admit`, `commit` or `finish` of a request."""
+    """A call about a request, as `admit`; or about none, as `step`."""
 
     name: str
     request: int
 
     def __str__(self) -> str:
-        return f"{self.name}({self.request})"
+        return f"{self.name}({self.request})" if self.request >= 0 else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,22 @@ class Peer(Protocol):
         ...
 
 
-class ChildPeer:
-    """A child process that drives a release."""
+class Child:
+    """A child process that drives one of a release's caches."""
 
-    def __init__(self, command: str, component: str = "radix", seconds: float = SECONDS_TO_ANSWER) -> None:
+    def __init__(self, command: str, component: str, seconds: float = SECONDS_TO_ANSWER) -> None:
         self._component = component
         self._child = ChildProcess(command)
         self._seconds = seconds
         self._said({"do": "hello", "protocol": "1.0"}, SECONDS_TO_START)
 
-    def reset(self, config: Mapping[str, Any]) -> Shown:
-        return _shown(self._said({"do": "init", "component": self._component, **config}, self._seconds))
+    def begun(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """What is shown at the beginning. Raises TargetError where the driver fails."""
+        return self._said({"do": "init", "component": self._component, **config}, self._seconds)
 
-    def ask(self, call: Call) -> Answer:
-        answer = self._said({"do": "apply", "op": call.name, "request": call.request}, self._seconds)
-        hangs = answer["code"] == "diverged"
-        return Answer(answer["code"], tuple(answer.get("values", ())), None if hangs else _shown(answer))
+    def called(self, call: Call) -> dict[str, Any]:
+        """How the call ended, and what is shown after it. Raises TargetError where the driver fails."""
+        return self._said({"do": "apply", "op": call.name, "request": call.request}, self._seconds)
 
     def close(self) -> None:
         """Say goodbye, and see to it that the child ends."""
@@ -85,6 +85,18 @@ class ChildPeer:
         if answer.get("answer") == "error":
             raise TargetError(f"the driver failed: {shortened(str(answer.get('text')))}")
         return answer
+
+
+class ChildPeer(Child):
+    """A release that is asked the four calls."""
+
+    def reset(self, config: Mapping[str, Any]) -> Shown:
+        return _shown(self.begun(config))
+
+    def ask(self, call: Call) -> Answer:
+        answer = self.called(call)
+        hangs = answer["code"] == "diverged"
+        return Answer(answer["code"], tuple(answer.get("values", ())), None if hangs else _shown(answer))
 
 
 def _shown(answer: Mapping[str, Any]) -> Shown:

@@ -120,7 +120,7 @@ def walk(
             if progress is not None:
                 progress(f"{walked.steps:,} calls, {walked.episodes:,} episodes, nothing wrong")
         if walked.found is not None:
-            walked.found = shortened_run(peer, config, walked.found)
+            walked.found = shortened(walked.found, lambda calls: replayed(peer, config, calls))
     except TargetError as error:
         walked.broke_down = str(error)
     except KeyboardInterrupt:
@@ -188,15 +188,14 @@ def replayed(peer: Peer, config: Mapping[str, Any], calls: Sequence[Call]) -> Fo
     return finding
 
 
-def shortened_run(peer: Peer, config: Mapping[str, Any], found: Found) -> Found:
-    """The same finding in as few calls as leaving them out, one or two at a time, comes to."""
+def shortened(found: Found, again: Callable[[Sequence[Call]], Found | None]) -> Found:
+    """The same finding in as few calls as leaving them out, one or two at a time, comes to; `again` makes them."""
     best, size = found, 2
     while size:
         for place in range(len(best.calls) - size, -1, -1):
-            fewer = best.calls[:place] + best.calls[place + size :]
-            again = replayed(peer, config, fewer)
-            if again is not None and again.rule == best.rule and len(again.calls) < len(best.calls):
-                best, size = again, 2
+            fewer = again(best.calls[:place] + best.calls[place + size :])
+            if fewer is not None and fewer.rule == best.rule and len(fewer.calls) < len(best.calls):
+                best, size = fewer, 2
                 break
         else:
             size -= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cacheproof.targets.prefixes.configurations import CONFIGURATIONS
+from cacheproof.targets.prefixes.configurations import CONFIGURATIONS, SERVED
 from cacheproof.targets.prefixes.package import PrefixFamily
 
 SECTORS = {"slots, sectors of 2, scarce": {**CONFIGURATIONS["slots, scarce"], "blocks": 8, "blocks_per_sector": 2}}
@@ -17,4 +17,5 @@ FAMILY = PrefixFamily(
     inside="transformers/generation/continuous_batching/",
     endings=(".py",),
     configurations={**CONFIGURATIONS, **SECTORS},
+    served={"fifo": SERVED, "prefill_first": SERVED},
 )

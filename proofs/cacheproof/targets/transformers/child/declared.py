@@ -31,9 +31,15 @@ PACKAGES = {
 }
 MODULES = {
     "psutil": OTHER_PATHS,
+    "tqdm": OTHER_PATHS + ": a bar of progress",
     "transformers.configuration_utils": ANNOTATIONS,
     "transformers.distributed": "asked for one thing, which is answered below",
     "transformers.generation.configuration_utils": ANNOTATIONS,
+    "transformers.generation.continuous_batching.cb_logits_processors": "no request has settings for logits",
+    "transformers.generation.continuous_batching.initialization": OTHER_PATHS + ": defaults for a device",
+    "transformers.generation.continuous_batching.input_outputs": "replaced: tensors for a model, see `serving`",
+    "transformers.generation.continuous_batching.model_runner": "replaced: there is no model, see `serving`",
+    "transformers.generation.logits_process": ANNOTATIONS,
     "transformers.utils": "asked for a few things, which are answered below",
 }
 ANSWERS: dict[str, tuple[Any, str]] = {
@@ -43,4 +49,9 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     "transformers.utils.generic.is_flash_attention_requested": (False, "nothing is computed"),
     "transformers.utils.logging.logging.getLogger": (Silence(), "nothing is logged"),
 }
-COMPONENTS = {"paged": ("paged", "PagedDriver")}
+COMPONENTS = {
+    "paged": ("paged", "PagedDriver"),
+    "fifo": ("serving", "ServingDriver"),
+    "prefill_first": ("serving", "PrefillFirstDriver"),
+}
+"""The cache alone, and the whole batch processor with each of its schedulers."""

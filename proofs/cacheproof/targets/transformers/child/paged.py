@@ -30,27 +30,27 @@ ALIGNMENT = 128
 """Bytes of the smallest sector: blocks are made so small that the sectors have as many as they should."""
 
 
-def made_cache(page_size: int, blocks: int, blocks_per_sector: int) -> Any:
-    """A cache on the CPU for a model of one layer of full attention."""
-    width = ALIGNMENT // (2 * torch.uint8.itemsize * page_size * blocks_per_sector)
+def made_cache(page_size: int, blocks: int, blocks_per_sector: int, token_budget: int = 1, sharing: int = 1) -> Any:
+    """A cache on the CPU for a model of one layer of full attention, whose keys and values are 64-bit integers."""
+    width = ALIGNMENT // (2 * torch.int64.itemsize * page_size * blocks_per_sector)
     model = SimpleNamespace(
         num_hidden_layers=1, num_attention_heads=1, head_dim=width, hidden_size=width, vocab_size=1, layer_types=None
     )
     settings = SimpleNamespace(
         page_size=page_size,
         num_blocks=blocks,
-        max_batch_tokens=1,
+        max_batch_tokens=token_budget,
         max_memory_percent=0.9,
         max_requests_per_batch=1,
         max_blocks_per_request=0,
         fallback_max_blocks_per_request=0,
-        allow_block_sharing=True,
+        allow_block_sharing=bool(sharing),
         return_logprobs=False,
         use_async_batching=False,
     )
     helper = importlib.import_module(f"{BATCHING}.distributed").DistributedHelper(None, None)
     return importlib.import_module(f"{BATCHING}.cache").PagedAttentionCache(
-        model, settings, torch.device("cpu"), helper, dtype=torch.uint8
+        model, settings, torch.device("cpu"), helper, dtype=torch.int64
     )
 
 
