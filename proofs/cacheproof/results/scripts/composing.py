@@ -92,7 +92,7 @@ def _as_recorded(writer: Writer, case: Case) -> Observation:
             f"recorded = {answers!r}",
             "same = all(known in (None, answer) for known, answer in zip(recorded, ANSWERS, strict=True))",
             f"left = {expression}",
-            'what = f"after these calls {left}, against what has to hold: " + STATEMENT',
+            'what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT',
             f"return same and left == {shown!r}, what",
         ]
     )

@@ -11,7 +11,7 @@ from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelud
 COUNTING_UNTIL = (0, 11)
 """Before this release, at the latest, the caches count entries."""
 MOVED, RENAMED = (0, 20), (0, 33)
-"""From these on, at the latest, the processor is in a module of its own, and the caches have a package and new names."""
+"""From these on, at the latest, the processor has a module of its own, and the caches a package and new names."""
 
 
 def early(case: Case) -> bool:
@@ -183,8 +183,13 @@ def state(case: Case) -> tuple[str, object]:
     return f"shown({everyone(case)}, p1)", {"P0": [order(f"p0_order_{one}") for one in senders], "P1": p1}
 
 
+def sides_and_channel(case: Case) -> str:
+    """Both caches as this release has them, and what is between them."""
+    return "\n\n\n".join([prelude("mirror_early_sides" if early(case) else "mirror_sides"), prelude("mirror")])
+
+
 WRITER = Writer(
-    subject="the caches of the front end and of the engine: vllm.multimodal.cache, before vllm.v1.engine.mm_input_cache",
+    subject="the caches of front end and engine: vllm.multimodal.cache, in early releases vllm.v1.engine.mm_input_cache",
     imports=imports,
     prelude=lambda case: "\n\n\n".join(
         [prelude("mirror_early_sides" if early(case) else "mirror_sides"), prelude("mirror")]

@@ -1,4 +1,4 @@
-"""Scripts about `SingleWriterShmObjectStorage`: a writer, its readers, and the handles that go from one to the others."""
+"""Scripts about `SingleWriterShmObjectStorage`: a writer, its readers, and handles that go from one to the others."""
 
 from __future__ import annotations
 

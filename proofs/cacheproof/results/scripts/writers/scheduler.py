@@ -1,0 +1,150 @@
+"""Scripts about the scheduler: the release's own, with requests that arrive and steps that are executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cacheproof.results.record import Message
+from cacheproof.results.scripts.case import Case
+from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelude
+
+LATER_FROM = (0, 11)
+"""From this release on, at the latest, there is `vllm.v1.core.sched`."""
+EARLY = """\
+from types import SimpleNamespace
+
+from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
+from vllm.v1.core.scheduler import Scheduler
+from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.request import Request, RequestStatus"""
+LATER = """\
+import hashlib
+import inspect
+from types import SimpleNamespace
+
+import torch
+from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
+from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
+from vllm.v1.request import Request, RequestStatus"""
+SETTINGS = (
+    "block_size",
+    "kv_blocks",
+    "token_budget",
+    "encoder_compute",
+    "encoder_capacity",
+    "max_running",
+    "max_model_len",
+    "prompts",
+    "outputs",
+    "items",
+    "groups",
+    "shared",
+    "priorities",
+    "policy",
+    "whole_items",
+    "chunked_prefill",
+    "long_prefill_threshold",
+    "ahead",
+    "drafts",
+)
+"""What a script takes of a configuration."""
+
+
+def later(case: Case) -> bool:
+    """Whether it is the scheduler in its own package."""
+    return case.release >= LATER_FROM
+
+
+def setup(case: Case) -> Lines:
+    """The engine."""
+    return [
+        "setting = {",
+        *(f'    "{name}": {case.config[name]!r},' for name in SETTINGS),
+        "}",
+        "engine = Engine(setting)",
+    ]
+
+
+def lines_of(case: Case, message: Message) -> Lines:
+    """A call, by the methods of the engine."""
+    match message["op"]:
+        case "add" | "abort":
+            return [f"call(engine.{message['op']}, {message['request']})"]
+        case "schedule":
+            return ["call(engine.schedule)"]
+        case "update":
+            return [f"call(engine.update, {message['accepted']})"]
+        case name:
+            return [f"call(engine.scheduler.{name})"]
+
+
+def answer(case: Case, message: Message, outcome: Message) -> str | None:
+    """Where a step is planned, what is compared is what is left; what finishes is told."""
+    if message["op"] == "update" and outcome["code"] == "done":
+        return f"finished {list(outcome.get('values') or ())}"
+    return "nothing" if message["op"] == "schedule" and outcome["code"] == "miss" else None
+
+
+def goes_on(case: Case) -> Observation:
+    """When nobody arrives any more, all are served; here some are not."""
+    rounds = 2 * len(case.config["prompts"]) + 2
+    return Observation(
+        [
+            f"run_on(engine, {10 * rounds})",
+            "before = engine.shown()",
+            f"planned = run_on(engine, {rounds})",
+            'same = set(planned) == {"nothing"} and engine.shown() == before',
+            'what = f"in {len(planned)} rounds nothing was scheduled, and left is {before}" if same else str(planned)',
+            'return same and bool(before["waiting"] + before["running"]), what',
+        ]
+    )
+
+
+def state(case: Case) -> tuple[str, object]:
+    """Queues, and what is free."""
+    known = {name: list(value) if isinstance(value, tuple) else value for name, value in case.shown.items()}
+    return "engine.shown()", {
+        "waiting": known["waiting"],
+        "running": known["running"],
+        "steps in flight": known["plans"],
+        "free encoder slots": known["encoder_free"],
+        "free blocks": known["kv_free"],
+    }
+
+
+def counts(case: Case) -> Observation:
+    """What is free in the encoder cache."""
+    return Observation(
+        [
+            'free = engine.shown()["free encoder slots"]',
+            f'return not 0 <= free <= {case.config["encoder_capacity"]}, f"{{free}} encoder slots are free of '
+            f'{case.config["encoder_capacity"]}"',
+        ]
+    )
+
+
+OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
+    "SCH-8": goes_on,
+    "SCH-9": goes_on,
+    "SCH-10": goes_on,
+    "ENC-1": counts,
+}
+
+
+WRITER = Writer(
+    subject="Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core",
+    imports=lambda case: (LATER if later(case) else EARLY).splitlines(),
+    prelude=lambda case: "\n\n\n".join(
+        [prelude("scheduler"), prelude(f"scheduler_{'later' if later(case) else 'early'}")]
+    ),
+    setup=setup,
+    lines=lines_of,
+    answer=answer,
+    observations=OBSERVATIONS,
+    state=state,
+)
