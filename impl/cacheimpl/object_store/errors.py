@@ -43,3 +43,7 @@ class InvalidArgumentError(ObjectStoreError, ValueError):
 
 class SerdeError(ObjectStoreError, ValueError):
     """A value that cannot be stored, or bytes that are none."""
+
+
+class NotInEraError(ObjectStoreError, AttributeError):
+    """A call that the store of that era did not have."""

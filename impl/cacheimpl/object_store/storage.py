@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from cacheimpl.counts import whole
-from cacheimpl.msgpack import Buffer
+from cacheimpl.object_store.common import ObjectStorage, checked_key
 from cacheimpl.object_store.errors import (
     ForgedHandleError,
     InvalidArgumentError,
@@ -20,7 +20,6 @@ from cacheimpl.object_store.reading import Reader
 from cacheimpl.object_store.serde import MsgpackSerde, ObjectSerde
 from cacheimpl.object_store.writing import Writer
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
-from cacheimpl.ring.errors import NotTheWriterError
 
 
 class ShmObjectStorageHandle(NamedTuple):
@@ -33,13 +32,15 @@ class ShmObjectStorageHandle(NamedTuple):
     reader_lock: Any
 
 
-class SingleWriterShmObjectStorage:
+class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
     """Items in shared memory: one process puts them there, `n_readers` processes read each handle once.
 
     Normatively, so not as in every release: handles are counted while they are out, and not for ever; readers
     acknowledge in cells of their own; whoever hears of the end of a request revokes its handles (`revoke`); clearing
     takes no chunk away from a reader. Whether this is the writer is what its ring says.
     """
+
+    flag_bytes = PREFIX.size
 
     def __init__(
         self,
@@ -57,81 +58,19 @@ class SingleWriterShmObjectStorage:
         the first number that no living process has, and brings a lock as the field's callers do. The lock is kept and
         never taken. Raises `NoLockError`, `ReaderTakenError`.
         """
-        if not isinstance(ring_buffer, SingleWriterShmRingBuffer):
-            raise InvalidArgumentError(f"ring_buffer must be a ring, not {type(ring_buffer).__name__}")
-        if not all(callable(getattr(serde_class, name, None)) for name in ("serialize", "deserialize")):
-            raise InvalidArgumentError(f"serde_class must have serialize and deserialize, not {serde_class!r}")
-        if not isinstance(serde_class, type):
-            raise InvalidArgumentError(f"serde_class must be a class, not {serde_class!r}")
-        self.max_object_size = whole("max_object_size", max_object_size, InvalidArgumentError, least=1)
-        self.n_readers = n_readers = whole("n_readers", n_readers, InvalidArgumentError, least=1)
+        super().__init__(max_object_size, n_readers, ring_buffer, serde_class, reader_lock)
         if reader is not None:
             reader = whole(
-                "reader, the number of this reader,", reader, InvalidArgumentError, least=0, most=n_readers - 1
+                "reader, the number of this reader,", reader, InvalidArgumentError, least=0, most=self.n_readers - 1
             )
-        self.serde_class, self.ser_de = serde_class, serde_class()
-        self.ring_buffer, self.is_writer = ring_buffer, ring_buffer.is_writer
-        self.flag_bytes = PREFIX.size
-        self._reader_lock = reader_lock
-        self._writer: Writer | None = None
-        self._reader: Reader | None = None
         if self.is_writer:
-            self._writer = Writer(ring_buffer, self.max_object_size, n_readers)
+            self._writer = Writer(ring_buffer, self.max_object_size, self.n_readers)
         elif reader_lock is None and reader is None:
             raise NoLockError("a reader says which one it is (`reader`), or brings a lock (`reader_lock`)")
         else:
-            self._reader = Reader(ring_buffer, n_readers, reader)
-
-    # What the field's tests and callers read
-
-    @property
-    def key_index(self) -> dict[str, tuple[int, int]]:
-        """What is handed out: key to address and id."""
-        return self.writer.key_index
-
-    @property
-    def id_index(self) -> dict[int, str]:
-        """Live chunks, and the key of each."""
-        return self.writer.id_index
-
-    @property
-    def writer_flag(self) -> dict[int, int]:
-        """Live chunks, and how many handles to each are out."""
-        return self.writer.issued
-
-    @property
-    def writer(self) -> Writer:
-        """The books. Raises `NotTheWriterError`."""
-        if self._writer is None:
-            raise NotTheWriterError("only the writer of the store can do this")
-        return self._writer
-
-    @property
-    def reader(self) -> Reader:
-        """The side that reads. Raises `NoLockError` at the writer."""
-        if self._reader is None:
-            raise NoLockError("the writer is none of the readers")
-        return self._reader
+            self._reader = Reader(ring_buffer, self.n_readers, reader)
 
     # The writer
-
-    def is_cached(self, key: str) -> bool:
-        """Whether a handle to this item can be issued. Changes nothing."""
-        return checked_key(key) in self.writer.key_index
-
-    def put(self, key: str, value: Any) -> tuple[int, int]:
-        """Store an item and issue the first handle: address and id; its signature is `get_signature(key)`.
-
-        Raises `AlreadyStoredError` and `TooLargeError` (`ValueError`), `StoreFullError` (`MemoryError`).
-        """
-        writer = self.writer
-        if checked_key(key) in writer.key_index:
-            writer.refuse_twice(key)
-        data, data_bytes, metadata, md_bytes = self.ser_de.serialize(value)
-        handle = writer.put(
-            key, data_bytes, md_bytes, lambda view: self.copy_to_buffer(data, data_bytes, metadata, md_bytes, view)
-        )
-        return handle.address, handle.identity
 
     def get_cached(self, key: str) -> tuple[int, int]:
         """One handle more is out: address and id. Raises `NotStoredError` (`KeyError`), `StoreFullError`."""
@@ -168,30 +107,6 @@ class SingleWriterShmObjectStorage:
     def readers_alive(self) -> tuple[bool, ...]:
         """For each reader whether its process lives: where one died, P1 ends what it was sent, and P0 revokes."""
         return self.ring_buffer.segment.readers_alive(self.n_readers)
-
-    def copy_to_buffer(
-        self,
-        data: Buffer | list[Buffer],
-        data_bytes: int,
-        metadata: bytes,
-        md_bytes: int,
-        data_view: memoryview,
-    ) -> None:
-        """Metadata behind the first `flag_bytes`, and the data behind that."""
-        parts = data if isinstance(data, list) else [data]
-        data_bytes = whole("data_bytes", data_bytes, SerdeError, least=0)
-        md_bytes = whole("md_bytes", md_bytes, SerdeError, least=0)
-        check_parts(parts, data_bytes, metadata, md_bytes)
-        given: Any = data_view
-        if not isinstance(given, memoryview) or given.readonly:
-            raise SerdeError(f"data_view must be a memoryview that can be written, not {type(data_view).__name__}")
-        if len(data_view) < self.flag_bytes + md_bytes + data_bytes:
-            raise SerdeError(f"data_view has {len(data_view)} bytes, which are too few for {data_bytes} of data")
-        at = self.flag_bytes + md_bytes
-        data_view[self.flag_bytes : at] = metadata
-        for part in parts:
-            data_view[at : at + len(part)] = part
-            at += len(part)
 
     # Readers, and both
 
@@ -290,18 +205,3 @@ class SingleWriterShmObjectStorage:
         except BaseException:
             ring.close()
             raise
-
-
-def checked_key(key: object) -> str:
-    """A key. Raises `InvalidArgumentError` for what is no text."""
-    if not isinstance(key, str):
-        raise InvalidArgumentError(f"the key of an item must be a text, not {key!r}")
-    return key
-
-
-def check_parts(parts: list[Any], data_bytes: int, metadata: Any, md_bytes: int) -> None:
-    """Raises `SerdeError` where data or metadata are no bytes, or not as many as is said."""
-    if not all(isinstance(part, bytes | bytearray | memoryview) for part in (*parts, metadata)):
-        raise SerdeError("data and metadata must be bytes, as `serialize` gives them")
-    if sum(map(len, parts)) != data_bytes or len(metadata) != md_bytes:
-        raise SerdeError(f"data and metadata must have {data_bytes} and {md_bytes} bytes, as was said")

@@ -45,6 +45,7 @@ class SingleWriterShmRingBuffer:
 
     ID_NBYTES = 4
     SIZE_NBYTES = 4
+    LEAST_ADDRESS = 0
 
     def __init__(
         self,
@@ -180,7 +181,7 @@ class SingleWriterShmRingBuffer:
         The caller compares the id: afterwards too, if it copies (SHM-10). What is no size shows no data. Raises
         `UnknownAddressError` where no header has room.
         """
-        place = whole("address", address, UnknownAddressError, least=0) % self.data_buffer_size
+        place = whole("address", address, UnknownAddressError, least=self.LEAST_ADDRESS) % self.data_buffer_size
         first, end = place + self.MD_SIZE, self.data_buffer_size
         if first > end:
             raise UnknownAddressError(f"no chunk begins at {address}: its header would reach across the end")

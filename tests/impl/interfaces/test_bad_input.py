@@ -27,6 +27,7 @@ TABLES = (
     "processor_caches",
     "mirrors",
     "shared_memory",
+    "released_memory",
     "shared_caches",
 )
 FACES: dict[str, Face] = {

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cacheimpl.ring import SingleWriterShmRingBuffer
+from cacheimpl.ring import ReleasedRingBuffer, RingEra, SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import RingFullError
 from cacheproof.errors import InputError
 from cacheproof.targets.target import TargetError
@@ -165,3 +165,64 @@ PERFORM: Mapping[type[Operation], Callable[[RingTarget, Any], Outcome]] = {
     calls.Clear: clear,
     calls.Restart: restart,
 }
+
+
+# Eras ---------------------------------------------------------------------------------------------------------------
+
+
+class ReleasedRingTarget(RingTarget):
+    """The ring of an era. Its memory is shown too, as nothing is struck out; handles are answered and not revoked."""
+
+    def __init__(self, era: RingEra) -> None:
+        super().__init__()
+        self._era = era
+
+    def begin(self) -> None:
+        """A segment, and its readers."""
+        self.release()
+        config, era = self.config, self._era
+        writer = ReleasedRingBuffer(config.capacity, create=True, era=era, id_modulus=config.modulus, max_readers=1)
+        readers = [ReleasedRingBuffer(*writer.handle(), era=era) for _ in range(config.readers)]
+        self._rings = [writer, *readers]
+        self.unanswered: Counter[int] = Counter()
+
+    def apply(self, operation: Operation) -> Outcome:
+        outcome = super().apply(operation)
+        if isinstance(operation, calls.Allocate) and outcome.code is Code.DONE:
+            self.unanswered[outcome.values[1]] = self.config.readers
+        if isinstance(operation, calls.Read) and outcome.code is Code.HIT:
+            self.unanswered[operation.identity] -= 1
+        for identity in outcome.values if isinstance(operation, calls.Free) else ():
+            del self.unanswered[identity]
+        if isinstance(operation, calls.Clear):
+            self.unanswered.clear()
+        return outcome
+
+    def observe(self) -> Mapping[str, Observation]:
+        with self.writer.access_buf(0):  # refuses where the ring is not open
+            return {**super().observe(), "memory": tuple(self.writer.segment.data)}
+
+    def may_go(self, identity: int, data: memoryview) -> bool:  # noqa: ARG002  # the field's signature
+        """What the writer goes by is the id, which may be another chunk's (C-SHM-7)."""
+        return self.unanswered[identity] <= 0
+
+
+def opened_era(era: RingEra, component: object) -> ReleasedRingTarget:
+    """Raises `InputError` where another component is asked for."""
+    open_ring(component)
+    return ReleasedRingTarget(era)
+
+
+def open_ring_2025_10(component: object) -> ReleasedRingTarget:
+    """M1: as 0.11.0."""
+    return opened_era(RingEra.RING_2025_10, component)
+
+
+def open_ring_2025_12(component: object) -> ReleasedRingTarget:
+    """M2: as 0.12.0 to 0.20.2."""
+    return opened_era(RingEra.RING_2025_12, component)
+
+
+def open_ring_2026_11(component: object) -> ReleasedRingTarget:
+    """M3: as 0.33.0."""
+    return opened_era(RingEra.RING_2026_11, component)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from cacheimpl.object_store import StoreEra
 from cacheproof.targets.target import Target
+from cacheproof.targets.tensor.released_store import ReleasedStoreTarget
 from cacheproof.targets.tensor.shared_store import StoreTarget
+from cachespec.kernel import NORMATIVE
+
+ERAS = tuple(era.value for era in StoreEra)
+"""What can be asked for beside the normative variant."""
 
 
-def open_face() -> Target:
+def open_face(era: str = NORMATIVE) -> Target:
     """The store; where stores of a put are single steps, or the writer starts again, it refuses the configuration."""
-    return StoreTarget()
+    return StoreTarget() if era == NORMATIVE else ReleasedStoreTarget(StoreEra(era))
