@@ -17,7 +17,7 @@ from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.target import Target
 
-FORMS = "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION"
+FORMS = "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION[:readers-apart]"
 
 
 def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds: float = SECONDS_TO_ANSWER) -> Target:

@@ -1,4 +1,10 @@
-"""Small pools, and requests that have the beginnings of others."""
+"""Small pools, and requests that have the beginnings of others.
+
+Two things are left out. Where slots are asked for again, a request has no output: 0.7.3 makes the key of a generated
+block from what the block before it in the table carries, which such a caller may have got wrong, and then the key is of
+no content. And two contents of one request never have one hash: a block that is twice in a table is put twice into the
+free queue by 0.11.0 and 0.20.2, and what stands there afterwards is no queue.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +25,13 @@ def of_one_group(source: random.Random) -> Config:
     """Prompts and output, steps of any size, drafts, withdrawals; sometimes two contents have one hash."""
     size, chains, lengths = requests(source, source.randint(1, 5))
     prompts = tuple(source.randint(1, length) for length in lengths)
+    repeats = source.choice((0, 0, 0, 1))
     return Config(
         block_size=size,
         blocks=source.randint(2, 12),
         chains=chains,
         lengths=lengths,
-        prompts=source.choice(((), prompts)),
+        prompts=source.choice(((), () if repeats else prompts)),
         hashes=source.choice(((), (), (), hashes(source, chains))),
         limit=source.choice((0, max(lengths) + source.randint(0, 3))),
         preallocated=source.randint(0, 2),
@@ -34,7 +41,7 @@ def of_one_group(source: random.Random) -> Config:
         evictions=source.randint(0, 1),
         resets=source.randint(0, 1),
         commons=source.randint(0, 1),
-        repeats=source.choice((0, 0, 0, 1)),
+        repeats=repeats,
     )
 
 
@@ -89,9 +96,11 @@ def requests(source: random.Random, count: int) -> tuple[int, Chains, tuple[int,
 
 
 def hashes(source: random.Random, chains: Chains) -> tuple[int, ...]:
-    """For each content its own hash, or that of an earlier one."""
+    """For each content its own hash, or that of an earlier one which is in no chain with it."""
     contents = max((content for chain in chains for content in chain), default=-1) + 1
     given: list[int] = []
     for content in range(contents):
-        given.append(source.choice((content, content, given[source.randrange(content)] if content else content)))
+        beside = {given[other] for chain in chains if content in chain for other in chain if other < content}
+        taken = [value for value in given if value not in beside]
+        given.append(source.choice((content, content, source.choice(taken) if taken else content)))
     return tuple(given)

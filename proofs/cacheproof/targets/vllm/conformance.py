@@ -14,6 +14,7 @@ from cacheproof.fuzz.shrink import SECONDS_TO_SHRINK
 from cacheproof.registry import component_named, variant_named
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.target import Target
+from cacheproof.targets.vllm import READERS_APART
 from cacheproof.targets.vllm.eras import Deviation, Era, Table
 
 Opener = Callable[[Era], Target]
@@ -52,9 +53,17 @@ class Result:
 
 def open_released(era: Era) -> Target:
     """The release of the line."""
+    return _opened(era, era.release.name)
+
+
+def open_with_readers_apart(era: Era) -> Target:
+    """The same, where each reader of a shared memory is a process of its own."""
+    return _opened(era, era.release.name + READERS_APART)
+
+
+def _opened(era: Era, name: str) -> Target:
     component = component_named(era.component)
-    variant = variant_named(component, era.variant)
-    return open_target(era.release.name, component, variant, SECONDS_TO_ANSWER)
+    return open_target(name, component, variant_named(component, era.variant), SECONDS_TO_ANSWER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,13 @@ class Installed:
         """Why it cannot be driven as this component; empty if it can."""
         return str(self.record["components"].get(component, f"there is no driver for {component}"))
 
-    def command(self, python: Path, first: Path | None = None) -> str:
-        """The command of the child process that drives it; `first` comes before the installed packages."""
-        extra = () if first is None else ("--first", str(first))
+    def command(self, python: Path, first: Path | None = None, *, readers_apart: bool = False) -> str:
+        """The command of the child process that drives it; `first` comes before the installed packages.
+
+        `readers_apart`: each reader of a shared memory is a process of its own.
+        """
+        extra = [] if first is None else ["--first", str(first)]
+        extra += ["--readers-apart"] if readers_apart else []
         return shlex.join([str(python), "-I", str(START), str(self.source), self.release.version, *extra])
 
 

@@ -44,9 +44,18 @@ AttributeError, TypeError, NameError and ImportError are not among them: those s
 class Calls:
     """Performs calls of the release of this version, whose code is in `source`."""
 
-    def __init__(self, source: Path, version: tuple[int, ...], processor_seconds: float = PROCESSOR_SECONDS) -> None:
+    def __init__(
+        self,
+        source: Path,
+        version: tuple[int, ...],
+        processor_seconds: float = PROCESSOR_SECONDS,
+        *,
+        readers_apart: bool = False,
+    ) -> None:
         self.source = str(source)
         self.version = version
+        self.readers_apart = readers_apart
+        """Whether each reader of a shared memory is a process of its own."""
         self.processor_seconds = processor_seconds
         signal.signal(signal.SIGVTALRM, _interrupt)
 

@@ -159,12 +159,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("version")
     parser.add_argument("--first", type=Path)
     parser.add_argument("--probe", action="store_true")
+    parser.add_argument("--readers-apart", action="store_true")
     given = parser.parse_args(arguments)
     if given.first is not None:
         sys.path.insert(0, str(given.first))
     answers, sys.stdout = sys.stdout, sys.stderr
     finder = stand_ins.install(given.source)
-    calls = Calls(given.source, tuple(int(part) for part in re.findall("[0-9]+", given.version)))
+    version = tuple(int(part) for part in re.findall("[0-9]+", given.version))
+    calls = Calls(given.source, version, readers_apart=given.readers_apart)
     if given.probe:
         answers.write(json.dumps(probe(finder, calls)) + "\n")
     else:

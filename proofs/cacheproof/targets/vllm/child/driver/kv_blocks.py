@@ -93,15 +93,18 @@ class KvBlocksDriver:
         end = computed + found + tokens
         request.spec_token_ids = [UNHASHED] * max(0, end - self._length(number))
         fresh = not self._table(number)
+        if fresh:
+            self._manager.look_up_first(self._request(number, self._name(number), self._prompt(number)))
 
         def allocated() -> Reply:
             blocks = self._manager.allocate(request, tokens, hits)
             return REFUSED if blocks is None else Reply("done", blocks)
 
         reply = self._calls.perform(allocated)
+        if fresh and self._table(number):
+            self._progress[number] = Progress(found, found)  # also where the call failed behind its first changes
         if reply.code == "done":
-            begun = Progress(found, found) if fresh else self._progress[number]
-            self._progress[number] = begun._replace(scheduled=end)
+            self._progress[number] = self._progress[number]._replace(scheduled=end)
         return reply
 
     def _allocate_groups(self, message: Mapping[str, Any]) -> Reply:
@@ -168,6 +171,10 @@ class KvBlocksDriver:
 
     def _length(self, number: int) -> int:
         return int(self._config["lengths"][number])
+
+    def _prompt(self, number: int) -> int:
+        prompts = self._config.get("prompts")
+        return int(prompts[number]) if prompts else self._length(number)
 
     def _name(self, number: int) -> str:
         """The request that has this table."""

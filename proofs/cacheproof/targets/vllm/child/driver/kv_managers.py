@@ -70,6 +70,10 @@ class Manager(Protocol):
         """What is cached of it."""
         ...
 
+    def look_up_first(self, request: Request) -> None:
+        """What every engine does with a prompt before it gives it slots: the keys of its blocks are then known."""
+        ...
+
     def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
         """The new blocks, or None where there is no room."""
         ...
@@ -149,6 +153,9 @@ class EarlyManager:
         blocks, tokens = self._manager.get_computed_blocks(request)
         assert tokens == len(blocks) * self._block_size
         return numbers(blocks)
+
+    def look_up_first(self, request: Request) -> None:
+        self._manager.get_computed_blocks(request)
 
     def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
         blocks = self._manager.allocate_slots(request, tokens, [self._manager.block_pool[hit] for hit in hits])
@@ -230,6 +237,9 @@ class GroupManager:
                 break
             found.extend(cached)
         return numbers(found)
+
+    def look_up_first(self, request: Request) -> None:
+        """Keys are the request's own."""
 
     def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
         found = self._blocks_of(([self._manager.block_pool.blocks[hit] for hit in hits],)) if hits else None

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
+from .readers import Readers, forget_name, readers_of
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 COUNT_BYTES = 4
 MARK = 0xA0
 """The bytes of content 0; of content 1 they are one more. As the highest byte of a field they make it negative."""
+STALE: Mapping[type[Exception], str] = {ValueError: "stale"}
+"""What a reader is told whose handle leads to something else."""
 WITH_TOUCH, WITH_SIGNATURES = (0, 12), (0, 21)
 """From these versions on, at the latest, the store has `touch`, and its handles are signed."""
 
@@ -56,7 +58,7 @@ class Delivery(NamedTuple):
 
 
 class ObjectStoreDriver:
-    """One store, whose readers are in this process too: what they map is the same memory."""
+    """One store and its readers."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -64,7 +66,7 @@ class ObjectStoreDriver:
         self._touches = calls.version >= WITH_TOUCH
         self._signed = calls.version >= WITH_SIGNATURES
         self._writer: Any = None
-        self._readers: list[Any] = []
+        self._readers: Readers = readers_of(calls)
         self._requests: list[list[int]] = []
         self._touching = False
         self._handles: dict[int, list[Handle | None]] = {}
@@ -95,17 +97,13 @@ class ObjectStoreDriver:
         if integer(config, "header") != 2 * COUNT_BYTES:
             raise DriverError("the header of a released chunk has 8 bytes")
         capacity, largest, readers = (integer(config, name) for name in ("capacity", "largest", "readers"))
-        self._readers.clear()
+        self._readers.detach()
         self._writer = None
         ring = self._module.SingleWriterShmRingBuffer(capacity, None, create=True)
         ring.ID_MAX = integer(config, "modulus")
         self._writer = self._module.SingleWriterShmObjectStorage(largest, readers, ring, Bytes)
-        name = ring.shared_memory.name
-        attached = [self._module.SingleWriterShmRingBuffer(capacity, name, create=False) for _ in range(readers)]
-        lock = nullcontext()  # in one process there is nobody to keep out
-        self._readers = [
-            self._module.SingleWriterShmObjectStorage(largest, readers, one, Bytes, lock) for one in attached
-        ]
+        self._readers.attach(readers, attached, capacity, ring.shared_memory.name, largest, readers)
+        forget_name(ring)
         self._requests = list(config["requests"])
         self._touching = self._touches and integer(config, "touches") == 1
         self._handles = {}
@@ -237,18 +235,29 @@ class ObjectStoreDriver:
         reader = integer(message, "reader")
         key, address, identity, signature = self._inboxes[reader].pop(0).handle
         signed = {"signature": signature} if self._signed else {}
-        touch = self._readers[reader].touch
-        return self._calls.done(
-            lambda: touch(key, address=address, monotonic_id=identity, **signed), {ValueError: "stale"}
-        )
+        return self._readers.perform(reader, touched, key, address, identity, signed, codes=STALE)
 
     def _read(self, message: Mapping[str, Any]) -> Reply:
         reader = integer(message, "reader")
         key, address, identity, signature = self._inboxes[reader].pop(0).handle
         signed = (signature, key) if self._signed else ()
+        return self._readers.perform(reader, read, address, identity, signed, codes=STALE)
 
-        def read() -> Reply:
-            content = self._readers[reader].get(address, identity, *signed)
-            return Reply("hit", (content,) if content >= 0 else ())
 
-        return self._calls.perform(read, {ValueError: "stale"})
+def attached(lock: Any, capacity: int, name: str, largest: int, readers: int) -> Any:
+    """A reader, with the lock that all of them share."""
+    module = importlib.import_module(MODULE)
+    ring = module.SingleWriterShmRingBuffer(capacity, name, create=False)
+    return module.SingleWriterShmObjectStorage(largest, readers, ring, Bytes, lock)
+
+
+def touched(store: Any, key: str, address: int, identity: int, signed: Mapping[str, Any]) -> Reply:
+    """A worker touches what it will read."""
+    store.touch(key, address=address, monotonic_id=identity, **signed)
+    return DONE
+
+
+def read(store: Any, address: int, identity: int, signed: tuple[Any, ...]) -> Reply:
+    """What is there; no values where its bytes are of no single content."""
+    content = store.get(address, identity, *signed)
+    return Reply("hit", (content,) if content >= 0 else ())

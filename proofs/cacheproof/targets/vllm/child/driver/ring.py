@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .calls import ABSENT, Calls, DriverError, Reply, integer
+from .readers import Readers, forget_name, readers_of
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 
@@ -20,13 +21,14 @@ Handle = tuple[int, ...]
 
 
 class RingDriver:
-    """One ring, whose readers are in this process too: what they map is the same memory."""
+    """One ring and its readers."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._class = importlib.import_module(MODULE).SingleWriterShmRingBuffer
         self._writer: Any = None
-        self._readers: list[Any] = []
+        self._readers: Readers = readers_of(calls)
+        self._count = 0
         self._sizes: list[int] = []
         self._handles: Counter[Handle] = Counter()
         self._unanswered: Counter[int] = Counter()
@@ -42,15 +44,13 @@ class RingDriver:
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new ring, attached by so many readers."""
         capacity, width = integer(config, "capacity"), integer(config, "header") // 2
-        self._readers.clear()
+        self._readers.detach()
         self._writer = None
-        self._writer = self._class(capacity, None, create=True)
+        self._writer = with_fields(self._class(capacity, None, create=True), width, integer(config, "modulus"))
+        self._count = integer(config, "readers")
         name = self._writer.shared_memory.name
-        self._readers = [self._class(capacity, name, create=False) for _ in range(integer(config, "readers"))]
-        for ring in (self._writer, *self._readers):
-            ring.ID_NBYTES = ring.SIZE_NBYTES = width
-            ring.MD_SIZE = 2 * width
-            ring.ID_MAX = integer(config, "modulus")
+        self._readers.attach(self._count, attached, capacity, name, width, integer(config, "modulus"))
+        forget_name(self._writer)
         self._sizes = list(config["sizes"])
         self._handles.clear()
         self._unanswered.clear()
@@ -80,10 +80,10 @@ class RingDriver:
         except MemoryError:
             return Reply("refused")
         with self._writer.access_buf(address) as (payload, _):
-            payload[:] = bytes([content + 1]) * size
+            payload[:] = bytes([content + 1]) * len(payload)  # 0.11.0 may have given out more than the ring has
         place = address % self._writer.data_buffer_size
-        self._handles.update((reader, content, identity, place, 0) for reader in range(len(self._readers)))
-        self._unanswered[identity] = len(self._readers)
+        self._handles.update((reader, content, identity, place, 0) for reader in range(self._count))
+        self._unanswered[identity] = self._count
         return Reply("done", (address, identity))
 
     def _read(self, message: Mapping[str, Any]) -> Reply:
@@ -91,16 +91,11 @@ class RingDriver:
         if not self._handles[handle]:
             return ABSENT
         self._handles[handle] -= 1
-        return self._calls.perform(lambda: self._found(*handle[:1], *handle[2:4]))
-
-    def _found(self, reader: int, identity: int, place: int) -> Reply:
-        """The comparison of ids is made by the caller of the ring, in every release."""
-        with self._readers[reader].access_buf(place) as (payload, (found, _)):
-            if found != identity:
-                return Reply("stale")
-            values = tuple(bytes(payload))
-        self._unanswered[identity] -= 1
-        return Reply("hit", values)
+        reader, _, identity, place, _ = handle
+        reply = self._readers.perform(reader, found, identity, place)
+        if reply.code == "hit":
+            self._unanswered[identity] -= 1
+        return reply
 
     def _free(self, message: Mapping[str, Any]) -> Reply:
         want = integer(message, "want")
@@ -118,3 +113,23 @@ class RingDriver:
 
     def _lacking(self, message: Mapping[str, Any]) -> Reply:
         raise DriverError("no release has this call")
+
+
+def with_fields(ring: Any, width: int, modulus: int) -> Any:
+    """The release's object with fields of this width, and so many ids."""
+    ring.ID_NBYTES = ring.SIZE_NBYTES = width
+    ring.MD_SIZE = 2 * width
+    ring.ID_MAX = modulus
+    return ring
+
+
+def attached(lock: Any, capacity: int, name: str, width: int, modulus: int) -> Any:
+    """A reader. Those of a ring need no lock: they write nothing."""
+    released = importlib.import_module(MODULE).SingleWriterShmRingBuffer
+    return with_fields(released(capacity, name, create=False), width, modulus)
+
+
+def found(ring: Any, identity: int, place: int) -> Reply:
+    """The comparison of ids is made by the caller of the ring, in every release."""
+    with ring.access_buf(place) as (payload, (there, _)):
+        return Reply("hit", tuple(bytes(payload))) if there == identity else Reply("stale")
