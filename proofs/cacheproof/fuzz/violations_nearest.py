@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cacheproof.explore.canonical import canonical
 from cacheproof.fuzz.difference import Subject
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.properties import AnyProperty, all_broken_by_call
@@ -26,11 +27,12 @@ class Seen:
 def nearest(pair: Pair, states: int, progress: Callable[[str], None] | None = None) -> Iterator[Seen]:
     """The first of each sort, by property, call and faults, in the order of distance. The target is not asked.
 
-    A state is what its variant takes for one. Nothing follows a call that does not return.
+    Of states that differ in interchangeable names there is one. Nothing follows a call that does not return.
     """
     subject, offers = pair.subject, pair.offers
     start = subject.variant.start(subject.config)
-    known, waiting = {_normal(subject, start)}, deque([(start, tuple[Operation, ...]())])
+    form = canonical(subject.component, subject.variant, subject.config)
+    known, waiting = {form(start)}, deque([(start, tuple[Operation, ...]())])
     seen: set[tuple[Any, ...]] = set()
     anyway = _owed(subject, start)
     for _ in range(states):
@@ -46,9 +48,9 @@ def nearest(pair: Pair, states: int, progress: Callable[[str], None] | None = No
                 (rule, type(operation))
                 for rule in all_broken_by_call(subject, state, operation, outcome, after, pair.viewed)
             ]
-            normal = _normal(subject, after)
-            if outcome.code is not Code.DIVERGED and normal not in known:
-                known.add(normal)
+            same = form(after)
+            if outcome.code is not Code.DIVERGED and same not in known:
+                known.add(same)
                 waiting.append((after, path))
                 broken += [(rule, None) for rule in _owed(subject, after) if rule not in anyway]
             for rule, kind in broken:
@@ -56,11 +58,6 @@ def nearest(pair: Pair, states: int, progress: Callable[[str], None] | None = No
                 if mark not in seen:
                     seen.add(mark)
                     yield Seen(rule, kind, path)
-
-
-def _normal(subject: Subject, state: Any) -> Any:
-    normal = subject.variant.normal
-    return state if normal is None else normal(subject.config, state)
 
 
 def _owed(subject: Subject, state: Any) -> tuple[AnyProperty, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cacheproof.explore.canonical import canonical
 from cacheproof.fuzz.difference import Subject
 from cachespec.kernel import Code, Kind, Operation, Progress
 
@@ -40,15 +41,18 @@ class _Walk:
 
 
 def settled(subject: Subject, state: Any) -> Settled | None:
-    """Which progress properties the state breaks, as far as one fair run from it shows; None where it shows none."""
+    """Which progress properties the state breaks, as far as one fair run from it shows; None where it shows none.
+
+    States come round where they differ in ranks alone, numbers of messages, say: these go on for ever.
+    """
     rules = subject.variant.held_to(subject.component.progress)
     if not any(rule.pending(subject.config, subject.variant.view(subject.config, state)) for rule in rules):
         return None
-    walk = _Walk([], [], [])
+    walk, form = _Walk([], [], []), canonical(subject.component, subject.variant, subject.config, symmetry=False)
     turns: dict[Operation, int] = {}
     for step in range(LONGEST):
         moves = _owed(subject, state)
-        known = _normal(subject, state)
+        known = form(state)
         if moves is None:
             return None
         if not moves:
@@ -65,11 +69,6 @@ def settled(subject: Subject, state: Any) -> Settled | None:
         walk.steps.append(chosen)
         state = moves[chosen]
     return None
-
-
-def _normal(subject: Subject, state: Any) -> Any:
-    normal = subject.variant.normal
-    return state if normal is None else normal(subject.config, state)
 
 
 def _owed(subject: Subject, state: Any) -> dict[Operation, Any] | None:
