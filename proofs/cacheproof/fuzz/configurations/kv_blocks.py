@@ -25,7 +25,7 @@ def of_one_group(source: random.Random) -> Config:
     """Prompts and output, steps of any size, drafts, withdrawals; sometimes two contents have one hash."""
     size, chains, lengths = requests(source, source.randint(1, 5))
     prompts = tuple(source.randint(1, length) for length in lengths)
-    repeats = source.choice((0, 0, 0, 1))
+    repeats = source.choice((0, 0, 1))
     return Config(
         block_size=size,
         blocks=source.randint(2, 12),
