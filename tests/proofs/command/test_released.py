@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from cacheproof import command
+from cacheproof.catalogue.likeness import Certainty, Likeness
 from cacheproof.command import conform
 from cacheproof.registry import component_named, variant_named
+from cacheproof.show import violations
 from cacheproof.store import HOME_VARIABLE, load
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.target import TargetError
@@ -112,3 +115,71 @@ def test_what_conform_tells_a_machine(run: Run, monkeypatch: pytest.MonkeyPatch)
     (result,) = told["results"]
     assert (told["ok"], told["seed"], result["steps"], result["known_as"]) == (True, 5, 300, [])
     assert sum(sum(codes.values()) for codes in result["operations"].values()) == 300
+
+
+CONFORM = "conform vllm==0.20.2 --component lru --steps 100 --violations 300"
+
+
+def test_conform_shows_what_the_release_breaks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An era that is known to break properties is as expected where the release breaks them too."""
+    released(monkeypatch, "M2")
+    status, out, errors = run(CONFORM)
+    assert status == 0
+    assert "properties broken in" in out
+    assert "LRU-5" in out
+    assert "C-MIR-10" in out
+    assert "seed 1" in errors
+    status, shown, _ = run(f"{CONFORM} --show 0")
+    assert "lru M2, vllm==0.20.2: LRU-5 is broken" in shown
+    assert "touch(key=0)" in shown
+    assert "touch(key=0)" not in out
+
+
+def test_what_the_violations_tell_a_machine(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    released(monkeypatch, "M2")
+    told = json.loads(run(f"{CONFORM} --json")[1])
+    assert told["ok"]
+    (searched,) = told["searched"]
+    assert searched["steps"] >= 300 > searched["beside"] > 0
+    assert (searched["violations"], searched["failure"]) == (len(told["violations"]), "")
+    one = next(one for one in told["violations"] if (one["property"], one["length"]) == ("LRU-5", 1))
+    assert one["operations"] == [{"op": "touch", "key": 0}]
+    assert [outcome["code"] for outcome in one["outcomes"]] == ["absent"]
+    assert (one["component"], one["variant"], one["target"], one["first"]) == ("lru", "M2", "vllm==0.20.2", "")
+    assert (one["operation"], one["faults"], one["ending"], one["reach"]) == ("touch", [], "", "class")
+    assert (one["catalogue"], one["certainty"]) == (["C-MIR-10"], "shown")
+    assert one["issues"]
+    assert set(one["config"]) >= {"capacity", "sizes"}
+    assert json.loads(run(f"{CONFORM} --json")[1])["violations"] == told["violations"], "the same seed, the same"
+
+
+@pytest.mark.parametrize(("option", "status"), [("", 0), (" --new-falls-short", 1)])
+def test_what_is_in_no_entry_falls_short_on_demand(
+    run: Run, monkeypatch: pytest.MonkeyPatch, option: str, status: int
+) -> None:
+    released(monkeypatch, "M2")
+    monkeypatch.setattr(violations, "likeness", lambda marks: Likeness((), Certainty.NONE))
+    ended, out, _ = run(CONFORM + option)
+    assert ended == status
+    assert "not in the catalogue" in out
+
+
+def test_without_a_search_there_is_one_table(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    released(monkeypatch, "M2")
+    status, out, _ = run("conform vllm==0.20.2 --component lru --steps 100 --violations 0")
+    assert (status, "properties broken" in out) == (0, False)
+
+
+def test_an_era_that_is_wrong_is_not_searched(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it breaks is nothing that the release was seen to do."""
+    released(monkeypatch, "M3")
+    told = json.loads(run(CONFORM.replace("--steps 100", "--steps 400") + " --json")[1])
+    assert (told["ok"], told["violations"], told["searched"]) == (False, [], [])
+
+
+def test_violations_in_junit(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    released(monkeypatch, "M2")
+    run(f"{CONFORM} --junit {tmp_path / 'conform.xml'}")
+    cases = {case.get("classname"): case for case in ET.parse(tmp_path / "conform.xml").iter("testcase")}
+    assert set(cases) == {"cacheproof.conform.lru", "cacheproof.conform.lru.violations"}
+    assert cases["cacheproof.conform.lru.violations"].find("failure") is None
