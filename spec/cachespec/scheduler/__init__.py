@@ -15,7 +15,7 @@ from __future__ import annotations
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
 from cachespec.scheduler.configuration import Config, interchangeable, invalid
 from cachespec.scheduler.environment import calls, switched_off, unknown
-from cachespec.scheduler.eras import S0, S1, S2, S3
+from cachespec.scheduler.eras import S0, S1, S2, S2B, S3
 from cachespec.scheduler.normative import RULES, TRANSITIONS
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.properties import PROGRESS, SAFETY
@@ -41,7 +41,7 @@ COMPONENT: Component[Config, State, View] = Component(
     config=Config,
     invalid=invalid,
     operations=(Add, Schedule, Update, Abort, ResetPrefixCache, ResetEncoderCache),
-    variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S3, *SINGLE_FAULTS),
+    variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S2B, S3, *SINGLE_FAULTS),
     observe=observe,
     interchangeable=interchangeable,
     switched_off=switched_off,

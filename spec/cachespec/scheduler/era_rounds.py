@@ -34,7 +34,23 @@ def serve_by_index(rules: Table, config: Config, current: Round) -> Round:
 
 
 def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
-    """S3: the index moves with the list; whoever was scheduled gives back its tokens and its compute budget."""
+    """S3: the index moves with the list; whoever was scheduled gives back its tokens and its compute budget.
+
+    Of the compute budget nothing comes back where the request that goes on has an item encoded itself.
+    """
+    return serve_restoring(rules, config, current, moves_with_the_list=True)
+
+
+def serve_and_restore_scheduled(rules: Table, config: Config, current: Round) -> Round:
+    """S2b. SCH-7: as S3, but where somebody is preempted who was not scheduled, the one behind is passed over (#49097).
+
+    And whoever preempts itself ends the phase, although others are behind it.
+    """
+    return serve_restoring(rules, config, current, moves_with_the_list=False)
+
+
+def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_the_list: bool) -> Round:
+    """The first phase; whether the index moves for everybody before it who is preempted, or for who was scheduled."""
     index = 0
     while index < len(current.state.running) and current.tokens > 0:
         request = current.state.running[index]
@@ -45,13 +61,18 @@ def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
         search = attempt(rules, config, holding(current, fit), request, start, fit.tokens)
         while not search.found and search.round.state.computed.has(request):
             victim = rules.victim(config, search.round.state)
-            index = index - (search.round.state.running.index(victim) < index)
+            before = search.round.state.running.index(victim) < index
+            was_scheduled = any(one.request == victim for one in search.round.scheduled)
+            index = index - (before if moves_with_the_list else was_scheduled)
             current = restored(config, preempt_by_arrival(rules, config, search.round, victim), victim)
-            fit = fit._replace(embeds=fit.embeds + current.embeds - search.round.embeds)
+            if not fit.encode:
+                fit = fit._replace(embeds=current.embeds)
             search = attempt(rules, config, current, request, start, fit.tokens)
         current = search.round
         if search.found:
             current, index = scheduled(rules, config, current, request, start, fit), index + 1
+        elif not moves_with_the_list:
+            return current
     return current
 
 

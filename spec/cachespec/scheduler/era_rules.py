@@ -3,6 +3,7 @@
 - scheduler-2025-01 (S0): before #11895;
 - scheduler-2025-02 (S1), released with 0.7.3;
 - scheduler-2025-10 (S2), released with 0.11.0;
+- scheduler-2026-05 (S2b), released with 0.20.2;
 - scheduler-2026-11 (S3), the core of 0.33.0.
 
 Not modelled of them: LoRA limits, structured output, pooling, pauses, connectors, shared memory, streaming input, and
@@ -232,6 +233,13 @@ def skipped_or_freed(rules: Table, config: Config, current: Round, request: Requ
     return current._replace(state=without_items(rules, config, current.state, request), ended=1)
 
 
+def stopped_or_freed(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+    """S2b: nobody behind is admitted; for want of blocks the request gives back its items, and pins stay otherwise."""
+    if cause == ENCODER:
+        return head_of_line(rules, config, current, request, cause)
+    return current._replace(state=without_items(rules, config, current.state, request), ended=1)
+
+
 def skipped_if_long(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
     """S2: a prompt that is not cut and does not fit is passed over, again and again (C-SCH-9)."""
     left = known_length(config, current.state, request)
@@ -341,6 +349,17 @@ def executed_behind(rules: Table, config: Config, state: State, one: Scheduled, 
     if config.ahead > 1:
         state = with_output_registered(config, state, one, state.computed.get(one.request, 0) - flying)
     return sampled(rules, config, state, one, rejected) if one.samples else state
+
+
+def executed_and_released_by_computed(
+    rules: Table, config: Config, state: State, one: Scheduled, accepted: int
+) -> State:
+    """S2b: items are released when a step was executed, by a count that those in flight have moved on (C-ENC-25)."""
+    if one.void or state.gone.has(one.request):
+        return state
+    end = state.computed.get(one.request, 0) - max(0, one.drafts - accepted)
+    state = with_listed_released(rules, config, state, one.request, end)
+    return executed_behind(rules, config, state, one, accepted, promised(state, one.request))
 
 
 def executed_and_released_by_count(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:

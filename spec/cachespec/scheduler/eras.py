@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT
+from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.kernel import Map, Operation, Outcome, Transition, Variant, with_fields
-from cachespec.kv_blocks.eras import K0B, K1, K2
+from cachespec.kv_blocks.eras import K0B, K1, K1B, K2
 from cachespec.scheduler import era_arrivals, era_blocks, era_places, era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
@@ -150,22 +150,45 @@ S2 = scheduler(
     arrived=Map[int, int],
 ).lacking(NO_RESET)
 
-S3_RULES = S2_RULES._replace(
+S2B_RULES = S2_RULES._replace(
+    kv=K1B,
+    encoder=SHARED_WITH_RESET,
+    serve_running=era_rounds.serve_and_restore_scheduled,
+    admit_waiting=rounds.admit_waiting,
+    wanted=era_rules.wanted_up_to_end,
+    found=era_rules.found_in_cache,
+    slots=era_blocks.slots_for_all,
+    turned_down=era_rules.stopped_or_freed,
+    after_round=rounds.nothing_more,
+    executed=era_rules.executed_and_released_by_computed,
+    leave=requests.leave,
+    abort=requests.leave,
+)
+
+S2B = scheduler(
+    "S2b",
+    "scheduler-2026-05",
+    S2B_RULES,
+    {
+        Add: S1_DIFFERENCES[Add],
+        Schedule: "C-ENC-15: a chunk that begins with an item splits it; one is admitted only where all of its tokens "
+        "would find blocks; where a request is preempted that was not scheduled, the next one is passed over; "
+        + REGISTERED_EARLY,
+        Update: "C-ENC-25: items are released by the count that steps in flight have moved on",
+    },
+    wrapped=era_arrivals.with_arrivals,
+    arrived=Map[int, int],
+)
+
+S3_RULES = S2B_RULES._replace(
     kv=K2,
     encoder=SHARED_BY_COUNT,
     serve_running=era_rounds.serve_and_restore,
-    admit_waiting=rounds.admit_waiting,
-    wanted=era_rules.wanted_up_to_end,
     offered=era_rules.offered_alone_or_limited,
     fit_item=era_rules.fit_item_whole_first,
-    found=era_rules.found_in_cache,
     offered_whole=era_rules.whole_or_aligned,
-    slots=era_blocks.slots_for_all,
     turned_down=era_rules.skipped_or_freed,
-    after_round=rounds.nothing_more,
     executed=era_rules.executed_and_released_by_count,
-    leave=requests.leave,
-    abort=requests.leave,
 )
 
 S3 = scheduler(

@@ -80,6 +80,8 @@ def test_the_era_is_true(era: Era) -> None:
         ("kv_blocks", "K2", "normative"),
         ("scheduler", "S1", "S2"),
         ("scheduler", "S2", "S3"),
+        ("scheduler", "S2b", "S3"),
+        ("scheduler", "S2b", "S2"),
         ("scheduler", "S3", "S2"),
         ("scheduler", "S3", "normative"),
     ],
