@@ -143,7 +143,7 @@ class Record(msgspec.Struct):
 def load(path: Path) -> Record:
     """The record in a file; InputError says what is wrong with it."""
     try:
-        message = msgspec.json.decode(path.read_bytes())
+        message = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         head = (message.pop("format", None), message.pop("version_of_format", None))
         if head != (FORMAT, VERSION):
             raise InputError(f"{path}: not of format {FORMAT} {VERSION}: `cacheproof results run` writes it anew")

@@ -189,7 +189,7 @@ def sides_and_channel(case: Case) -> str:
 
 
 WRITER = Writer(
-    subject="the caches of front end and engine: vllm.multimodal.cache, in early releases vllm.v1.engine.mm_input_cache",
+    subject="the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before",
     imports=imports,
     prelude=lambda case: "\n\n\n".join(
         [prelude("mirror_early_sides" if early(case) else "mirror_sides"), prelude("mirror")]

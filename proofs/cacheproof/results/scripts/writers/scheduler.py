@@ -119,11 +119,11 @@ def state(case: Case) -> tuple[str, object]:
 
 def counts(case: Case) -> Observation:
     """What is free in the encoder cache."""
+    capacity = case.config["encoder_capacity"]
     return Observation(
         [
             'free = engine.shown()["free encoder slots"]',
-            f'return not 0 <= free <= {case.config["encoder_capacity"]}, f"{{free}} encoder slots are free of '
-            f'{case.config["encoder_capacity"]}"',
+            f'return not 0 <= free <= {capacity}, f"{{free}} encoder slots are free of {capacity}"',
         ]
     )
 
