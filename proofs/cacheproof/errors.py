@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+LONGEST_TEXT = 300
+"""Characters of an error's text: what was wrong is quoted, but not a megabyte of it."""
+
 
 class ExitStatus(IntEnum):
     """The four answers that CI may act on."""
@@ -27,3 +30,9 @@ class MissingExtraError(InputError):
 
 class InconclusiveError(Exception):
     """There is no answer: a limit was reached, or a driver failed. The message is one line; the exit status is 3."""
+
+
+def shortened(text: str) -> str:
+    """On one line, and not longer than an error's text may be."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 3] + "..."

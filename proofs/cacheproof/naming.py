@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any, get_args
 
 from cacheproof.registry import AnyComponent
@@ -39,6 +40,22 @@ def wrong_operand(kind: type, field: str, value: Any, names: Mapping[str, frozen
         if name not in names.get(sort, frozenset({name})):
             return f"{field} names {sort} {name}, which the configuration does not have"
     return None
+
+
+def wrong_operation(
+    component: AnyComponent, config: Any, operation: Operation, names: Mapping[str, frozenset[int]]
+) -> str | None:
+    """Why an operation is no question to the specification, or None: what it would index is not there.
+
+    `names` are those that the configuration has.
+    """
+    kind: type = type(operation)
+    for field in fields(kind):
+        wrong = wrong_operand(kind, field.name, getattr(operation, field.name), names)
+        if wrong is not None:
+            return f"{operation.wire_name()}: {wrong}"
+    unknown = component.unknown(config, operation)
+    return None if unknown is None else f"{operation.wire_name()}: {unknown}"
 
 
 def single_sorts(kind: type) -> dict[str, str]:

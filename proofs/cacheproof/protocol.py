@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from cacheproof.errors import shortened as shortened  # noqa: PLC0414  # messages and what is quoted in them go together
 from cacheproof.wire import Message
 
 VERSION = "1.0"
@@ -24,8 +25,6 @@ LONGEST_LINE_BYTES = 1 << 20
 DEEPEST = 8
 """How deep arrays may be nested; only configurations nest at all."""
 LARGEST_INTEGER = (1 << 63) - 1
-LONGEST_TEXT = 300
-"""Characters of an error's text: what was wrong is quoted, but not a megabyte of it."""
 
 RESERVED = frozenset({"do", "op", "protocol", "component", "variant", "answer", "code", "values", "error", "text"})
 """Keys of the protocol itself: no configuration, operation or observable may have a field of this name."""
@@ -100,12 +99,6 @@ def decode_object(line: bytes) -> Message:
     if not isinstance(message, dict):
         raise RefusedError(Fault.NOT_A_MESSAGE, f"a message is an object, not {shortened(repr(message))}")
     return dict(message)
-
-
-def shortened(text: str) -> str:
-    """On one line, and not longer than an error's text may be."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 3] + "..."
 
 
 def _distinct(pairs: Iterable[tuple[str, Any]]) -> Message:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import cachespec
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cachespec.kernel import Component, Variant
 
 PATH_VARIABLE = "CACHEPROOF_PATH"
@@ -44,7 +44,7 @@ def component_named(name: str) -> AnyComponent:
     """The component, or an error that names those there are."""
     known = components(_extra())
     if name not in known:
-        raise InputError(f"unknown component '{name}': there are {', '.join(sorted(known))}")
+        raise InputError(f"unknown component {shortened(repr(name))}: there are {', '.join(sorted(known))}")
     return known[name]
 
 
@@ -53,7 +53,8 @@ def variant_named(component: AnyComponent, tag: str) -> AnyVariant:
     for variant in component.variants.values():
         if tag in (variant.tag, variant.title):
             return variant
-    raise InputError(f"{component.name} has no variant '{tag}': there are {', '.join(component.variants)}")
+    known = ", ".join(component.variants)
+    raise InputError(f"{component.name} has no variant {shortened(repr(tag))}: there are {known}")
 
 
 def scope_file(component: AnyComponent) -> Path:

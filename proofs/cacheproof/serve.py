@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import fields
-from types import FrameType
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cacheproof.features import REFUSALS, operation_feature
-from cacheproof.naming import names_in, wrong_operand
+from cacheproof.limits import SMALLER, TooSlowError, within
+from cacheproof.naming import names_in, wrong_operation
 from cacheproof.protocol import (
     DEEPEST,
     EARLIER,
@@ -22,7 +19,6 @@ from cacheproof.protocol import (
     agreed,
     decode,
     encode,
-    shortened,
 )
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, components, variant_named
 from cacheproof.wire import (
@@ -33,7 +29,7 @@ from cacheproof.wire import (
     outcome_to_message,
 )
 from cachespec import SPECIFICATION_VERSION, __version__
-from cachespec.kernel import NORMATIVE, Operation
+from cachespec.kernel import NORMATIVE
 
 MOST_DIGITS, LONGEST_NAME = 22, 100
 """More than an integer, and a name with what is around it, have in an answer."""
@@ -70,7 +66,7 @@ class Oracle:
         except TooSlowError as error:
             return RefusedError(Fault.NO_ANSWER, str(error)).as_message()
         except MemoryError:
-            return RefusedError(Fault.NO_ANSWER, "more memory than an answer has: choose smaller numbers").as_message()
+            return RefusedError(Fault.NO_ANSWER, f"more memory than an answer has: {SMALLER}").as_message()
         except Exception as error:  # noqa: BLE001  # whatever the specification does, the conversation goes on
             text = f"the specification failed: {type(error).__name__}: {error}"
             return RefusedError(Fault.NO_ANSWER, text).as_message()
@@ -117,10 +113,9 @@ class Oracle:
     def _apply(self, message: Message) -> Message:
         component, variant = self._chosen()
         operation = operation_from_message(component.operations, message)
-        _check_operands(operation, self._names)
-        wrong = component.unknown(self._config, operation)
+        wrong = wrong_operation(component, self._config, operation, self._names)
         if wrong is not None:
-            raise RefusedError(Fault.WRONG_FIELD, f"{operation.wire_name()}: {wrong}")
+            raise RefusedError(Fault.WRONG_FIELD, wrong)
         after, outcome = variant.call(self._config, self._state, operation)
         shown = _observables(component, variant, self._config, after)
         answer = self._fitting({"answer": "outcome", **outcome_to_message(outcome), **shown})
@@ -163,29 +158,6 @@ def _observables(component: AnyComponent, variant: AnyVariant, config: Any, stat
     return observations_to_message(component.observe(config, variant.view(config, state)))
 
 
-class TooSlowError(Exception):
-    """An answer that takes longer than it may; the message is for the asking side."""
-
-
-@contextmanager
-def _within(seconds: float | None) -> Iterator[None]:
-    """Raises TooSlowError in what takes longer, by a signal: in the main thread of a process, on POSIX."""
-    if seconds is None:
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TooSlowError(f"no answer within {seconds:g} seconds: choose smaller numbers")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def serve(source: BinaryIO, sink: BinaryIO, seconds: float | None = None) -> None:
     """Answer every line until `bye` or the end of the input; `seconds` is what an answer may take."""
     oracle = Oracle()
@@ -205,7 +177,7 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float | None = None) -> Non
 
 def _answer_within(oracle: Oracle, line: bytes, seconds: float | None) -> Message:
     try:
-        with _within(seconds):
+        with within(seconds):
             return oracle.answer(line)
     except TooSlowError as error:  # it came when the answer was about to be given
         return RefusedError(Fault.NO_ANSWER, str(error)).as_message()
@@ -240,12 +212,3 @@ def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
         raise RefusedError(Fault.WRONG_FIELD, f"'{key}' must be a string, not {shortened(repr(value))}")
     return value
-
-
-def _check_operands(operation: Operation, names: Mapping[str, frozenset[int]]) -> None:
-    """What names or counts nothing is refused here: what it would index is not the specification's business."""
-    kind: type = type(operation)
-    for field in fields(kind):
-        wrong = wrong_operand(kind, field.name, getattr(operation, field.name), names)
-        if wrong is not None:
-            raise RefusedError(Fault.WRONG_FIELD, f"{operation.wire_name()}: {wrong}")

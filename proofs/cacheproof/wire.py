@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cacheproof.registry import AnyComponent
 from cachespec.kernel import Code, Observation, Operation, Outcome
 
@@ -28,12 +28,12 @@ def operation_from_message(operations: Iterable[type[Operation]], message: Mappi
     by_name = {operation.wire_name(): operation for operation in operations}
     name = message.get("op")
     if not isinstance(name, str) or name not in by_name:
-        raise InputError(f"unknown operation {name!r}: there are {', '.join(by_name)}")
+        raise InputError(f"unknown operation {shortened(repr(name))}: there are {', '.join(by_name)}")
     kind = by_name[name]
     wanted = [field.name for field in fields(kind)]
     given = {key: value for key, value in message.items() if key != "op"}
     if sorted(given) != sorted(wanted):
-        raise InputError(f"{name} takes {wanted or 'no fields'}, not {sorted(given)}")
+        raise InputError(f"{name} takes {wanted or 'no fields'}, not {shortened(str(sorted(given)))}")
     several = _several(kind)  # type: ignore[arg-type]  # a class is hashable whatever its instances are
     return kind(**{key: _checked(name, key, given[key], several=several[key]) for key in wanted})
 
@@ -55,7 +55,7 @@ def outcome_from_message(message: Mapping[str, Any]) -> Outcome:
         code = Code(message.get("code"))
     except ValueError:
         raise InputError(
-            f"unknown code {message.get('code')!r}: there are {', '.join(c.value for c in Code)}"
+            f"unknown code {shortened(repr(message.get('code')))}: there are {', '.join(c.value for c in Code)}"
         ) from None
     values = _checked("outcome", "values", message.get("values", []), several=True)
     return Outcome(code, values)
@@ -85,7 +85,7 @@ def config_from_message(component: AnyComponent, message: Mapping[str, Any]) -> 
     hints = get_type_hints(kind)
     strange = sorted(set(message) - set(kind._fields))
     if strange:
-        raise InputError(f"{owner} has no {', '.join(strange)}: there are {', '.join(kind._fields)}")
+        raise InputError(f"{owner} has no {shortened(', '.join(strange))}: there are {', '.join(kind._fields)}")
     missing = [name for name in kind._fields if name not in message and name not in kind._field_defaults]
     if missing:
         raise InputError(f"{owner} needs {', '.join(missing)}")
@@ -102,10 +102,10 @@ def _shaped(owner: str, key: str, hint: Any, value: Any) -> Any:
     if get_origin(hint) is not tuple:
         return _checked(owner, key, value, several=False)
     if not isinstance(value, list | tuple):
-        raise InputError(f"{owner}: {key} must be an array, not {value!r}")
+        raise InputError(f"{owner}: {key} must be an array, not {shortened(repr(value))}")
     parts = [arguments[0]] * len(value) if arguments[-1:] == (Ellipsis,) else list(arguments)
     if len(parts) != len(value):
-        raise InputError(f"{owner}: {key} must be an array of {len(parts)}, not {value!r}")
+        raise InputError(f"{owner}: {key} must be an array of {len(parts)}, not {shortened(repr(value))}")
     return tuple(_shaped(owner, key, part, item) for part, item in zip(parts, value, strict=True))
 
 
@@ -122,4 +122,5 @@ def _checked(owner: str, key: str, value: Any, *, several: bool) -> Any:
         return tuple(value)
     if not several and _is_integer(value):
         return value
-    raise InputError(f"{owner}: {key} must be {'an array of integers' if several else 'an integer'}, not {value!r}")
+    wanted = "an array of integers" if several else "an integer"
+    raise InputError(f"{owner}: {shortened(key)} must be {wanted}, not {shortened(repr(value))}")

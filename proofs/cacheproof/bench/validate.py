@@ -22,6 +22,7 @@ from cacheproof.bench.kv_blocks import TOGETHER, configuration
 from cacheproof.bench.kv_blocks import Size as Load
 from cacheproof.bench.measure import Benchmark, Contender, Goal, Work
 from cacheproof.bench.plain import PlainPool
+from cacheproof.limits import MEGABYTES, SECONDS
 from cacheproof.validate.header import Header
 from cacheproof.validate.run import Validation
 from cacheproof.validate.source import CHUNK_BYTES, Source, open_source
@@ -130,7 +131,7 @@ class Validating:
 
     def warm_up(self) -> None:
         """The header is read, with what one batch has behind it."""
-        self._validation = Validation(self._log.opened())
+        self._validation = Validation(self._log.opened(), seconds=SECONDS, megabytes=MEGABYTES)
         self._validation.run(until=1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # as the turns of others are called

@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from cacheproof.command.console import Report, progress
-from cacheproof.errors import ExitStatus, InputError
+from cacheproof.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.fuzz.difference import Difference, Finding, Subject
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.shrink import shrunk
 from cacheproof.junit import Case, CaseStatus, JunitOption, file_to_write
 from cacheproof.junit import write as write_junit
+from cacheproof.limits import MEGABYTES, SECONDS, TooSlowError, memory, too_large, within
 from cacheproof.registry import component_named, variant_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS, folder_to_write, write_files
@@ -31,6 +32,8 @@ from cacheproof.vectors.report import cases_of, checked_skips, data_of, table_of
 from cacheproof.vectors.vector import VectorSet
 
 SECONDS_TO_SHRINK = 20.0
+OWN = "spec:"
+"""How a target that is the specification itself is named."""
 
 
 def command(
@@ -58,7 +61,7 @@ def command(
     falls short, as a failure does.
     """
     file_to_write(junit)
-    sets = one_component([(path, read(path)) for path in found(vectors)], component)
+    sets = one_component(all_of(found(vectors)), component)
     of = sets[0][1]
     skipped = checked_skips(of.component, (one for _, one in sets), skip or [])
     if write is not None:
@@ -66,8 +69,12 @@ def command(
     opened = open_target(target, of.component, variant_named(of.component, of.variant), answer)
     try:
         declaration = declared_by(of.component, opened)
+        ours = target.startswith(OWN)  # its answers cost what they cost here: nobody else limits them
+        expected = tuple(deviation or ())
+        consumer = Consumer(opened, target, declaration, skipped, expected, SECONDS if ours else None)
         with progress() as show:
-            whole = Consumer(opened, target, declaration, skipped, tuple(deviation or ())).consume(sets, show)
+            with memory(MEGABYTES if ours else None):
+                whole = consumer.consume(sets, show)
             first = next((one for one in whole.results if one.verdict in (Verdict.FAILED, Verdict.BROKE_DOWN)), None)
             lacking = declaration.missing(of.component)
             finding = None if first is None else shown_of(first, opened, target, lacking, show)
@@ -95,6 +102,20 @@ def command(
     return Report(data, rendered(whole, first, finding, target, name), status(whole), interrupted=whole.interrupted)
 
 
+def all_of(paths: list[Path]) -> list[tuple[Path, VectorSet]]:
+    """Each file, read; a configuration in it may ask for more than there is."""
+    sets = []
+    for path in paths:
+        try:
+            with memory(MEGABYTES), within(SECONDS):
+                sets.append((path, read(path)))
+        except TooSlowError as error:
+            raise InconclusiveError(f"{path}: {error}") from None
+        except MemoryError:
+            raise InconclusiveError(f"{path}: {too_large(MEGABYTES)}") from None
+    return sets
+
+
 def one_component(sets: list[tuple[Path, VectorSet]], name: str | None) -> list[tuple[Path, VectorSet]]:
     """The sets of one component and one variant: of the one that is named, or else the only one there is."""
     if name is not None:
@@ -118,7 +139,11 @@ def shown_of(
 
     Operations that the target lacks are not tried.
     """
-    finding = finding_of(result, name)
+    try:
+        with memory(MEGABYTES), within(SECONDS):
+            finding = finding_of(result, name)
+    except (TooSlowError, MemoryError):  # the target was asked for more than the specification can be
+        return None
     if not isinstance(finding, Difference):
         return finding
     vectors = result.vectors

@@ -9,15 +9,13 @@ from typing import Annotated
 import typer
 
 from cacheproof.errors import ExitStatus
+from cacheproof.limits import MEGABYTES, SECONDS
 from cacheproof.serve import serve
-
-SECONDS_TO_ANSWER = 60.0
-MEGABYTES = 4_096
 
 
 def command(
     *,
-    answer: Annotated[float, typer.Option(min=0.001, help="Seconds that an answer may take.")] = SECONDS_TO_ANSWER,
+    answer: Annotated[float, typer.Option(min=0.001, help="Seconds that an answer may take.")] = SECONDS,
     memory: Annotated[int, typer.Option(min=64, help="Megabytes that the whole process may have.")] = MEGABYTES,
 ) -> ExitStatus:
     """Answer for the specification: requests on standard input, answers on standard output, one JSON object a line.

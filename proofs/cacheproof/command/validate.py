@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from cacheproof.command.console import Report, interruptible, progress
-from cacheproof.errors import ExitStatus, InputError
+from cacheproof.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.limits import MEGABYTES, SECONDS
 from cacheproof.show.wording import observation_texts, operation_text, outcome_text
 from cacheproof.store import name_of, save
 from cacheproof.validate.header import Header
@@ -39,16 +40,20 @@ def command(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Take a log that breaks off as far as it goes.")
     ] = False,
+    seconds: Annotated[float, typer.Option(min=0.001, help="What a line may take.")] = SECONDS,
+    memory: Annotated[int, typer.Option(min=64, help="Megabytes that all may take.")] = MEGABYTES,
     junit: JunitOption = None,
 ) -> Report:
     """Validate a log: all of it is a run of the specification, or the first line that cannot have happened is shown."""
     file_to_write(junit)
     source = open_source(file)
-    validation = Validation(source, component=component, variant=variant, cap=cap, unfinished=unfinished)
+    validation = Validation(
+        source, component=component, variant=variant, cap=cap, unfinished=unfinished, seconds=seconds, megabytes=memory
+    )
     try:
         with progress() as show, interruptible() as stop:
             validation.run(show)
-    except InputError as error:
+    except (InputError, InconclusiveError) as error:
         refused = Case("validate", source.name, CaseStatus.ERROR, str(error), seconds=validation.seconds)
         write(junit, "validate", [refused])
         raise

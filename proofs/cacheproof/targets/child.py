@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cacheproof.features import observables_in
-from cacheproof.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode, shortened
+from cacheproof.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode
 from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.targets.declaration import Declaration, declaration_from
 from cacheproof.targets.pipe import ChildProcess

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.catalogue.register import NUMBER
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cacheproof.features import REFUSALS, checked, operations_in
-from cacheproof.protocol import LONGEST_LINE_BYTES, shortened
+from cacheproof.protocol import LONGEST_LINE_BYTES
 from cacheproof.registry import AnyComponent
 from cachespec import SPECIFICATION_VERSION
 

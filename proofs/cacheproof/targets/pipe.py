@@ -11,8 +11,8 @@ import subprocess
 import time
 import weakref
 
-from cacheproof.errors import InputError
-from cacheproof.protocol import LONGEST_LINE_BYTES, shortened
+from cacheproof.errors import InputError, shortened
+from cacheproof.protocol import LONGEST_LINE_BYTES
 from cacheproof.targets.target import Failure, TargetError
 
 SECONDS_TO_LEAVE = 1.0

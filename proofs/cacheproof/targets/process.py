@@ -12,9 +12,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from cacheproof.errors import shortened
 from cacheproof.features import operation_feature
 from cacheproof.implementation import Factory
-from cacheproof.protocol import shortened
 from cacheproof.registry import AnyComponent
 from cacheproof.targets.declaration import Declaration, declared_by
 from cacheproof.targets.target import TargetError

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from cacheproof.limits import TooSlowError
 from cacheproof.naming import names_in
 from cacheproof.protocol import LARGEST_INTEGER
 from cacheproof.validate.header import Header
@@ -90,6 +91,8 @@ class FastPath:
                 return None
             if (observed or known) and not self._shows(after, observed or {}, known):
                 return None
+        except (TooSlowError, MemoryError):  # the validator would have no answer to it either
+            raise
         except Exception:  # noqa: BLE001  # the validator says what it was
             return None
         return after

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cacheproof.errors import InputError
-from cacheproof.protocol import shortened
+from cacheproof.errors import InputError, shortened
 from cacheproof.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.validate.lines import Pattern, observations_said
 from cacheproof.wire import config_from_message, config_to_message

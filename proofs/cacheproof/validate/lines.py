@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cacheproof.naming import names_in, wrong_operand
-from cacheproof.protocol import LARGEST_INTEGER, RefusedError, decode_object, shortened
+from cacheproof.protocol import LARGEST_INTEGER, RefusedError, decode_object
 from cacheproof.registry import AnyComponent
 from cachespec.kernel import Code, Operation
 

@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from cacheproof.errors import InputError
-from cacheproof.protocol import shortened
+from cacheproof.errors import InconclusiveError, InputError, shortened
+from cacheproof.limits import Clock, TooSlowError, memory, too_large, within
 from cacheproof.validate.fast import FastPath
 from cacheproof.validate.header import Header, header_from_message
 from cacheproof.validate.lines import End, Reader, object_on
@@ -34,6 +34,8 @@ class Validation:
         cap: int = CAP,
         unfinished: bool = False,
         fast: bool = True,
+        seconds: float | None = None,
+        megabytes: int | None = None,
     ) -> None:
         self.header: Header | None = None
         self.consumed = 0
@@ -47,6 +49,8 @@ class Validation:
         self.finished = False
         self._source, self._asked, self._cap = source, (component, variant), cap
         self._unfinished, self._may_be_fast = unfinished, fast
+        self._most_seconds, self._most_megabytes = seconds, megabytes
+        self._clock = Clock(None)
         self._batches = source.batches()
         self._validator: Validator | None = None
         self._reader: Reader | None = None
@@ -74,19 +78,39 @@ class Validation:
         """All of the log, or up to the first line that is impossible or of which nothing is known.
 
         With `until`, at least so many lines, in whole batches, one at least; the next call goes on from there. Raises
-        InputError where it is no log, and TruncatedError where it ends too early.
+        InputError where it is no log, and TruncatedError where it ends too early. A line, the first one too, may
+        take as many seconds as were given, and all of it as many megabytes: beyond that it is not known any more.
         """
         began, before = time.perf_counter(), self.seconds
         try:
-            for batch in self._batches:
-                self._take_batch(batch)
-                self.seconds = before + time.perf_counter() - began
-                if self.found is not None or (until is not None and self.consumed >= until):
-                    return
-                show(self._progress())
-            self._close()
+            with memory(self._most_megabytes), within(self._most_seconds) as self._clock:
+                self._run(show, until, began - before)
+        except (TooSlowError, MemoryError) as error:
+            if self.header is None:
+                raise InconclusiveError(f"{self._source.name}, line 1: {self._beyond(error)}") from None
+            self.found = Inconclusive(self._number, self._beyond(error))
         finally:
-            self.seconds = before + time.perf_counter() - began
+            self.seconds = time.perf_counter() - (began - before)
+
+    def _run(self, show: Show, until: int | None, began: float) -> None:
+        self._clock.pause()  # a log may still be written: waiting for it takes no time
+        for batch in self._batches:
+            self._clock.begin()
+            self._take_batch(batch)
+            self._clock.pause()
+            self.seconds = time.perf_counter() - began
+            if self.found is not None or (until is not None and self.consumed >= until):
+                return
+            show(self._progress())
+        self._close()
+
+    def _beyond(self, error: BaseException) -> str:
+        return str(error) if isinstance(error, TooSlowError) else too_large(self._most_megabytes)
+
+    @property
+    def _number(self) -> int:
+        """Of the line that is looked at."""
+        return 1 if self._reader is None else self.consumed + 2 + (self._end is not None)
 
     def _take_batch(self, batch: list[bytes]) -> None:
         first = 0
@@ -115,10 +139,12 @@ class Validation:
         if self._fast is None or self._validator is None or len(self._validator.possible) != 1 or self._end is not None:
             return place
         began, step, state = place, self._fast.step, self._validator.possible.alone
+        begin_time = self._clock.begin
         known = self._validator.known
         self._validator.possible = Possible(self._cap)  # a state that is kept would keep every change since then
         try:
             while place < len(batch):
+                begin_time()
                 after = step(batch[place], state, known)
                 if after is None:
                     break
@@ -132,7 +158,8 @@ class Validation:
 
     def _take(self, batch: list[bytes], place: int) -> None:
         """One line, looked at closely."""
-        number = self.consumed + 2 + (self._end is not None)
+        number = self._number
+        self._clock.begin()
         try:
             self._take_or_refuse(batch, place, number)
         except InputError as error:
@@ -153,13 +180,13 @@ class Validation:
     def _begin(self, first: bytes) -> None:
         try:
             header = header_from_message(object_on(first), *self._asked)
+            self.header = header
             self._validator = Validator(header, self._cap)
         except InputError as error:
             raise InputError(f"{self._source.name}, line 1: {error}") from None
-        self.header = header
-        self._reader = Reader(header.component, header.config)
         fast = FastPath(header)
         self._fast = fast if fast.usable and self._may_be_fast else None
+        self._reader = Reader(header.component, header.config)
         self.found = self._validator.begin(_text(first))
 
     def _take_end(self, end: End, before: list[bytes]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cacheproof.errors import InputError
+from cacheproof.limits import TooSlowError
 from cacheproof.validate.candidates import Candidates
 from cacheproof.validate.header import Header, check_observables, no_observable
 from cacheproof.validate.lines import Line, Pattern, agrees
@@ -59,6 +60,8 @@ class Validator:
         except CapExceededError:
             reason = f"more than {self.possible.cap:,} states are possible: --cap follows more"
             return Inconclusive(number, reason)
+        except (TooSlowError, MemoryError):
+            raise
         except Exception as error:  # noqa: BLE001  # whatever the specification does, the line is named
             return Inconclusive(number, f"the specification failed: {type(error).__name__}: {error}")
         if len(after) == 0 and not ended:

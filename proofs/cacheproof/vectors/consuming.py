@@ -11,6 +11,7 @@ from typing import Any
 from cacheproof.features import FORM, REFUSALS, observable_feature
 from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding, said
 from cacheproof.fuzz.difference import shown as worded
+from cacheproof.limits import MEGABYTES, TooSlowError, too_large, within
 from cacheproof.registry import variant_named
 from cacheproof.show.wording import operation_text
 from cacheproof.targets.declaration import Declaration
@@ -108,6 +109,8 @@ class Consumer:
     skipped: frozenset[str] = frozenset()
     """Features by name."""
     deviations: tuple[str, ...] = ()
+    seconds: float | None = None
+    """What a case may take, where the target is in this process and has no limit of its own."""
 
     def consume(
         self, sets: Iterable[tuple[Path, VectorSet]], progress: Callable[[str], None] | None = None
@@ -133,9 +136,14 @@ class Consumer:
             return Result(path, vectors, number, Verdict.SKIPPED, reason=lacking)
         run = _Run(self, whole, path, vectors, number)
         try:
-            return run.result()
+            with within(self.seconds):
+                return run.result()
         except TargetError as error:
             return run.ended(Verdict.BROKE_DOWN, str(error), failure=error.failure)
+        except TooSlowError as error:
+            return run.ended(Verdict.BROKE_DOWN, str(error))
+        except MemoryError:
+            return run.ended(Verdict.BROKE_DOWN, too_large(MEGABYTES))
 
     def _lacking(self, vectors: VectorSet, case: Case) -> str:
         """Why the case is skipped; empty where it is not."""

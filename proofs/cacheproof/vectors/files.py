@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cacheproof.errors import InputError
+from cacheproof.errors import InputError, shortened
 from cacheproof.features import checked
 from cacheproof.files import replace_file
-from cacheproof.protocol import Fault, RefusedError, decode_object, shortened
-from cacheproof.registry import AnyComponent, component_named, variant_named
+from cacheproof.naming import names_in, wrong_operation
+from cacheproof.protocol import Fault, RefusedError, decode_object
+from cacheproof.registry import component_named, variant_named
 from cacheproof.vectors.vector import (
     DIGEST,
     DIGITS,
@@ -129,9 +130,22 @@ def write(folder: Path, sets: Iterable[VectorSet]) -> list[Path]:
 
 
 def missing(folder: Path, sets: Iterable[VectorSet]) -> list[str]:
-    """The names of those sets that the folder does not have as they are, packed or not."""
-    names = (name_of(one.stem, content_of(one, config_to_message(one.config))) for one in sets)
-    return [name for name in names if not any((folder / (name + ending)).is_file() for ending in ("", ".gz"))]
+    """The names of those sets that the folder does not have as they are, to the byte, packed or not."""
+    names = []
+    for one in sets:
+        content = content_of(one, config_to_message(one.config))
+        name = name_of(one.stem, content)
+        if not any(_holds(folder / (name + ending), content) for ending in ("", ".gz")):
+            names.append(name)
+    return names
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether the file is there and has this content: a name is only what it should have."""
+    try:
+        return path.is_file() and _content(path) == content
+    except InputError:
+        return False
 
 
 def _of_stem(folder: Path, stem: str) -> list[Path]:
@@ -197,21 +211,28 @@ def _case(empty: VectorSet, number: int, given: Mapping[str, Any]) -> Case:
     steps = given.get("steps")
     if not isinstance(steps, list) or not steps:
         raise InputError("steps must be an array of objects, at least one")
+    names = names_in(empty.component, empty.config)
     before, read_steps = empty.initial, []
     for step in steps:
-        one = _step(empty.component, before, _object("a step", step))
+        one = _step(empty, names, before, _object("a step", step))
         read_steps.append(one)
         before = one.reply.observations if isinstance(one, CallStep) else before
     return tuple(read_steps)
 
 
-def _step(component: AnyComponent, before: Mapping[str, Shown], given: Mapping[str, Any]) -> Step:
+def _step(
+    empty: VectorSet, names: Mapping[str, frozenset[int]], before: Mapping[str, Shown], given: Mapping[str, Any]
+) -> Step:
     if "refused" in given:
         error = given.get("error")
         if error not in {fault.value for fault in Fault}:
             raise InputError(f"error must be one of {', '.join(fault.value for fault in Fault)}")
         return RefusedStep(_object("refused", given["refused"]), str(error))
+    component = empty.component
     operation = operation_from_message(component.operations, _object("call", given.get("call")))
+    wrong = wrong_operation(component, empty.config, operation, names)
+    if wrong is not None:
+        raise InputError(wrong)
     reply = _reply(before, given)
     deviations = {
         number: tuple(_reply(reply.observations, _object("an answer", other)) for other in others)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from cacheproof.errors import InputError
-from cacheproof.protocol import RefusedError, decode, encode, shortened
+from cacheproof.errors import InputError, shortened
+from cacheproof.protocol import RefusedError, decode, encode
 from cacheproof.targets.pipe import ChildProcess
 from cacheproof.targets.target import TargetError
 
