@@ -22,6 +22,44 @@ def crowded(requests: int, seed: int, *, items: int = 2, room: float = 0.4) -> C
     return load(requests, random.Random(f"{requests} {seed}"), items=items, room=room)
 
 
+def pictured(requests: int, seed: int) -> Config:
+    """A load of images, some of them the same: a step encodes several, and there is room for few or for many."""
+    draw = random.Random(f"pictured {requests} {seed}")
+    lengths = [draw.randint(1, 4) for _ in range(draw.randint(2, 4 * requests))]
+    items, prompts = [], []
+    for _ in range(requests):
+        end, placed = draw.randrange(3), []
+        for _ in range(draw.randint(0, 4)):
+            content = draw.randrange(len(lengths))
+            placed.append((content, end, lengths[content]))
+            end += lengths[content] + draw.choice((0, 0, 1, 3))
+        items.append(tuple(placed))
+        prompts.append(end + 1)
+    longest = max(prompts) + 4
+    return Config(
+        block_size=draw.choice((1, 2, 4)),
+        kv_blocks=draw.choice((longest + 2, requests * longest, requests * longest)),
+        token_budget=draw.choice((longest, 3 * longest, requests * longest)),
+        encoder_compute=draw.choice((4, 8, 4 * requests, 16 * requests)),
+        encoder_capacity=draw.choice((4, 7, 2 * requests, 4 * requests, 6 * requests)) + draw.randrange(4, 7),
+        max_running=draw.choice((max(1, requests // 2), requests)),
+        max_model_len=longest,
+        prompts=tuple(prompts),
+        outputs=tuple(draw.randint(1, 3) for _ in range(requests)),
+        items=tuple(items),
+        priorities=tuple(draw.randrange(3) for _ in range(requests)),
+        drafts=draw.choice((0, 0, 0, 2)),
+        alignment=draw.choice((0, 0, 0, 2)),
+        whole_items=int(draw.random() < 0.15),
+        chunked_prefill=int(draw.random() < 0.85),
+        long_prefill_threshold=draw.choice((0, 0, 0, 5)),
+        policy=int(draw.random() < 0.2),
+        ahead=draw.choice((1, 2)),
+        aborts=1,
+        resets=1,
+    )
+
+
 class Tensors(RoundsTarget):
     """One engine, driven as its caller drives it."""
 
@@ -57,11 +95,14 @@ class Lockstep:
             return Schedule()
         return Update(self.draw.randint(0, self.config.drafts))
 
-    def play(self, steps: int, every: int = 1) -> None:
-        """So many operations; outcomes are compared each time, whole states now and then; until all are gone."""
+    def play(self, steps: int, every: int = 1, *, together: int = 0) -> None:
+        """So many operations; outcomes are compared each time, whole states now and then; until all are gone.
+
+        The first requests arrive `together`, so many.
+        """
         for _ in range(steps):
+            op = Add(self.step) if self.step < together else self.next_operation()
             self.step += 1
-            op = self.next_operation()
             before = self.right
             self.right, wanted = NORMATIVE_SCHEDULER.step(self.config, self.right, op)
             found = self.left.apply(op)
@@ -86,6 +127,9 @@ class Lockstep:
         seen["hits"] += sum(
             one.request in before.waiting and one.start > 0 and not self.config.external for one in plan.scheduled
         )
+        encoding = sum(len(one.encode) > 0 for one in plan.scheduled)
         seen["encoded"] += sum(len(one.encode) for one in plan.scheduled)
+        seen["encoding at once"] += encoding > 1 and self.left.calls == 0
+        seen["encoding and evicting at once"] += encoding > 1 and len(plan.dropped) > 0 and self.left.calls == 0
         seen["shared items"] += sum(len(one.relies) > len(one.encode) for one in plan.scheduled)
         seen["several victims"] += len(plan.preempted) > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, crowded
+from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, crowded, pictured
 
 from cacheimpl import scheduler
 from cacheimpl.writing import COPYING, IN_PLACE
@@ -76,6 +76,18 @@ def extents(config: Config, seed: int) -> Extent:
     )
 
 
+def played_with_pictures(requests: int, seeds: range, steps: int, every: int) -> dict[str, int]:
+    """What has happened where steps encode, and all or half of the requests arrive together."""
+    seen: dict[str, int] = {}
+    for seed in seeds:
+        config = pictured(requests, seed)
+        run = Lockstep(config, extents(config, seed), seed, (COPYING, IN_PLACE)[seed % 2])
+        run.play(steps, every, together=requests if seed % 3 else requests // 2)
+        for what, count in run.seen.items():
+            seen[what] = seen.get(what, 0) + count
+    return seen
+
+
 def played(requests: int, seeds: range, steps: int, every: int, room: float) -> dict[str, int]:
     """What has happened on these runs."""
     seen: dict[str, int] = {}
@@ -98,6 +110,19 @@ def test_random_runs_of_many_requests_are_the_specifications() -> None:
     seen = played(64, range(10, 12), 120, 40, 0.15)
     assert seen["admitted"] > 64
     assert seen["rounds"] > seen["rounds at once"] > 10
+
+
+def test_random_runs_with_pictures_are_the_specifications() -> None:
+    seen = played_with_pictures(6, range(12), 300, 1)
+    assert seen["encoding at once"] > 0
+    assert seen["dropped"] > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("requests", "seeds"), [(3, 400), (6, 200), (24, 40)])
+def test_long_random_runs_with_pictures_are_the_specifications(requests: int, seeds: int) -> None:
+    seen = played_with_pictures(requests, range(100, 100 + seeds), 400, 10)
+    assert seen["encoding and evicting at once"] > 0
 
 
 @pytest.mark.nightly

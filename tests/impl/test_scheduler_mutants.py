@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.impl.scheduler_runs import Extent, Lockstep, crowded
+from tests.impl.scheduler_runs import Extent, Lockstep, crowded, pictured
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheproof.explore.tensor import compare
@@ -39,11 +39,29 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)",
         "torch.minimum(settled.sum(), state.to_serve - state.served)",
     ),
-    "an item that is not held is read": (
-        "circular-wait",
-        f"{CODE}.burst.lacks_any",
-        "reads & ~state.encoder.held.index_select(0, row)",
-        "reads & ~reads",
+    "an item that is refused is read": (
+        "outrun",
+        f"{CODE}.burst.serve_first",
+        "settled & reservation.settled",
+        "settled",
+    ),
+    "an item that was computed is waited for": (
+        "many pictures on a run",
+        f"{CODE}.reserving.up_to_barred",
+        "(items.starts + items.lengths > start[:, None])",
+        "(items.starts >= 0)",
+    ),
+    "what many encode is not charged": (
+        "compute-budget",
+        f"{CODE}.burst.with_items",
+        "state.embeds_left - torch",
+        "state.embeds_left - 0 * torch",
+    ),
+    "what is pinned in vain keeps its age": (
+        "pictures on a run",
+        f"{CODE}.burst.admit_first",
+        "refused & ~reservation.reads.any(1)",
+        "refused",
     ),
     "one runs too many": (
         "limits",
@@ -54,7 +72,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "who waits for an item is admitted without it": (
         "three-requests",
         f"{CODE}.burst.admit_first",
-        "settled & ~touched(items_of(config, row), start, tokens).any(1)",
+        "settled & reservation.settled",
         "settled",
     ),
     "a budget that chunks do not use up is used up": (
@@ -119,7 +137,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "granted",
     ),
     "what an item costs is not charged": (
-        "compute-budget",
+        "costly pictures on a run",
         f"{CODE}.items._with_item",
         "fit.embeds - torch.where(room, length, 0)",
         "fit.embeds",
@@ -210,6 +228,9 @@ RUNS: dict[str, tuple[Config, int]] = {
     "four on a run": (SHARED, 5),
     "six on a run": (crowded(6, 36, room=0.3), 36),
     "twelve on a run": (crowded(12, 1, room=0.3), 1),
+    "pictures on a run": (pictured(4, 23), 23),
+    "costly pictures on a run": (pictured(4, 22), 22),
+    "many pictures on a run": (pictured(12, 8), 8),
 }
 """Loads, and the seed of a run of operations on each."""
 
@@ -232,7 +253,7 @@ def caught(scope: str) -> str:
 
 def caught_on_run(config: Config, seed: int) -> str:
     requests = len(config.prompts)
-    extent = Extent(width=2, wide=0, admissions=requests, rounds=1, fills=12, releases=requests)
+    extent = Extent(width=2, wide=0, admissions=requests, rounds=1, fills=32, releases=requests)
     try:
         Lockstep(config, extent, seed).play(80)
     except AssertionError:

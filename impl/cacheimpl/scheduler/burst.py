@@ -1,8 +1,8 @@
 """The longest part of a round that is known at once: many requests in one go, exactly as one after the other.
 
 The sequential rule is a chain only where what one request does changes what is left for the next one in a way that is
-not a sum: an item that is looked up, room that is made, a request that is preempted, a hit that is evicted. Up to the
-first request for which that may be so, sums over the line give what the chain gives.
+not a sum: an item that is refused, a request that is preempted, a hit that is evicted. Up to the first request for
+which that may be so, sums over the line give what the chain gives.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from torch import Tensor
 from cacheimpl import kv_blocks
 from cacheimpl.recency import OUTSIDE, length, queued, without
 from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, limited, wanted
-from cacheimpl.scheduler.items import cut_short, items_of, touched
+from cacheimpl.scheduler.items import items_of
 from cacheimpl.scheduler.lines import behind_equals, by_request, rows_in_order
 from cacheimpl.scheduler.plans import Parts, with_parts
+from cacheimpl.scheduler.reserving import held_from_now_on, reserved, up_to_barred
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.writing import Writing
 
@@ -38,8 +39,8 @@ def serve_first(
     - its count is a sum: everybody before it has got what it may have, whatever the budget, or chunks need no
       alignment, so that whoever meets the end of the budget uses it up. Then what is left for it is the budget less a
       cumulative sum, or nothing;
-    - each item that its tokens touch is held by it already, and none is cut: then the look-up changes nothing, nothing
-      is encoded, and neither the compute budget nor `closed` matters;
+    - each item that its tokens touch is there or can be encoded (`reserved`). Where somebody waits for room already,
+      its tokens end before the first item that it does not hold;
     - the blocks that it lacks are free, and no more than `width`: nobody is preempted, and its blocks are the next ones
       of the free queue, behind those of the requests before it.
 
@@ -56,15 +57,15 @@ def serve_first(
     prompt, known = config.prompts, sight
     if config.alignment > 0:
         prompt, known = prompt.index_select(0, row), known_length(config, state).index_select(0, row)
-    counts = aligned(config, prompt, known, start, wants)
+    barred = before_barred(config, state, row, start) if items else None
+    counts = cut(aligned(config, prompt, known, start, wants), barred)
     left = (state.tokens_left + counts - counts.cumsum(0)).clamp(min=0)
-    tokens = aligned(config, prompt, known, start, torch.minimum(wants, left))
+    tokens = cut(aligned(config, prompt, known, start, torch.minimum(wants, left)), barred)
     settled = wants <= left if config.alignment > 0 else torch.ones_like(asked)
-    reads = touched(items_of(config, row), start, tokens) if items else None
-    if reads is not None:
-        settled = settled & ~lacks_any(config, state, row, reads, start, tokens)
-        settled = leading(settled)
-    elif config.alignment > 0:
+    reservation = reserved(config, state, row, items_of(config, row), start, tokens) if items else None
+    if reservation is not None:
+        settled = settled & reservation.settled
+    if items or config.alignment > 0:
         settled = leading(settled)
     asks = settled & (tokens > 0)
     kv, slots = kv_blocks.allocate_slots(
@@ -78,21 +79,33 @@ def serve_first(
         order=by_request(line, chosen.cumsum(0) - 1),
         start=state.computed,
         tokens=mine,
-        encode=None,
-        relies=None if reads is None else by_request(line, reads),
+        encode=None if reservation is None else by_request(line, reservation.encode),
+        relies=None if reservation is None else by_request(line, reservation.reads),
     )
-    return with_parts(config, state, parts, sight)._replace(kv=kv, served=state.served + stop)
+    return with_parts(config, with_items(config, state, parts), parts, sight)._replace(
+        kv=kv, served=state.served + stop
+    )
 
 
-def lacks_any(config: Config, state: State, row: Tensor, reads: Tensor, start: Tensor, tokens: Tensor) -> Tensor:
-    """[turns] bool: whether the request of each row ([turns] int64) reads an item it does not hold, or must not cut.
+def before_barred(config: Config, state: State, row: Tensor, start: Tensor) -> Tensor:
+    """[turns] int64: so many tokens come before the first item that these requests may not ask for any more."""
+    return up_to_barred(items_of(config, row), state.encoder.held.index_select(0, row), start, state.closed)
 
-    `reads`: [turns, items] bool.
-    """
-    lacks = reads & ~state.encoder.held.index_select(0, row)
-    if config.whole_items:
-        lacks = lacks | (reads & cut_short(items_of(config, row), start, tokens))
-    return lacks.any(1)
+
+def with_items(config: Config, state: State, parts: Parts) -> State:
+    """Those that are chosen hold what they read; what is encoded for them is paid for."""
+    if parts.encode is None or parts.relies is None:
+        return state
+    encode, relies = parts.encode & parts.chosen[:, None], parts.relies & parts.chosen[:, None]
+    return state._replace(
+        encoder=held_from_now_on(config, state.encoder, relies, encode),
+        embeds_left=state.embeds_left - torch.where(encode, config.encoder.claims, 0).sum(),
+    )
+
+
+def cut(tokens: Tensor, barred: Tensor | None) -> Tensor:
+    """[turns] int64: no more tokens than there are before what is barred, if anything may be."""
+    return tokens if barred is None else torch.minimum(tokens, barred)
 
 
 def admit_first(config: Config, state: State, *, turns: int, items: bool, write: Writing) -> State:
@@ -103,14 +116,15 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     A request is settled, given that all before it are admitted, where
 
     - its count is a sum, as for those that run, or the budget ends before its whole prompt and prompts are not cut;
-    - its tokens touch no item, so the encoder cache is not asked;
+    - each item that its tokens touch is there or can be encoded, as for those that run;
     - its hits are still there when its turn comes: no block that was taken before is one of them. Then to take the hits
       of all out of the free queue first, and the blocks that they lack afterwards, takes the same blocks as one request
       after the other.
 
     Where a settled request does not get its tokens or its blocks, nobody is admitted any more, as in the chain; and so
     where tokens or places among those that run are used up. A request behind others that has hits is not turned down
-    here: it could have lost them, and then it asks for other tokens.
+    here: it could have lost them, and then it asks for other tokens. Nor is one that touches items: its attempt pins
+    some and gives them up again, and they are the youngest then.
     """
     line, nobody = state.waiting, config.rows.shape[0]
     rows, places = rows_in_order(line, config.rows, write)[:turns], config.rows[:turns]
@@ -122,7 +136,8 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     cached = found.lengths * config.block_size
     start = torch.maximum(cached, torch.minimum(config.external.index_select(0, row), known - 1))
     most = limited(config, known - start) * asked
-    counts = aligned(config, prompt, known, start, most)
+    barred = before_barred(config, state, row, start) if items else None
+    counts = cut(aligned(config, prompt, known, start, most), barred)
     left = state.tokens_left + counts - counts.cumsum(0)
     considered = asked & (left > 0) & (length(state.running) + places < config.max_running)
     tokens = aligned(config, prompt, known, start, torch.minimum(most, left.clamp(min=0)))
@@ -131,8 +146,10 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
         tokens = tokens.masked_fill(most > left, 0)
     elif config.alignment > 0:
         settled = settled & (most <= left)
-    if items:
-        settled = settled & ~touched(items_of(config, row), start, tokens).any(1)
+    tokens = cut(tokens, barred)
+    reservation = reserved(config, state, row, items_of(config, row), start, tokens) if items else None
+    if reservation is not None:
+        settled = settled & reservation.settled
     settled = leading(settled)
     asks = leading(settled & (tokens > 0))
     kv, slots = kv_blocks.admit(
@@ -147,10 +164,19 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     )
     stop = torch.minimum(asks.sum(), slots.served)
     refused = slots.refused & ((found.lengths == 0) | (places == 0))
+    if reservation is not None:
+        refused = refused & ~reservation.reads.any(1)
     turned_down = settled & (places == stop) & (~asks | refused)
     chosen = queued(line) & (line < stop)
-    parts = Parts(chosen, line, by_request(line, start), by_request(line, tokens), None, None)
-    after = with_parts(config, state, parts, length_in_sight(config, state))
+    parts = Parts(
+        chosen=chosen,
+        order=line,
+        start=by_request(line, start),
+        tokens=by_request(line, tokens),
+        encode=None if reservation is None else by_request(line, reservation.encode),
+        relies=None if reservation is None else by_request(line, reservation.reads),
+    )
+    after = with_parts(config, with_items(config, state, parts), parts, length_in_sight(config, state))
     return admitted(config, after, chosen)._replace(kv=kv, ended=state.ended | turned_down.any())
 
 
