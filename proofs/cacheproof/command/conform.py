@@ -29,9 +29,10 @@ from cacheproof.store import save
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
 from cacheproof.targets.prefixes.package import Package, PrefixFamily
-from cacheproof.targets.vllm import SHARED, nearest
+from cacheproof.targets.vllm import nearest
 from cacheproof.targets.vllm.conformance import Result, Trial, open_with_readers_apart
 from cacheproof.targets.vllm.eras import Era, Table, table
+from cacheproof.targets.vllm.opening import SHARED
 from cacheproof.targets.vllm.release import Installed, Release, add, needed
 from cacheproof.targets.vllm.searching import SCHEDULER, Search, search, without_era
 

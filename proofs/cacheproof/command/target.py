@@ -80,6 +80,8 @@ def described(one: Added) -> str:
     """A release for a person."""
     record = one.record
     driven = ", ".join(name for name, obstacle in record["components"].items() if not obstacle)
+    left = ", ".join(name for name, obstacle in record["components"].items() if obstacle)
+    driven += f"; not driven: {left}" if left else ""
     kept = f"{len(record['files'])} of its modules, {len(record['stand_ins'])} stand-ins, {megabytes(record['bytes'])}"
     return f"{driven}; {kept}"
 

@@ -11,11 +11,11 @@ from cacheproof.errors import InputError, MissingExtraError
 from cacheproof.implementation import Factory
 from cacheproof.protocol import shortened
 from cacheproof.registry import AnyComponent, AnyVariant, variant_named
-from cacheproof.targets import vllm
 from cacheproof.targets.child import SECONDS_TO_ANSWER, ChildTarget
 from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.target import Target
+from cacheproof.targets.vllm.opening import open_target as open_release
 
 FORMS = "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION[:readers-apart]"
 
@@ -28,7 +28,7 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     """
     form, _, rest = text.partition(":")
     if text.startswith("vllm=="):
-        return vllm.open_target(text.removeprefix("vllm=="), component, variant, seconds)
+        return open_release(text.removeprefix("vllm=="), component, variant, seconds)
     if form == "spec":
         return SpecificationTarget(component, variant_named(component, rest))
     if form == "exec":

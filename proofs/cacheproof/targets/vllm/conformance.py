@@ -14,8 +14,8 @@ from cacheproof.fuzz.shrink import SECONDS_TO_SHRINK
 from cacheproof.registry import component_named, variant_named
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.target import Target
-from cacheproof.targets.vllm import READERS_APART
 from cacheproof.targets.vllm.eras import Deviation, Era, Table
+from cacheproof.targets.vllm.opening import READERS_APART
 
 Opener = Callable[[Era], Target]
 SECONDS_TO_ANSWER = 60.0
