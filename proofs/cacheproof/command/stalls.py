@@ -21,6 +21,7 @@ from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
 from cacheproof.targets.target import TargetError
 from cacheproof.wire import config_to_message, observations_to_message, operation_to_message, outcome_to_message
+from cachespec.scheduler import Config
 
 SECONDS = 60.0
 COMPONENT = "scheduler"
@@ -36,6 +37,9 @@ def command(
     only: Annotated[
         list[str] | None, typer.Option(metavar="SORT", help="What to look for: stall, circling, failed, diverged.")
     ] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="With drafts, prompts that are not cut, items that are not split, aborts.")
+    ] = False,
     answer: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
     ] = SECONDS_TO_ANSWER,
@@ -55,7 +59,7 @@ def command(
     limit = Limit(steps, SECONDS if seconds is None and steps is None else seconds)
     try:
         with progress() as show:
-            done = search(driven, limit=limit, seed=number, wanted=wanted, progress=show)
+            done = search(driven, limit=limit, seed=number, wanted=wanted, wide=wide, progress=show)
     except TargetError as error:
         write(junit, "stalls", [Case(GROUP, target, CaseStatus.ERROR, str(error), properties={"seed": number})])
         raise InconclusiveError(f"{target}: {error}") from None
@@ -121,7 +125,8 @@ def rendered(target: str, done: Search) -> list[Any]:
         table.add_column(name, overflow="fold")
     for place, (call, outcome) in enumerate(zip(finding.calls, finding.outcomes, strict=True), 1):
         table.add_row(str(place), operation_text(call), outcome_text(outcome))
-    config = {name: value for name, value in config_to_message(finding.config).items() if value not in (0, [])}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in Config._field_defaults.items()}
+    config = {name: value for name, value in config_to_message(finding.config).items() if value != plain.get(name)}
     idle = f"; then {finding.idle} steps were asked for, and each scheduled nothing" if finding.idle else ""
     return [
         f"{target}: {finding.sort.value} ({amount})",

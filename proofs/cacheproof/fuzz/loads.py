@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from cachespec.scheduler.configuration import BY_PRIORITY, FIRST_COME, Config, Item, invalid
+from cachespec.scheduler.configuration import BY_PRIORITY, FIRST_COME, LENGTH, Config, Item, invalid
 from cachespec.scheduler.feasibility import is_feasible
 
 CONTENTS = 2
 OF_EACH_REQUEST = ("prompts", "outputs", "items", "priorities", "groups", "shared", "external")
 
 
-def load(source: random.Random) -> Config:
-    """Two to four requests with items, and little of everything that they share."""
+def load(source: random.Random, *, wide: bool = False) -> Config:
+    """Two to four requests with items, and little of everything that they share. `wide`: with rarer settings, too."""
     while True:
-        config = attempt(source)
+        config = widened(source, attempt(source)) if wide else attempt(source)
         if invalid(config) is None and all(could_be_served(config, request) for request in range(len(config.prompts))):
             return config
 
@@ -48,6 +48,37 @@ def attempt(source: random.Random) -> Config:
         policy=source.choice((FIRST_COME, FIRST_COME, BY_PRIORITY)),
         long_prefill_threshold=source.choice((0, 0, 0, source.randint(1, longest))),
         ahead=source.choice((1, 1, 2)),
+    )
+
+
+def widened(source: random.Random, config: Config) -> Config:
+    """Drafts, prompts that are not cut, items that are not split, prompts that begin alike, an encoder for one item.
+
+    Engines start only where a step has room for a token of each request, and, where prompts are not cut, for the
+    longest request. A step and the threshold have room for a token with its drafts.
+    """
+    count = len(config.prompts)
+    largest = max((item[LENGTH] for items in config.items for item in items), default=1)
+    outputs = tuple(source.randint(1, 6) for _ in range(count))
+    most = max(prompt + output for prompt, output in zip(config.prompts, outputs, strict=True))
+    chunks, drafts = source.choice((1, 1, 1, 0)), source.choice((0, 0, 1, 3))
+    groups = tuple(source.randint(0, 1) for _ in range(count)) if source.random() < 0.5 else ()  # half of them
+    return config._replace(
+        kv_blocks=1 + -(-most // config.block_size) + source.randint(0, 1),
+        max_model_len=most + 1,
+        outputs=outputs,
+        encoder_compute=source.choice((largest, config.encoder_compute)),
+        encoder_capacity=source.choice((largest, config.encoder_capacity)),
+        drafts=drafts,
+        token_budget=max(config.token_budget, count, drafts + 1, 0 if chunks else most + 1),
+        long_prefill_threshold=config.long_prefill_threshold and max(config.long_prefill_threshold, drafts + 1),
+        chunked_prefill=chunks,
+        whole_items=source.choice((0, 0, 1)),
+        groups=groups,
+        shared=tuple(source.randint(0, prompt) for prompt in config.prompts) if groups else (),
+        max_running=source.randint(1, count),
+        aborts=source.choice((0, 0, 1)),
+        resets=source.choice((0, 0, 1)),
     )
 
 

@@ -17,7 +17,7 @@ from cacheproof.fuzz.loads import could_be_served, load, without
 from cacheproof.fuzz.tally import Limit, Tally
 from cacheproof.targets.target import Target
 from cachespec.kernel import Code, Observation, Operation, Outcome
-from cachespec.scheduler import Add, Config, Schedule, Update
+from cachespec.scheduler import Abort, Add, Config, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.configuration import invalid
 
 Calls = tuple[Operation, ...]
@@ -29,6 +29,8 @@ OTHER_ORDERS = 60
 """In which a load is tried that has stalled."""
 LONGER = 6
 """By so many calls one of them may be longer, and is still made smaller."""
+RARELY = 0.05
+"""How often a request is aborted, or the cached blocks forgotten, where a load has that."""
 ROUNDS_PER_TOKEN = 8
 """A load is given up as circling when it takes so many steps for each of its tokens."""
 
@@ -76,10 +78,13 @@ def search(
     limit: Limit,
     seed: int,
     wanted: Collection[Sort] = tuple(Sort),
+    wide: bool = False,
     suitable: Callable[[Config], bool] = lambda config: True,
     progress: Callable[[str], None] | None = None,
 ) -> Search:
     """Random loads, one after the other, until one ends as is wanted; it is made smaller then. Ctrl-C ends it.
+
+    `wide`: with drafts, prompts that are not cut, and what else there is in `loads.widened`.
 
     Loads that are not `suitable` are passed over: those with settings that the target does not have.
 
@@ -87,7 +92,7 @@ def search(
     """
     done = Search(seed)
     try:
-        for run, config, source in runs(seed):
+        for run, config, source in runs(seed, wide=wide):
             if not suitable(config):
                 continue
             if limit.reached(done.tally):
@@ -107,11 +112,11 @@ def search(
     return done
 
 
-def runs(seed: int) -> Iterator[tuple[int, Config, random.Random]]:
+def runs(seed: int, *, wide: bool = False) -> Iterator[tuple[int, Config, random.Random]]:
     """Each load with several orders of arrival; the same seed gives the same ones."""
     run = 0
     while True:
-        config = load(random.Random(f"{seed}/{run}"))  # noqa: S311  # not a secret
+        config = load(random.Random(f"{seed}/{run}"), wide=wide)  # noqa: S311  # not a secret
         for _ in range(RUNS_OF_A_LOAD):
             yield run, config, random.Random(f"{seed}/{run}/order")  # noqa: S311  # not a secret
             run += 1
@@ -126,6 +131,15 @@ class Watch:
         self._outcomes: list[Outcome] = []
         self._shown: Shown = {}
 
+    def _disturbed(self, source: random.Random, operation: Operation) -> Operation:
+        """With drafts, some of them are right; where a load has aborts or resets, one of them now and then instead."""
+        if isinstance(operation, Update) and self._config.drafts:
+            return Update(source.randint(0, self._config.drafts))
+        live = (*_names(self._shown["waiting"]), *_names(self._shown["running"]))
+        if self._config.aborts and live and source.random() < RARELY:
+            return Abort(source.choice(live))
+        return ResetPrefixCache() if self._config.resets and source.random() < RARELY else operation
+
     def random(self, source: random.Random) -> Stall | None:
         """Requests arrive in any order, between steps and their output; then nothing arrives."""
         arriving = list(range(len(self._config.prompts)))
@@ -133,7 +147,7 @@ class Watch:
         self._restart()
         while arriving:
             possible = [*self._steps(), *([Add(arriving[-1])] * 2)]
-            operation = source.choice(possible)
+            operation = self._disturbed(source, source.choice(possible))
             if isinstance(operation, Add):
                 arriving.pop()
             if self._does_not_return(operation):
@@ -201,6 +215,12 @@ class Watch:
         return False
 
 
+def _names(shown: Observation) -> tuple[int, ...]:
+    """A queue as it is shown."""
+    assert isinstance(shown, tuple)
+    return shown
+
+
 def in_another_order(target: Target, finding: Stall, seed: int) -> Stall:
     """The smallest finding of the same sort that this load comes to in other orders of arrival, or the given one."""
     best, tally = finding, Tally()
@@ -254,7 +274,7 @@ def candidates(finding: Stall) -> Iterator[tuple[Config, Calls]]:
 def renamed(calls: Calls, gone: int) -> Iterator[Operation]:
     """The calls of the others, who move up."""
     for operation in calls:
-        if not isinstance(operation, Add):
+        if not isinstance(operation, Add | Abort):
             yield operation
         elif operation.request != gone:
-            yield Add(operation.request - (operation.request > gone))
+            yield type(operation)(operation.request - (operation.request > gone))

@@ -13,7 +13,7 @@ from cacheproof.fuzz.stalls import Search, Sort, Stall, Watch, search
 from cacheproof.fuzz.tally import Limit, Tally
 from cacheproof.registry import component_named, variant_named
 from cacheproof.targets.specification import SpecificationTarget
-from cachespec.kernel import DONE, FAILED, Operation, Outcome
+from cachespec.kernel import DONE, FAILED, Code, Operation, Outcome
 from cachespec.scheduler import Add, Config, Schedule, Update
 from cachespec.scheduler.configuration import invalid
 
@@ -106,6 +106,44 @@ def test_loads_can_be_served_and_differ() -> None:
     assert len(set(loads)) == 50
     assert {one.ahead for one in loads} == {1, 2}
     assert any(one.items and any(one.items) for one in loads)
+
+
+def test_wide_loads_have_what_the_others_lack_and_an_engine_would_start() -> None:
+    loads = [load(random.Random(seed), wide=True) for seed in range(200)]
+    for name in ("drafts", "whole_items", "aborts", "resets", "long_prefill_threshold"):
+        assert any(getattr(one, name) for one in loads), name
+    assert {one.chunked_prefill for one in loads} == {0, 1}
+    assert any(one.groups for one in loads)
+    for one in loads:
+        assert invalid(one) is None
+        assert one.token_budget >= max(
+            len(one.prompts), 1 + one.drafts, 0 if one.chunked_prefill else one.max_model_len
+        )
+        assert all(could_be_served(one, request) for request in range(len(one.prompts)))
+
+
+def test_with_wide_loads_the_normative_scheduler_serves_everybody() -> None:
+    done = search(scheduler("normative"), limit=Limit(steps=1_500), seed=1, wide=True)
+    assert done.finding is None
+    assert {"abort", "reset_prefix_cache"} <= {operation for operation, _ in done.tally.outcomes}
+
+
+def test_with_wide_loads_an_assertion_is_found_that_output_without_a_place_fails() -> None:
+    """C-SCH-14."""
+    found = search(
+        scheduler("S2"),
+        limit=Limit(steps=4_000),
+        seed=2,
+        wanted=(Sort.FAILED,),
+        wide=True,
+        suitable=lambda config: config.drafts == 0,
+    ).finding
+    assert found is not None
+    assert (found.sort, found.outcomes[-1].code) == (Sort.FAILED, Code.FAILED)
+    assert (found.config.ahead, found.config.policy) == (2, 1)
+    again = Watch(scheduler("S2"), found.config, Tally()).again(found.calls)
+    assert again is not None
+    assert again.calls == found.calls
 
 
 def test_a_load_without_a_request() -> None:
