@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -203,6 +204,58 @@ def encoder_cache(version: tuple[int, ...]) -> Any:
     return SimpleNamespace(manager=manager, absent=absent)
 
 
+class Bytes:
+    """Bytes as they are."""
+
+    def serialize(self, value: bytes) -> tuple[bytes, int, bytes, int]:
+        """The value, without metadata."""
+        return value, len(value), b"", 0
+
+    def deserialize(self, data: Any) -> bytes:
+        """A copy."""
+        return bytes(data)
+
+
+def shared_memory(version: tuple[int, ...]) -> Any:
+    """The ring and the store from 0.11 on; readers are in the same process."""
+    if version < (0, 11):
+        return SimpleNamespace(absent=absent, ring=absent, store=absent)
+    module: Any = importlib.import_module("vllm.distributed.device_communicators.shm_object_storage")
+    kept: list[Any] = []  # what is not referred to any more is closed
+
+    def ring(size: int = 400) -> Any:
+        kept.append(module.SingleWriterShmRingBuffer(size, None, create=True))
+        return kept[-1]
+
+    def attached(writer: Any) -> Any:
+        kept.append(module.SingleWriterShmRingBuffer(*writer.handle(), create=False))
+        return kept[-1]
+
+    def store(size: int = 4096, largest: int = 2048) -> Any:
+        writer = module.SingleWriterShmObjectStorage(largest, 2, ring(size), Bytes)
+        readers = [
+            module.SingleWriterShmObjectStorage(largest, 2, attached(writer.ring_buffer), Bytes, nullcontext())
+            for _ in range(2)
+        ]
+        return SimpleNamespace(writer=writer, readers=readers)
+
+    def handle(writer: Any, key: str, address: int, identity: int) -> tuple[Any, ...]:
+        return (address, identity, *((writer.get_signature(key), key) if hasattr(writer, "get_signature") else ()))
+
+    def reader_without_lock(made: Any) -> Any:
+        return module.SingleWriterShmObjectStorage(2048, 2, attached(made.writer.ring_buffer), Bytes, None)
+
+    return SimpleNamespace(
+        absent=absent,
+        NO_ROOM=(MemoryError,),
+        ring=ring,
+        attached=attached,
+        store=store,
+        handle=handle,
+        reader_without_lock=reader_without_lock,
+    )
+
+
 PROCESSOR_CACHES = (
     "MultiModalCache",
     "MultiModalProcessorCacheItem",
@@ -214,6 +267,7 @@ APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
     "encoder_cache": encoder_cache,
     "encoder_cache_early": encoder_cache,
     "processor_cache": processor_cache,
+    "shared_memory": shared_memory,
     "encoder_budget": encoder_budget,
     "kv_cache_early": kv_cache_early,
     "kv_cache_later": kv_cache_later,
