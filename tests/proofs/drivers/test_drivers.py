@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,9 @@ FOLDER = Path(__file__).parents[3] / "docs" / "drivers"
 LRU = component_named("lru")
 RUNS_TYPESCRIPT = (22, 18)
 """From this version on Node runs TypeScript as it is."""
+TYPESCRIPT = "typescript@5.9.3"
+"""What npx fetches into the user's cache where neither is there."""
+SECONDS_TO_FETCH = 30
 
 Json = Callable[..., dict[str, Any]]
 
@@ -39,6 +43,26 @@ def needed(program: str) -> str:
 def compiled(arguments: list[str]) -> None:
     ended = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=240)
     assert ended.returncode == 0, ended.stderr
+
+
+@cache
+def typescript() -> tuple[list[str], str]:
+    """The command of the compiler, installed or fetched; or why there is none, which is no failure."""
+    if shutil.which("tsc") is not None:
+        return [needed("tsc")], ""
+    npx = shutil.which("npx")
+    if npx is None:
+        return [], "npx is not there to fetch it"
+    fetched = [npx, "--yes", "--prefer-offline", "--package", TYPESCRIPT, "tsc"]
+    patience = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "10000"}
+    call = [*fetched, "--version"]
+    try:
+        subprocess.run(call, env={**os.environ, **patience}, capture_output=True, check=True, timeout=SECONDS_TO_FETCH)
+    except subprocess.TimeoutExpired:
+        return [], f"npx did not fetch {TYPESCRIPT} within {SECONDS_TO_FETCH} seconds"
+    except (OSError, subprocess.CalledProcessError) as error:
+        return [], f"npx could not fetch {TYPESCRIPT}: {error}"
+    return fetched, ""
 
 
 @cache
@@ -58,9 +82,10 @@ def built(language: str, folder: Path) -> str:
     version = tuple(int(part) for part in re.findall(r"\d+", said)[:2])
     if version >= RUNS_TYPESCRIPT and shutil.which("tsc") is None:
         return f"{node} {FOLDER / 'lru.ts'}"
-    if shutil.which("tsc") is None:
-        pytest.skip(f"node {said.strip()} does not run TypeScript, and tsc is not installed here")
-    compiled([needed("tsc"), "--strict", "--target", "es2022", "--outDir", str(folder), str(FOLDER / "lru.ts")])
+    translator, why = typescript()
+    if not translator:
+        pytest.skip(f"node {said.strip()} does not run TypeScript, tsc is not installed here, and {why}")
+    compiled([*translator, "--strict", "--target", "es2022", "--outDir", str(folder), str(FOLDER / "lru.ts")])
     return f"{node} {folder / 'lru.js'}"
 
 
@@ -103,6 +128,20 @@ def test_a_driver_agrees(language: str, folder: Path, call: Json) -> None:
     assert consumed["cases"]["passed"] > 30
     assert consumed["features"]["lru/operation/pin"].keys() == {"skipped"}
     assert consumed["implementation"] == f"docs/drivers/lru.{language}"
+
+
+def test_without_a_compiler_for_typescript_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a registry that does not answer nor a missing npx is a failure."""
+    npx = tmp_path / "npx"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert typescript.__wrapped__() == ([], "npx is not there to fetch it")
+    for does, said in (("exit 7", "could not fetch"), ("exec /bin/sleep 30", "did not fetch")):
+        npx.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        npx.chmod(0o755)
+        monkeypatch.setattr(f"{__name__}.SECONDS_TO_FETCH", 1)
+        compiler, why = typescript.__wrapped__()
+        assert compiler == []
+        assert said in why
 
 
 def test_the_planted_bug_is_found_by_both(folder: Path, call: Json) -> None:
