@@ -16,6 +16,7 @@ from cacheproof.results.record import FOLDER, RECORDS, Record, is_new, load, sav
 from cacheproof.results.writing import stale, wanted, write
 
 STEPS = 20_000
+VIOLATIONS = conform.SEARCHED
 
 
 class Action(Enum):
@@ -34,6 +35,9 @@ def command(
     *,
     steps: Annotated[int, typer.Option(min=1, help="For run: how many calls to make for each era.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="For run: chooses the calls.")] = conform.SEED,
+    violations: Annotated[
+        int, typer.Option(min=0, help="For run: how many calls to search for violations, for each era; 0: none.")
+    ] = VIOLATIONS,
     install: Annotated[
         bool, typer.Option("--install", help="For run: add the releases that are not installed.")
     ] = False,
@@ -62,14 +66,14 @@ def command(
         return compared(records) if check else tried(records)
     if check:
         raise InputError("results run has no --check: it makes a record, which is what the others are checked against")
-    return ran(given, steps=steps, seed=seed, install=install)
+    return ran(given, steps=steps, seed=seed, violations=violations, install=install)
 
 
-def ran(targets: list[str], *, steps: int, seed: int, install: bool) -> Report:
+def ran(targets: list[str], *, steps: int, seed: int, violations: int, install: bool) -> Report:
     """A record of each release; what an interrupted run showed is not kept."""
     worst, kept, lines = ExitStatus.AS_EXPECTED, list[str](), list[str]()
     for target in targets:
-        report = conform.command([target], steps=steps, seed=seed, install=install)
+        report = conform.command([target], steps=steps, seed=seed, violations=violations, install=install)
         if report.interrupted:
             lines.append(f"{target}: interrupted, and nothing is kept of it")
             return Report({"kept": kept}, lines, worst, interrupted=True)

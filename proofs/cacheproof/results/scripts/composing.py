@@ -92,10 +92,24 @@ def _as_recorded(writer: Writer, case: Case) -> Observation:
             f"recorded = {answers!r}",
             "same = all(known in (None, answer) for known, answer in zip(recorded, ANSWERS, strict=True))",
             f"left = {expression}",
+            f"same = same and left == {shown!r}",
+            *_round_again(writer, case, expression),
             'what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT',
-            f"return same and left == {shown!r}, what",
+            "return same, what",
         ]
     )
+
+
+def _round_again(writer: Writer, case: Case, expression: str) -> Iterator[str]:
+    """The steps that come round for ever, twice: they leave everything as it was."""
+    if not case.violation.cycle:
+        return
+    yield ""
+    yield "# the same steps come round, and leave what they found"
+    yield "for _ in range(2):"
+    for message in case.violation.cycle:
+        yield from _indented(writer.lines(case, message))
+    yield f"    same = same and {expression} == left"
 
 
 def _docstring(writer: Writer, violation: Violation) -> Lines:

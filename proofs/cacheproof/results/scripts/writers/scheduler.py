@@ -136,12 +136,15 @@ OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
 }
 
 
+def engine_and_classes(case: Case) -> str:
+    """What is around the scheduler, and how this release's classes are made."""
+    return "\n\n\n".join([prelude("scheduler"), prelude(f"scheduler_{'later' if later(case) else 'early'}")])
+
+
 WRITER = Writer(
     subject="Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core",
     imports=lambda case: (LATER if later(case) else EARLY).splitlines(),
-    prelude=lambda case: "\n\n\n".join(
-        [prelude("scheduler"), prelude(f"scheduler_{'later' if later(case) else 'early'}")]
-    ),
+    prelude=engine_and_classes,
     setup=setup,
     lines=lines_of,
     answer=answer,
