@@ -45,6 +45,7 @@ types: $(READY)  ## mypy --strict over specification, implementation, checkers a
 
 docs: $(READY)  ## the book: generated parts are current, links lead somewhere; the site is in build/book
 	$(BIN)/cacheproof book --check
+	$(BIN)/cacheproof results write --check
 	$(BIN)/mkdocs build --strict --quiet
 
 prove: $(READY)  ## what is proved for all sizes or confirmed to a bound

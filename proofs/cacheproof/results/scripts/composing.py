@@ -13,6 +13,8 @@ from cacheproof.results.wording import known_as, reach_of
 
 WIDTH = 110
 INDENT = "    "
+ENDED_OTHERWISE = {"failed": "an error", "diverged": "does not return"}
+"""What the answer of a call that returned nothing is recorded as."""
 
 
 def named(violations: Sequence[Violation]) -> None:
@@ -84,13 +86,14 @@ def _as_recorded(writer: Writer, case: Case) -> Observation:
     answers: list[str | None] = []
     for message, outcome in case.calls:
         if any("call(" in line for line in writer.lines(case, message)):
-            answers.append(writer.answer(case, message, outcome))
+            failed = outcome["code"] in ENDED_OTHERWISE
+            answers.append(ENDED_OTHERWISE[outcome["code"]] if failed else writer.answer(case, message, outcome))
     expression, shown = writer.state(case)
     return Observation(
         [
             "# what breaks the property is the whole of what the calls answer and leave; None: it does not matter",
             f"recorded = {answers!r}",
-            "same = all(known in (None, answer) for known, answer in zip(recorded, ANSWERS, strict=True))",
+            "same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))",
             f"left = {expression}",
             f"same = same and left == {shown!r}",
             *_round_again(writer, case, expression),
