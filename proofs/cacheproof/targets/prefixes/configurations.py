@@ -33,18 +33,25 @@ ENGINE: Mapping[str, Any] = {
     "sharing": 1,
     "ahead": 0,
     "cancellations": 0,
+    "kept": 0,
 }
 """Prompts with common beginnings, each of which could be served alone."""
 
+AMPLE: Mapping[str, Any] = {**ENGINE, "blocks": 60, "outputs": [23, 19, 22, 25, 18], "kept": 1}
+"""There is room for everything, and no request is complete with the last token of a block."""
+
 SERVED: dict[str, Mapping[str, Any]] = {
     "scarce": ENGINE,
-    "ample": {**ENGINE, "blocks": 60},
+    "ample": AMPLE,
+    "ample, outputs end with a block": {**AMPLE, "outputs": [24, 20, 23, 26, 19]},
     "nothing is shared": {**ENGINE, "sharing": 0},
     "cancellations": {**ENGINE, "cancellations": 1},
     "several outputs": {**ENGINE, "outputs": [12, 9, 14, 6, 3], "children": [1, 0, 2, 0, 1]},
     "a step ahead": {**ENGINE, "ahead": 1},
+    "a step ahead, ample": {**AMPLE, "ahead": 1},
     "a step ahead, cancellations": {**ENGINE, "ahead": 1, "cancellations": 1},
 }
 """What an engine that serves is walked in: blocks of so many tokens and how many there are; what each request has and
 is to get, and how many outputs more; tokens and requests of a step; whether equal prefixes are shared, whether a step
-is planned before the output of the last one is known, and whether requests are cancelled."""
+is planned before the output of the last one is known, and whether requests are cancelled. `kept` says that blocks are
+never short, so that whatever was computed can be found."""

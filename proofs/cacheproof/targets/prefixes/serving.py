@@ -40,6 +40,8 @@ class Served:
     running: tuple[int, ...]
     waiting: tuple[int, ...]
     delivered: tuple[int, ...]
+    found: tuple[int, ...]
+    """For each of those in their order, how many blocks another request with all of its tokens would find."""
     wrong: tuple[int, ...]
     """The request and the place of the first token that was read, or given, and is not the request's; or nothing."""
 
@@ -162,8 +164,19 @@ class Book:
             yield "SCH-6", f"requests {both} wait and run"
         if extra := Counter(shown.delivered) - self.due() - Counter(self.cancelled):
             yield "SCH-2/finished", f"requests {sorted(extra)} are delivered more often than they were asked for"
+        if self._config["kept"]:
+            yield from self._unfound(shown)
         if reply.planned is not None:
             yield from self._planned(reply.planned)
+
+    def _unfound(self, shown: Served) -> Iterator[Wrong]:
+        """Who was served has all of its tokens but the last computed, and there was no need to evict anything."""
+        for request, found in zip(shown.delivered, shown.found, strict=True):
+            base = request % CHILDREN
+            computed = len(self._config["prompts"][base]) + int(self._config["outputs"][base]) - 1
+            full = computed // int(self._config["block_size"])
+            if found != full:
+                yield "KV-7/longest", f"request {request} filled {full} blocks, and {found} of them can be found"
 
     def _planned(self, planned: Planned) -> Iterator[Wrong]:
         if planned.fewest < 1:

@@ -1,4 +1,7 @@
-"""An engine without prefix caching, in plain Python: what a server has to be, with a switch for each planted bug."""
+"""An engine in plain Python: what a server has to be, with a switch for each planted bug.
+
+It finds nothing again, but says that it would.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ BUGS = {
     "loses a block when one is cancelled": "KV-2",
     "gives blocks back twice": "KV-2",
     "takes a block that is in use": "KV-7",
+    "forgets the last block of who is served": "KV-7/longest",
     "fails when nothing is left": "KV-8/answered",
     "hangs when one is cancelled that runs": "KV-8/answered",
 }
@@ -47,6 +51,7 @@ class PlainServer:
     def shown(self) -> Served:
         held = {block for table in self.tables.values() for block in table}
         queued = sorted(self.running)[:1] if self.bug == "queues who runs" and len(self.running) > 1 else []
+        forgotten = self.bug == "forgets the last block of who is served"
         return Served(
             tuple(sorted(self.free)),
             (),
@@ -55,6 +60,7 @@ class PlainServer:
             tuple(sorted(self.running)),
             tuple(sorted([*self.waiting, *queued])),
             tuple(sorted(self.delivered)),
+            tuple((self.length(one) - 1) // self.size - forgotten for one in sorted(self.delivered)),
             self.wrong,
         )
 

@@ -230,6 +230,7 @@ class ServingDriver:
         )
         self._launched = False
         self._delivered: list[int] = []
+        self._texts: dict[int, list[int]] = {}
         self._failure = ""
 
     def observe(self) -> dict[str, Any]:
@@ -242,6 +243,7 @@ class ServingDriver:
             output = self._router.output_queue.get_nowait()
             if output.is_finished():
                 self._delivered.append(number_of(output.request_id))
+                self._texts[number_of(output.request_id)] = output.prompt_ids + output.generated_tokens
         held = {block for table in self._allocator.block_table.values() for block in table}
         return {
             "free": sorted(block - first for block in free),
@@ -251,6 +253,7 @@ class ServingDriver:
             "running": sorted(number_of(name) for name in scheduler.active_requests),
             "waiting": sorted(number_of(name) for name in scheduler.waiting_requests),
             "delivered": sorted(self._delivered),
+            "found": [len(self._allocator.match_prefix_blocks(self._texts[one])) for one in sorted(self._delivered)],
             "wrong": Batches.model.wrong,
             "failure": self._failure,
         }
