@@ -8,6 +8,7 @@ import importlib.util
 import pytest
 
 from cacheproof.catalogue.kept import load
+from cacheproof.fuzz.configurations import generators
 from cacheproof.fuzz.difference import Difference, Subject
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.stalls import Search, Sort, Watch, search
@@ -16,14 +17,18 @@ from cacheproof.registry import component_named, variant_named
 from cacheproof.scope import scope_named
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.vllm.conformance import Trial, open_released
+from cacheproof.targets.vllm.conformance import Trial, open_released, open_with_readers_apart
 from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.nearest import lines_for
+from cacheproof.targets.vllm.opening import SHARED
 from cacheproof.targets.vllm.release import START, Release, add
 from cacheproof.wire import operation_from_message
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 STEPS = 5_000
+STEPS_OF_AN_ERA = 20_000
+IN_BETWEEN = Release("0.12.0")
 
 
 def identified(era: Era) -> str:
@@ -33,10 +38,38 @@ def identified(era: Era) -> str:
 @pytest.mark.parametrize("era", table().eras, ids=identified)
 def test_the_era_is_true(era: Era) -> None:
     add(era.release, progress=print)
-    result = Trial.of(table(), era, steps=STEPS, seed=2).perform()
+    result = Trial.of(table(), era, steps=STEPS_OF_AN_ERA, seed=2).perform()
+    assert result.finding is None, getattr(result.finding, "statements", result.finding)
+    assert result.agrees
+    assert result.steps >= STEPS_OF_AN_ERA
+
+
+@pytest.mark.parametrize("era", [era for era in table().eras if era.component in generators()], ids=identified)
+def test_the_era_is_true_in_random_configurations(era: Era) -> None:
+    add(era.release, progress=print)
+    result = Trial.of(table(), era, steps=STEPS, seed=3).in_random_configurations().perform()
     assert result.finding is None, getattr(result.finding, "statements", result.finding)
     assert result.agrees
     assert result.steps >= STEPS
+
+
+@pytest.mark.parametrize("era", [era for era in table().eras if era.component in SHARED], ids=identified)
+def test_the_era_is_true_of_readers_in_processes_of_their_own(era: Era) -> None:
+    add(era.release, progress=print)
+    trial = Trial.of(table(), era, steps=STEPS, seed=4)
+    for one in (trial, trial.in_random_configurations()):
+        result = one.perform(open_with_readers_apart)
+        assert result.finding is None, getattr(result.finding, "statements", result.finding)
+        assert result.steps >= STEPS
+
+
+@pytest.mark.parametrize("component", ["lru", "encoder_cache", "mirror", "configuration", "ring", "object_store"])
+def test_a_release_that_is_no_era_is_as_one_of_its_neighbours(component: str) -> None:
+    there = add(IN_BETWEEN, progress=print)
+    eras, undriven = lines_for(table(), IN_BETWEEN, component, there.obstacle)
+    results = [Trial.of(table(), era, steps=STEPS, seed=2).perform() for era in eras]
+    assert undriven == []
+    assert any(result.agrees for result in results)
 
 
 @pytest.mark.parametrize(
