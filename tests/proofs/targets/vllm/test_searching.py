@@ -1,0 +1,65 @@
+"""Where a release is searched: in configurations that it has, and a scheduler alone where no era describes it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from types import SimpleNamespace
+
+import pytest
+
+from cacheproof.fuzz.stalls import Sort
+from cacheproof.fuzz.tally import Limit
+from cacheproof.registry import component_named
+from cacheproof.show.violations import messages, searched_message
+from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.targets.target import TargetError
+from cacheproof.targets.vllm import searching
+from cacheproof.targets.vllm.eras import Era, Table, table
+from cacheproof.targets.vllm.release import Release
+
+RELEASE = Release("0.20.2")
+ALONE = Era("scheduler", "", RELEASE)
+
+
+@pytest.mark.parametrize("era", table().eras, ids=lambda era: f"{era.component}-{era.variant}-{era.release.version}")
+def test_configurations_are_those_that_a_release_has(era: Era) -> None:
+    component = component_named(era.component)
+    drawn = list(islice(searching.configurations(table(), era, 3), 16))
+    assert all(component.invalid(config) is None and era.has(config) for config in drawn)
+    assert len(set(drawn)) > 2
+    assert drawn == list(islice(searching.configurations(table(), era, 3), 16))
+    assert set(searching.small(era)) <= set(drawn)
+
+
+def test_a_scheduler_without_an_era_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "needed", lambda release: SimpleNamespace(obstacle=lambda component: ""))
+    described = Table((Era("scheduler", "S2", Release("0.11.0")),), {}, ())
+    assert searching.without_era(described, [RELEASE, Release("0.11.0")]) == [ALONE]
+    monkeypatch.setattr(searching, "needed", lambda release: SimpleNamespace(obstacle=lambda component: "no driver"))
+    assert searching.without_era(described, [RELEASE]) == []
+
+
+def test_a_scheduler_alone_is_seen_to_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the scheduler of S2, and nobody knows that here."""
+    component = component_named("scheduler")
+    era = component.variants["S2"]
+    monkeypatch.setattr(searching, "open_target", lambda *arguments: SpecificationTarget(component, era))
+    done = searching.search(table(), ALONE, limit=Limit(steps=390), seed=1)
+    assert set(done.stalls) == {Sort.STALL}
+    (told,) = messages(done)
+    assert (told["property"], told["ending"], told["reach"], told["variant"]) == ("SCH-8", "stall", "engine", "")
+    assert told["idle"] >= 2 * len(told["config"]["prompts"])
+    assert told["length"] == len(told["operations"]) == len(told["outcomes"]) <= 8
+    assert (searched_message(done)["alone"], searched_message(done)["steps"]) == (done.alone, 0)
+    assert done.alone >= 390 * searching.CALLS_ALONE
+
+
+def test_a_driver_that_is_gone_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(SpecificationTarget):
+        def reset(self, config: object) -> None:
+            raise TargetError("the driver is gone")
+
+    component = component_named("scheduler")
+    monkeypatch.setattr(searching, "open_target", lambda *arguments: Failing(component, component.normative))
+    done = searching.search(table(), ALONE, limit=Limit(steps=10), seed=1)
+    assert (done.failure, done.stalls) == ("the driver is gone", {})
