@@ -70,7 +70,7 @@ def script_of(violation: Violation) -> str:
 
 def _calls(writer: Writer, case: Case) -> Iterator[str]:
     seen = writer.observations.get(case.violation.property)
-    observation = seen(case) if seen is not None else _as_recorded(writer, case)
+    observation = (seen(case) if seen is not None else None) or _as_recorded(writer, case)
     for place, message in enumerate(case.violation.operations):
         if place == len(case.violation.operations) - 1:
             yield from observation.before

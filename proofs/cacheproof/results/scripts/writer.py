@@ -40,8 +40,8 @@ class Writer:
     `imports` are the lines that import the release's classes; `prelude` the text with stand-in objects; `setup` makes
     the objects; `lines` is one operation as the release's own calls, the first of which answers it: `answer` is what
     its recorded outcome looks like there, None where that does not matter. `observations` are those by property.
-    Where there is none, what the calls answered and what the objects show is compared with what was recorded: `state`
-    is an expression for the latter, and what it was.
+    Where there is none, or None of it, what the calls answered and what the objects show is compared with what was
+    recorded: `state` is an expression for the latter, and what it was.
     """
 
     subject: str
@@ -50,7 +50,7 @@ class Writer:
     setup: Callable[[Case], Lines]
     lines: Callable[[Case, Message], Lines]
     answer: Callable[[Case, Message, Message], str | None]
-    observations: Mapping[str, Callable[[Case], Observation]]
+    observations: Mapping[str, Callable[[Case], Observation | None]]
     state: Callable[[Case], tuple[str, object]]
 
 
