@@ -170,6 +170,8 @@ def _variant(component: AnyComponent, variant: AnyVariant) -> VariantMeaning:
 
 
 def _differences(variant: AnyVariant) -> Iterator[tuple[str, str]]:
+    if variant.start_differs:
+        yield "at first", variant.start_differs
     for operation, reason in variant.differences.items():
         yield operation.wire_name(), reason
 

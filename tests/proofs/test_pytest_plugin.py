@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cacheproof import command
 from cacheproof.pytest_plugin import pytest_addoption
 from cacheproof.registry import components
 
@@ -89,6 +90,18 @@ def test_the_sample_project_passes_on_two_workers_that_share_a_seed(project: Pat
     }
     assert seeds == {said[1]}
     assert "lru without lookup, get, pin, stat: the implementation does not have them" in ended.stdout
+
+
+def test_a_target_that_has_every_call_is_not_said_to_lack_any(pytester: pytest.Pytester) -> None:
+    """What `init` writes has no method for steps inside of calls, and needs none."""
+    with pytest.raises(SystemExit):
+        command.main(["init", str(pytester.path / "mine"), "--component", "lru"])
+    pytester.syspathinsert("mine")
+    options = ("--cacheproof-scope", "three-keys", "--cacheproof-steps", "20", "-p", "no:cacheprovider")
+    ended = pytester.runpytest_inprocess("-q", *PLUGIN, *options, "mine/test_lru.py")
+    assert int(ended.ret) == 0, ended.stdout.str()
+    assert "calls in lockstep" in ended.stdout.str()
+    assert "does not have them" not in ended.stdout.str()
 
 
 def test_a_bug_is_shown_with_its_shortest_calls_and_comes_again(project: Path) -> None:

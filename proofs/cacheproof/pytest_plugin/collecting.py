@@ -95,8 +95,8 @@ class _Item(pytest.Item):
             target.close()
         self.user_properties.append(("cacheproof_seed", campaign.seed))
         self.user_properties.append(("cacheproof_steps", campaign.tally.steps))
-        if self.left_out:
-            self.user_properties.append(("cacheproof_left_out", self._left_out()))
+        if left_out := self._left_out():
+            self.user_properties.append(("cacheproof_left_out", left_out))
         if campaign.finding is not None:
             self.raise_found(campaign)
         if campaign.interrupted:
@@ -133,10 +133,10 @@ class _Item(pytest.Item):
         return self.path, None, f"{self._suite_name()} {self.name}"
 
     def _left_out(self) -> str:
-        """The operations that were never asked for."""
+        """The operations that were never asked for; empty where that is none, steps inside of calls not counted."""
         component = self.subject.component
         names = [call.name for call in calls_of(component) if call.name in self.left_out]
-        return f"{component.name} without {', '.join(names)}"
+        return f"{component.name} without {', '.join(names)}" if names else ""
 
     def _suite_name(self) -> str:
         return self.parent.name if self.parent is not None else self.name

@@ -133,10 +133,11 @@ def _unlogged(component: AnyComponent, said: Any) -> Unlogged:
     names = _texts(said, "operations")
     strange = [name for name in names if name not in kinds]
     if strange:
-        raise InputError(f"'unlogged' names the operation {strange[0]!r}: there are {', '.join(kinds)}")
+        raise InputError(f"'unlogged' names the operation {shortened(repr(strange[0]))}: there are {', '.join(kinds)}")
     most = said.get("most", 1)
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_UNLOGGED:
-        raise InputError(f"'most' of 'unlogged' must be an integer from 1 to {MOST_UNLOGGED}, not {most!r}")
+        wanted = f"an integer from 1 to {MOST_UNLOGGED}"
+        raise InputError(f"'most' of 'unlogged' must be {wanted}, not {shortened(repr(most))}")
     return Unlogged(tuple(kinds[name] for name in dict.fromkeys(names)), most)
 
 
@@ -144,7 +145,7 @@ def _promises(message: Mapping[str, Any]) -> tuple[str, ...]:
     promised = _texts(message, "end")
     strange = [name for name in promised if name not in PROMISES]
     if strange:
-        raise InputError(f"'end' promises {strange[0]!r}: an end record may say {', '.join(PROMISES)}")
+        raise InputError(f"'end' promises {shortened(repr(strange[0]))}: an end record may say {', '.join(PROMISES)}")
     return promised
 
 

@@ -94,6 +94,9 @@ def test_a_bad_line_is_named(line: bytes, said: str) -> None:
         ({"unlogged": ["get"]}, "'unlogged' must be an object"),
         ({"end": ["md5"]}, "'end' promises 'md5'"),
         ({"more": 1}, "the header has no 'more'"),
+        ({"unlogged": {"operations": ["[" * 9999]}}, r"operation '\[{100,300}\.\.\.: there are"),
+        ({"unlogged": {"operations": ["get"], "most": [0] * 9999}}, r"from 1 to 16, not \[0[ ,0]{100,300}\.\.\."),
+        ({"end": ["m" * 9999]}, "'end' promises 'm{100,300}[.]{3}: an end"),
     ],
 )
 def test_a_bad_header_is_named(changes: Message, said: str) -> None:
