@@ -170,6 +170,14 @@ def test_without_a_search_there_is_one_table(run: Run, monkeypatch: pytest.Monke
     assert (status, "properties broken" in out) == (0, False)
 
 
+def test_a_search_can_be_limited_by_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    released(monkeypatch, "M2")
+    told = json.loads(run("conform vllm==0.20.2 --component lru --steps 50 --seconds 0.01 --json")[1])
+    (searched,) = told["searched"]
+    assert searched["states"] > 0
+    assert told["violations"]
+
+
 def test_an_era_that_is_wrong_is_not_searched(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it breaks is nothing that the release was seen to do."""
     released(monkeypatch, "M3")
