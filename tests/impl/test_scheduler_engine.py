@@ -11,6 +11,7 @@ import torch
 from tests.impl.scheduler_runs import crowded
 from tests.planting import Change, planted
 
+from cacheimpl.encoder_cache import growth as encoder_cache_growth
 from cacheimpl.scheduler.counts import filling
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import (
@@ -299,3 +300,40 @@ def test_a_prompt_is_found_again_and_told() -> None:
     assert output is not None
     assert output.num_scheduled_tokens == {"b": 1}
     assert output.finished_req_ids == {"a"}
+
+
+SHOWN_LATER = 20
+
+
+def shown(scheduler: Scheduler, name: str, item: str) -> bool:
+    """Whether the item is encoded for a new request, which is then served."""
+    scheduler.add_request(Asked(name, [1, 2], 1, mm_features=(Feature(item, Place(0, 1)),)))
+    output = scheduler.schedule()
+    assert output is not None
+    encoded = output.scheduled_encoder_inputs == {name: [0]}
+    assert scheduler.update_from_output() == [name]
+    return encoded
+
+
+def small_items() -> bool:
+    """Whether items that are shown again are all found, in tables that began with fewer rows than there are items."""
+    scheduler = engine(max_items=1, encoder_compute_budget=8, encoder_cache_size=64)
+    rows = scheduler.state.encoder.sizes.shape[0]
+    assert rows < SHOWN_LATER
+    assert all(shown(scheduler, f"new {number}", str(number)) for number in range(SHOWN_LATER))
+    assert scheduler.state.encoder.sizes.shape[0] == scheduler.config.blank.dropped.shape[1] > rows
+    return not any(shown(scheduler, f"again {number}", str(number)) for number in range(SHOWN_LATER))
+
+
+def test_rows_for_items_grow_with_the_items() -> None:
+    assert small_items()
+
+
+def test_items_that_are_lost_in_larger_tables_are_noticed() -> None:
+    lost = Change(
+        encoder_cache_growth.grown_cache,
+        "enlarged(cache.resident, contents, False)",
+        "torch.zeros(contents, dtype=torch.bool)",
+    )
+    with planted(lost):
+        assert not small_items()

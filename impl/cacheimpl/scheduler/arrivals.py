@@ -17,6 +17,7 @@ from cacheimpl.scheduler.errors import (
     TooManyRequestsError,
     UnsupportedError,
 )
+from cacheimpl.scheduler.growth import grown, grown_plan
 from cacheimpl.scheduler.requests import arrived, feasible, forgotten, nameless
 from cacheimpl.scheduler.settings import LARGEST, Settings
 from cacheimpl.scheduler.state import Config, State
@@ -67,7 +68,7 @@ class Arrivals:
     def __init__(self, settings: Settings, config: Config) -> None:
         self.settings, self.config = settings, config
         self.names: dict[int, str] = {}
-        self.items = Items(settings.encoder_contents)
+        self.items = Items(settings.encoder_contents_at_first)
         self._rows: dict[str, int] = {}
         self._free = list(range(settings.max_requests))[::-1]
         self._contents = Contents(settings.contents)
@@ -92,8 +93,11 @@ class Arrivals:
         for row in rows:
             del self._rows[self.names[row]]
 
-    def add(self, request: Any, state: State) -> None:
-        """Write a row for a request that arrives; it waits when the next step begins."""
+    def add(self, request: Any, state: State) -> State:
+        """Write a row for a request that arrives; it waits when the next step begins.
+
+        Returns the state, in larger tables where its items need some.
+        """
         read = self._checked(request)
         if not bool(feasible(self._alone(read))[0]):
             raise NeverServedError(f"request {read.name!r} has {len(read.tokens)} tokens, and can never be served")
@@ -102,10 +106,11 @@ class Arrivals:
         if not self._free:
             raise TooManyRequestsError(f"{self.settings.max_requests} requests are known: none has ended")
         row = self._free[-1]
-        self._write(row, read, state)
+        state = self._write(row, read, state)
         self._free.pop()
         self._rows[read.name], self.names[row] = row, read.name
         self._new.append(row)
+        return state
 
     def flushed(self, state: State) -> tuple[State, int]:
         """The state in which those that were added wait, and how many they are."""
@@ -162,7 +167,7 @@ class Arrivals:
                 raise InvalidRequestError(f"{item.identifier!r} has another length than before")
         return read
 
-    def _write(self, row: int, read: Read, state: State) -> None:
+    def _write(self, row: int, read: Read, state: State) -> State:
         """The row of every table."""
         settings, config = self.settings, self.config
         final = self._final(read)
@@ -178,11 +183,25 @@ class Arrivals:
         config.prompts[row], config.finals[row] = len(read.tokens), final
         config.priorities[row] = read.priority if settings.by_priority else 0
         if settings.max_items > 0:
-            self._write_items(row, read, state)
+            state = self._with_rows_for(len(read.items), state)
+            self._write_items(row, read)
+        return state
 
-    def _write_items(self, row: int, read: Read, state: State) -> None:
-        if self.settings.encoder_contents - len(self.items.names) < len(read.items):
-            self._collect_items(state)
+    def _with_rows_for(self, items: int, state: State) -> State:
+        """Rows are taken back where there are not as many left; where half of them are needed, there will be more."""
+        rows = self.items.rows
+        if rows.count - len(self.items.names) >= items:
+            return state
+        self._collect_items(state)
+        left = rows.count - len(self.items.names)
+        if left >= max(items, rows.count // 2) or rows.count == self.settings.encoder_contents:
+            return state
+        count = min(max(2 * rows.count, rows.count + items), self.settings.encoder_contents)
+        rows.grow(count)
+        self.config = self.config._replace(blank=grown_plan(self.config.blank, count))
+        return grown(state, count)
+
+    def _write_items(self, row: int, read: Read) -> None:
         numbers = [self.items.number(item) for item in read.items]
         missing = self.settings.max_items - len(numbers)
         config, device = self.config, self.config.rows.device

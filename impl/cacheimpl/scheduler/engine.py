@@ -37,7 +37,7 @@ from cacheimpl.scheduler.settings import Settings, tables_of
 from cacheimpl.scheduler.state import Config, Plan, State, empty
 from cacheimpl.writing import SERVING
 
-ADMISSIONS, WIDE, RELEASES = 64, 8, 64
+ADMISSIONS, WIDE, RELEASES = 256, 8, 64
 """How much one call does at most; more is done in the next one, in the same step."""
 
 
@@ -121,7 +121,8 @@ class Scheduler:
     @torch.inference_mode()
     def add_request(self, request: Any) -> None:
         """It waits. Raises where it can never be served, or is known already."""
-        self._arrivals.add(request, self.state)
+        self.state = self._arrivals.add(request, self.state)
+        self.config = self.config._replace(blank=self._arrivals.config.blank)
 
     @torch.inference_mode()
     def finish_requests(self, request_ids: str | Sequence[str]) -> None:
@@ -250,7 +251,9 @@ class Scheduler:
         return Extent(
             width=narrow,
             wide=min(WIDE, settings.max_requests) if prefills or self._waiting > 0 else 0,
-            admissions=min(ADMISSIONS, settings.max_requests, power_of_two(self._waiting)) if self._waiting > 0 else 0,
+            admissions=min(ADMISSIONS, settings.max_requests, power_of_two(self._candidates))
+            if self._waiting > 0
+            else 0,
             rounds=1,
             fills=fills,
             releases=min(RELEASES, settings.max_requests),
@@ -258,6 +261,12 @@ class Scheduler:
             full=full,
             items=self._items,
         )
+
+    @property
+    def _candidates(self) -> int:
+        """So many of those that wait there may be places for, rounded up."""
+        running = self._arrivals.live - self._waiting
+        return power_of_two(min(self._waiting, self.settings.max_num_seqs - running))
 
     def _extent_further(self) -> Extent:
         """Of a round that goes on: in it somebody may be preempted, and then begins anew."""

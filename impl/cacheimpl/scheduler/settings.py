@@ -63,6 +63,11 @@ class Settings:
             return 1
         return self.encoder_cache_size * (2 + self.plans_in_flight) + self.max_requests * self.max_items
 
+    @property
+    def encoder_contents_at_first(self) -> int:
+        """Of so many there are rows: twice as many as requests show."""
+        return min(2 * self.max_requests * max(1, self.max_items), self.encoder_contents)
+
 
 MAY_BE_NONE = ("max_items", "long_prefill_token_threshold", "num_spec_tokens", "mamba_alignment")
 """Settings of which 0 means that there is none."""
@@ -103,7 +108,7 @@ def tables_of(settings: Settings, device: torch.device | str) -> Config:
         max_running=number(settings.max_num_seqs),
         max_model_len=number(settings.max_model_len),
         rows=torch.arange(rows, device=device),
-        blank=blank_plans(1, rows, items, settings.encoder_contents, device),
+        blank=blank_plans(1, rows, items, settings.encoder_contents_at_first, device),
         most_of_one=settings.long_prefill_token_threshold or NO_LIMIT,
         drafts=settings.num_spec_tokens,
         alignment=settings.mamba_alignment,

@@ -155,6 +155,53 @@ class Step:
         return seconds + time.process_time() - started, planned.total_num_scheduled_tokens
 
 
+class Pictures:
+    """Requests with a picture each, admitted and finished in one step of the release's scheduler.
+
+    Timed are `schedule` and `update_from_output`; that requests are made and arrive is not.
+    """
+
+    def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int) -> None:
+        self.count, self.text, self.picture, self.steps = requests, text, picture, steps
+        limit, self.arrived, self.classes = text + picture + 2, 0, schedulers.Classes()
+        self.scheduler = self.classes.make(
+            schedulers.Settings(
+                block_size=block_size,
+                blocks=2 * requests * -(-(text + picture + 1) // block_size) + 1,
+                token_budget=requests * limit,
+                max_running=requests,
+                max_model_len=limit,
+                encoder_compute=requests * picture,
+                encoder_capacity=2 * requests * picture,
+            )
+        )
+        function = importlib.import_module(HASHING).get_hash_fn_by_name(DEFAULT_HASH)
+        self.hasher = self.classes.hasher(block_size, function)
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
+        seconds, answers = 0.0, []
+        for _ in range(self.steps):
+            for _ in range(self.count):
+                self._arrives()
+            started = time.process_time()
+            planned = self.scheduler.schedule()
+            seconds += time.process_time() - started
+            made = self.classes.output({name: [1] for name in planned.num_scheduled_tokens})
+            started = time.process_time()
+            self.scheduler.update_from_output(planned, made)
+            seconds += time.process_time() - started
+            encoded = sum(len(items) for items in planned.scheduled_encoder_inputs.values())
+            answers += [planned.total_num_scheduled_tokens, encoded, self.classes.free_blocks(self.scheduler)]
+        return Turn(seconds, self.steps, answers)
+
+    def _arrives(self) -> None:
+        self.arrived += 1
+        tokens = [self.arrived] * (self.text + self.picture)
+        shown = [schedulers.Item(self.arrived, self.text, self.picture)]
+        self.scheduler.add_request(self.classes.new_request(str(self.arrived), tokens, 1, self.hasher, shown))
+
+
 def prompt_of(number: int, tokens: int) -> list[int]:
     """The tokens of a prompt, by its number."""
     return random.Random(number).choices(range(100_000), k=tokens)  # noqa: S311  # a workload, nothing secret
@@ -322,6 +369,7 @@ class Shared:
 WORKS: Mapping[str, Callable[..., Any]] = {
     "decode": Decode,
     "step": Step,
+    "pictures": Pictures,
     "burst": Burst,
     "cycle": Cycle,
     "hashes": Hashes,

@@ -1,0 +1,22 @@
+"""Larger tables for what items show: as many rows as there are encoder outputs, and not as there could be.
+
+An encoder output may be as small as one embedding, so there could be as many as the encoder cache has slots. Every
+operation on items passes over these rows.
+"""
+
+from __future__ import annotations
+
+from cacheimpl.encoder_cache.growth import enlarged, extent_of, grown_cache
+from cacheimpl.recency import OUTSIDE
+from cacheimpl.scheduler.state import Plan, State
+
+
+def grown_plan(plan: Plan, contents: int) -> Plan:
+    """Nothing of the new contents is dropped."""
+    return plan._replace(dropped=enlarged(plan.dropped, (plan.dropped.shape[0], contents), OUTSIDE))
+
+
+def grown(state: State, contents: int) -> State:
+    """The new contents are absent."""
+    cache = grown_cache(state.encoder, extent_of(state.encoder)._replace(contents=contents))
+    return state._replace(encoder=cache, dropped=enlarged(state.dropped, (state.dropped.shape[0], contents), OUTSIDE))

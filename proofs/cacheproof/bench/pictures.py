@@ -1,0 +1,53 @@
+"""Requests with a new picture each, which all arrive before a step: who is admitted, and what is encoded for whom.
+
+A unit is one whole step with its update, in which all of them compute their prompts, their pictures are encoded, and
+all are finished. The encoder cache has room for twice as many: so in each step the pictures of the step before the last
+one go. That requests arrive is not timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cacheproof.bench.measure import Benchmark, Contender, Make, Released
+from cacheproof.bench.plain_pictures import PlainPictures
+
+REQUESTS = (16, 64, 256)
+SMALL_PART = 8
+
+
+def sizes(requests: int, *, small: bool) -> dict[str, int]:
+    """Of the work; lengths are in tokens."""
+    count = requests // SMALL_PART if small else requests
+    return {"requests": count, "block_size": 16, "text": 15, "picture": 64, "steps": 4}
+
+
+def make(requests: int) -> Make:
+    """Our contenders at this number of requests."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.pictures import TensorPictures  # noqa: PLC0415  # torch is an extra
+
+        asked = sizes(requests, small=small)
+        return {"plain dictionaries": PlainPictures(**asked), "tensors": TensorPictures(**asked)}
+
+    return contenders
+
+
+def released(requests: int) -> Callable[[bool], Released]:
+    """The same of a release."""
+    return lambda small: Released("pictures", sizes(requests, small=small))
+
+
+BENCHMARKS = tuple(
+    Benchmark(
+        name=f"pictures-{requests}",
+        about="a whole scheduler step in which requests with a new picture each are admitted and finished",
+        unit="steps",
+        size=f"{requests:,} requests",
+        contenders=make(requests),
+        released=released(requests),
+        timed=True,
+    )
+    for requests in REQUESTS
+)

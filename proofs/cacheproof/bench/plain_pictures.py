@@ -1,0 +1,54 @@
+"""Requests with a picture each that are admitted and finished, in plain Python: nothing is checked."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+
+from cacheproof.bench.measure import Work
+
+
+class PlainPictures:
+    """Blocks from a deque, pictures in the order in which they were let go."""
+
+    def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int) -> None:
+        self.count, self.block_size, self.prompt, self.steps = requests, block_size, text + picture, steps
+        self.picture, self.room = picture, 2 * requests * picture
+        self.blocks = 2 * requests * -(-(text + picture + 1) // block_size)
+        self.free = deque(range(self.blocks))
+        self.carried: dict[int, tuple[int, int]] = {}
+        self.held: dict[int, int] = {}
+        self.idle: OrderedDict[int, int] = OrderedDict()
+        self.arrived = 0
+
+    def warm_up(self) -> None:
+        """Until the encoder cache is full."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
+        seconds, answers = 0.0, []
+        for _ in range(self.steps):
+            waiting = range(self.arrived, self.arrived + self.count)
+            self.arrived += self.count
+            started = time.process_time()
+            tables = {request: self._admitted(request) for request in waiting}
+            self._finished(tables)
+            seconds += time.process_time() - started
+            answers += [self.count * self.prompt, self.count, len(self.free)]
+        return Work(self.steps, answers, seconds)
+
+    def _admitted(self, request: int) -> list[int]:
+        while self.room < self.picture:
+            self.room += self.idle.popitem(last=False)[1]
+        self.room -= self.picture
+        self.held[request] = self.picture
+        table = [self.free.popleft() for _ in range(-(-self.prompt // self.block_size))]
+        for place, block in enumerate(table[: self.prompt // self.block_size]):
+            self.carried[block] = request, place
+        return table
+
+    def _finished(self, tables: dict[int, list[int]]) -> None:
+        for request, table in tables.items():
+            self.idle[request] = self.held.pop(request)
+            self.free.extend(reversed(table))
