@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from cacheimpl.object_store.errors import ForgedHandleError
@@ -17,6 +18,8 @@ from cacheimpl.object_store.errors import ForgedHandleError
 _TICKET = struct.Struct("<QIQ")
 _PLACE = struct.Struct("<QQQII")
 DIGEST = 16
+KEYS_AT_HAND = 4096
+"""Of so many keys the digest is kept: an item is written, signed and verified in a row."""
 LAPS = 2**32
 """An epoch is the writer's generation times this, and how often ids have begun again."""
 
@@ -51,13 +54,22 @@ class Chunk(NamedTuple):
     metadata_bytes: int
 
 
+@lru_cache(maxsize=KEYS_AT_HAND)
 def digest_of(key: str) -> bytes:
     """16 bytes that stand for a key."""
     return hashlib.blake2b(key.encode(), digest_size=DIGEST).digest()
 
 
+@lru_cache(maxsize=64)
+def _sealer(secret: bytes, purpose: bytes) -> hashlib.blake2b:
+    """What has taken the secret in, and is copied for each seal."""
+    return hashlib.blake2b(digest_size=DIGEST, key=secret, person=purpose)
+
+
 def _sealed(secret: bytes, purpose: bytes, *parts: bytes) -> bytes:
-    return hashlib.blake2b(b"".join(parts), digest_size=DIGEST, key=secret, person=purpose).digest()
+    seal = _sealer(secret, purpose).copy()
+    seal.update(b"".join(parts))
+    return seal.digest()
 
 
 def signature_of(secret: bytes, handle: Handle) -> list[int]:

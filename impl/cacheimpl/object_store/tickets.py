@@ -8,6 +8,7 @@ means nothing (SHM-3, SHM-11).
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections.abc import Sequence
 
 import torch
@@ -25,8 +26,10 @@ class Tickets:
     def __init__(self, rows: Sequence[memoryview]) -> None:
         """`rows`: for each reader [cells] int64, the memory that it writes."""
         self._rows = rows
+        self._numbers = array("q", [NO_HANDLE]) * len(rows[0])
+        # One number is read and written in the arrays, many are compared as tensors on the same memory.
         self._acknowledged = [torch.frombuffer(row, dtype=torch.int64) for row in rows]
-        self._numbers = torch.full((len(rows[0]),), NO_HANDLE)
+        self._all_numbers = torch.frombuffer(self._numbers, dtype=torch.int64)
         self._free: list[int] = []
         self._used = 0
         self._next = 1
@@ -69,7 +72,7 @@ class Tickets:
         if len(self._chunks) <= FEW:
             slots, readers = self._chunks.items(), len(self._rows)
             return [number for number, (cell, _) in slots if self._acknowledged_by(number, cell) == readers]
-        numbers = self._numbers[: self._used]
+        numbers = self._all_numbers[: self._used]
         complete = torch.stack([row[: self._used] == numbers for row in self._acknowledged]).all(0)
         found: list[int] = numbers[complete].tolist()
         return found
