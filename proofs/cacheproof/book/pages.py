@@ -10,6 +10,7 @@ from cacheproof.book.catalogue_page import catalogue_part, summary_part
 from cacheproof.book.device_page import device_part
 from cacheproof.book.markers import Part, filled
 from cacheproof.book.pictures import counterexample_part, trace_part
+from cacheproof.book.planted_page import planted_part
 from cacheproof.book.source import source_part
 from cacheproof.book.tables import era_part, eras_part, properties_part, scopes_part
 from cacheproof.errors import InputError
@@ -27,6 +28,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "catalogue": catalogue_part,
         "summary": summary_part,
         "device": device_part,
+        "planted": planted_part,
         "results": results_part,
     }
 )

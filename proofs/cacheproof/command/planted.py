@@ -1,0 +1,156 @@
+"""`cacheproof planted`: bugs planted in a released package, one at a time, and whether lockstep finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cacheproof.command.console import Report, announce, interruptible, progress
+from cacheproof.errors import ExitStatus, InputError
+from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.planted import kept
+from cacheproof.planted.listing import Planted, as_released, planted_in, selected
+from cacheproof.planted.trial import Fate, perform
+from cacheproof.registry import component_named
+from cacheproof.show.finding_json import finding_to_message
+from cacheproof.targets.vllm.eras import table
+from cacheproof.targets.vllm.release import Release, needed
+
+STEPS = 5_000
+SEED = 1
+
+
+def command(
+    target: Annotated[str, typer.Argument(metavar="vllm==X", help="A release that is an era, and is installed.")],
+    *,
+    component: Annotated[str | None, typer.Option(help="Only bugs in the classes of this component.")] = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this bug; may be given again.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each bug, as conform does.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
+    listing: Annotated[bool, typer.Option("--list", help="Only say which bugs there are.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the table for the page that shows it.")] = False,
+    junit: JunitOption = None,
+) -> Report:
+    """Break one method of the release's classes at a time, and look whether lockstep with its era finds it.
+
+    The release as it is comes first: where that differs, a bug that is found says nothing. Every bug has to be found.
+    """
+    release = Release.parsed(target)
+    todo = chosen(release, component, only or [])
+    if keep and (component or only):
+        raise InputError("--keep is for a whole table: leave out --component and --only")
+    if listing:
+        return listed(todo)
+    file_to_write(junit)
+    needed(release)
+    announce(f"seed {seed}")
+    fates: list[Fate] = []
+    with progress() as show, interruptible() as stop:
+        for one in [*as_released(todo), *todo]:
+            show(f"{len(fates)} of {len(todo)}: {one.name or f'{one.component} as released'}")
+            fates.append(perform(one, steps=steps, seed=seed))
+            if fates[-1].result.interrupted:
+                raise KeyboardInterrupt
+    if keep and not stop.happened:
+        announce(f"kept in {kept.write(release, fates, steps=steps, seed=seed)}")
+    write(junit, "planted", [case(fate) for fate in fates], interrupted=stop.happened)
+    data = {"target": release.name, "seed": seed, "steps": steps, "results": [record(fate) for fate in fates]}
+    return Report(data, rendered(fates), status(fates), interrupted=stop.happened)
+
+
+def chosen(release: Release, component: str | None, only: Sequence[str]) -> list[Planted]:
+    """The bugs that were asked for; raises InputError where there is none."""
+    if component is not None:
+        component_named(component)
+    every = planted_in(release, component)
+    if not every:
+        there_are = ", ".join(one.name for one in table().releases() if planted_in(one, component))
+        raise InputError(f"nothing is planted in {release.name}: there are bugs for {there_are or 'no release'}")
+    return selected(every, only)
+
+
+def listed(todo: Sequence[Planted]) -> Report:
+    """The bugs, in words."""
+    shown = Table(box=None)
+    for name in ("bug", "in", "how it is broken"):
+        shown.add_column(name)
+    data = []
+    for one in todo:
+        assert one.bug is not None
+        shown.add_row(one.name, one.bug.where, one.bug.says)
+        data.append({"name": one.name, "in": one.bug.where, "says": one.bug.says, "era": one.era.variant})
+    return Report({"bugs": data}, [shown])
+
+
+def as_it_should(fate: Fate) -> bool:
+    """A bug is found, unless it is said why nothing shows it; the release as it is agrees."""
+    bug = fate.planted.bug
+    return fate.found if bug is not None and not bug.unseen else fate.result.agrees
+
+
+def status(fates: Sequence[Fate]) -> ExitStatus:
+    """A bug that is not found falls short; a driver that failed is no verdict."""
+    wrong = [fate for fate in fates if not as_it_should(fate)]
+    if any(not fate.result.broke_down for fate in wrong):
+        return ExitStatus.FELL_SHORT
+    return ExitStatus.INCONCLUSIVE if wrong else ExitStatus.AS_EXPECTED
+
+
+def verdict(fate: Fate) -> str:
+    """In words: where it was seen, or that it was not."""
+    if fate.result.broke_down:
+        return f"the driver failed: {getattr(fate.result.finding, 'reason', '')}"
+    if fate.planted.bug is None:
+        return "agrees" if fate.result.agrees else f"differs: {fate.seen_in}"
+    unseen = fate.planted.bug.unseen
+    if fate.found:
+        return f"{fate.seen_in}, though it was said that {unseen}" if unseen else fate.seen_in
+    return f"not found: {unseen}" if unseen else "not found"
+
+
+def record(fate: Fate) -> dict[str, Any]:
+    """One bug for a machine."""
+    bug, finding = fate.planted.bug, fate.result.finding
+    return {
+        "name": fate.planted.name,
+        "component": fate.planted.component,
+        "era": fate.planted.era.variant,
+        "in": bug.where if bug is not None else "",
+        "says": bug.says if bug is not None else "",
+        "found": fate.found,
+        "as_it_should": as_it_should(fate),
+        "verdict": verdict(fate),
+        "steps": fate.result.steps,
+        "seconds": round(fate.seconds, 3),
+        "length": fate.length,
+        "finding": None if finding is None else finding_to_message(finding),
+    }
+
+
+def case(fate: Fate) -> Case:
+    """One bug for a CI service."""
+    right = as_it_should(fate)
+    return Case(
+        f"planted.{fate.planted.era.release.name}.{fate.planted.component}",
+        fate.planted.name or "as released",
+        STATUSES[status([fate])],
+        "" if right else verdict(fate),
+        seconds=fate.seconds,
+        properties={"steps": fate.result.steps},
+    )
+
+
+def rendered(fates: Sequence[Fate]) -> list[Any]:
+    """The table, and how many were found."""
+    shown = Table(box=None)
+    for name in ("bug", "steps", "seconds", "calls", "seen in"):
+        shown.add_column(name, justify="right" if name in ("steps", "seconds", "calls") else "left")
+    for fate in fates:
+        name = fate.planted.name or f"{fate.planted.component} {fate.planted.era.variant} as released"
+        length = "" if fate.length is None else str(fate.length)
+        shown.add_row(name, f"{fate.result.steps:,}", f"{fate.seconds:.1f}", length, verdict(fate))
+    bugs = [fate for fate in fates if fate.planted.bug is not None]
+    return [shown, "", f"{sum(fate.found for fate in bugs)} of {len(bugs)} planted bugs were found"]

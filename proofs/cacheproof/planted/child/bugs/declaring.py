@@ -1,0 +1,78 @@
+"""What a planted bug is, and how one is declared: a function with the place of the method that it stands for.
+
+As in
+
+    CACHE = Place("vllm.utils.cache:LRUCache", "vllm.utils:LRUCache")
+
+    @CACHE.broken("touch")
+    def touch_does_nothing(released, cache, key):
+        '''A key that is touched stays where it is.'''
+
+The function is called with the release's own method, bound, then with what that is called with. Its docstring says how
+the method is broken; its name, with hyphens, is the bug's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Broken = Callable[..., Any]
+NEWEST = "9999"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One method of one class, or one function of a module, that does something wrong."""
+
+    name: str
+    place: Place
+    method: str
+    """Empty where the place is a module: the function is then named by `function`."""
+    says: str
+    broken: Broken
+    since: str
+    until: str
+    """The releases that have what it stands for, both included."""
+    unseen: str = ""
+    """Why nothing of the component shows it, where that is so; then it must not be found."""
+
+    @property
+    def where(self) -> str:
+        """As people write it: `LRUCache.touch`, by the newest name."""
+        return f"{self.place.names[0].partition(':')[2]}.{self.method}".removeprefix(".")
+
+    def is_in(self, version: str) -> bool:
+        """Whether the release has what it stands for."""
+        return _parts(self.since) <= _parts(version) <= _parts(self.until)
+
+
+class Place:
+    """A class by the modules and names it has had, the newest first; or a module, for its functions.
+
+    `variant` is the era that shows it, where a release is compared with several.
+    """
+
+    def __init__(self, *names: str, variant: str = "") -> None:
+        self.names = names
+        self.variant = variant
+
+    def broken(
+        self, method: str, *, since: str = "0", until: str = NEWEST, unseen: str = ""
+    ) -> Callable[[Broken], Bug]:
+        """Declares what a method does wrong."""
+
+        def declared(function: Broken) -> Bug:
+            says = inspect.getdoc(function)
+            assert says, f"{function.__name__} does not say what is broken"
+            name = function.__name__.replace("_", "-")
+            return Bug(name, self, method, " ".join(says.split()), function, since, until, unseen)
+
+        return declared
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall("[0-9]+", version))

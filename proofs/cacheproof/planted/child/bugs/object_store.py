@@ -1,0 +1,156 @@
+"""Bugs in the object store in shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .declaring import Place
+
+STORE = Place("vllm.distributed.device_communicators.shm_object_storage:SingleWriterShmObjectStorage")
+PROTECTING = "0.33.0"
+"""From then on a touch protects and handles are signed; before, a touch counted as one more use."""
+
+
+@STORE.broken("increment_reader_flag")
+def reading_does_not_count(released: Any, store: Any, count: Any) -> Any:
+    """A reader does not say that it has read."""
+
+
+@STORE.broken("increment_reader_flag")
+def reading_counts_twice(released: Any, store: Any, count: Any) -> Any:
+    """A reader says twice that it has read: what another has not read yet can go."""
+    released(count)
+    released(count)
+
+
+@STORE.broken("increment_writer_flag")
+def second_use_does_not_count(released: Any, store: Any, identity: int) -> Any:
+    """An item that is used again is counted once."""
+    if identity not in store.writer_flag:
+        released(identity)
+
+
+@STORE.broken("default_is_free_check")
+def one_reader_is_enough(released: Any, store: Any, identity: int, payload: Any) -> Any:
+    """An item may go once one of several readers has read it."""
+    readers, store.n_readers = store.n_readers, 1
+    try:
+        return released(identity, payload)
+    finally:
+        store.n_readers = readers
+
+
+@STORE.broken("default_is_free_check")
+def one_reading_more(released: Any, store: Any, identity: int, payload: Any) -> Any:
+    """An item stays until it was read once more than it was sent."""
+    free = released(identity, payload)
+    count = store.ring_buffer.byte2int(bytes(payload[: store.flag_bytes]))
+    return free and count > store.writer_flag[identity] * store.n_readers
+
+
+@STORE.broken("default_is_free_check", since=PROTECTING)
+def protected_goes(released: Any, store: Any, identity: int, payload: Any) -> Any:
+    """What was touched and not looked up yet may go."""
+    touched, store._touched = store._touched, set()
+    try:
+        return released(identity, payload)
+    finally:
+        store._touched = touched
+
+
+@STORE.broken("free_unused")
+def freed_is_still_found(released: Any, store: Any) -> Any:
+    """An item that was freed is still found under its key."""
+    before = dict(store.key_index)
+    released()
+    store.key_index.update({key: place for key, place in before.items() if key not in store.key_index})
+
+
+@STORE.broken("free_unused")
+def half_is_freed(released: Any, store: Any) -> Any:
+    """Room is made for half of the largest item."""
+    largest = store.max_object_size
+    store.max_object_size = largest // 4
+    try:
+        released()
+    finally:
+        store.max_object_size = largest
+
+
+@STORE.broken("free_unused")
+def all_is_freed(released: Any, store: Any) -> Any:
+    """Where room has to be made, all that may go goes."""
+    for _ in range(len(store.key_index) + 1):
+        released()
+
+
+@STORE.broken("put")
+def no_item_is_too_large(released: Any, store: Any, key: str, value: Any) -> Any:
+    """Items that are too large are taken."""
+    largest = store.max_object_size
+    store.max_object_size = 1 << 30
+    try:
+        return released(key, value)
+    finally:
+        store.max_object_size = largest
+
+
+@STORE.broken("put")
+def always_frees_first(released: Any, store: Any, key: str, value: Any) -> Any:
+    """Room is made before every item, needed or not."""
+    store.free_unused()
+    return released(key, value)
+
+
+@STORE.broken("copy_to_buffer")
+def first_byte_is_left_out(
+    released: Any, store: Any, data: Any, size: int, metadata: Any, metadata_size: int, into: Any
+) -> Any:
+    """The first byte of an item is not written."""
+    before = bytes(into[: len(into) - size + 1])
+    released(data, size, metadata, metadata_size, into)
+    into[: len(before)] = before
+
+
+@STORE.broken("get_cached", since=PROTECTING)
+def protected_for_ever(released: Any, store: Any, key: str) -> Any:
+    """What was touched stays protected when it was looked up."""
+    touched = set(store._touched)
+    place = released(key)
+    store._touched.update(touched)
+    return place
+
+
+@STORE.broken("release_touches", since=PROTECTING)
+def touches_stay(released: Any, store: Any) -> Any:
+    """What was touched and never looked up stays protected after the request."""
+
+
+@STORE.broken("touch", since="0.20.2")
+def touch_does_nothing(released: Any, store: Any, key: str, *given: Any, **named: Any) -> Any:
+    """P0 does not protect what it touches."""
+    return released(key, *given, **named) if not store.is_writer else None
+
+
+@STORE.broken("_validate_monotonic_id", since=PROTECTING)
+def any_id_is_right(released: Any, store: Any, *given: Any) -> Any:
+    """Readers do not look whether another item is in its place by now."""
+
+
+@STORE.broken("_verify_reader_signature", since=PROTECTING)
+def any_signature_is_right(released: Any, store: Any, *given: Any) -> Any:
+    """A signature is never looked at."""
+
+
+@STORE.broken("verify_signature", since=PROTECTING)
+def writer_takes_any_handle(released: Any, store: Any, *given: Any) -> Any:
+    """P0 takes a handle that it never gave out."""
+    return None if store.is_writer else released(*given)
+
+
+@STORE.broken("clear")
+def keys_stay(released: Any, store: Any) -> Any:
+    """After a reset, items are still found under their keys."""
+    keys = dict(store.key_index)
+    released()
+    store.key_index.update(keys)

@@ -1,0 +1,92 @@
+"""Plants a bug: a subclass with one method replaced takes the place of the released class, wherever that is named."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .declaring import Bug
+
+
+def bug_named(name: str) -> Bug:
+    """The bug that `COMPONENT/NAME` means."""
+    component, _, own = name.partition("/")
+    bug: Bug = getattr(importlib.import_module(f"{__package__}.{component}"), own.replace("-", "_"))
+    return bug
+
+
+def with_bug(driver_of: Callable[..., Any], bug: Bug) -> Callable[..., Any]:
+    """Makes a driver as before, once the bug is in the release: before the driver takes its classes from there."""
+
+    @functools.cache
+    def planted() -> None:
+        plant(bug)
+
+    def made(*arguments: Any) -> Any:
+        planted()
+        return driver_of(*arguments)
+
+    return made
+
+
+def plant(bug: Bug) -> None:
+    """Replaces the class, or the function, in every module of the release that names it, and as a base of others."""
+    module, name = _found(bug.place.names)
+    package = module.__name__.partition(".")[0]
+    released: Any = vars(module)[name or bug.method]
+    changed: Any = subclass(released, bug) if name else _function(released, bug)
+    for one in [one for one in released.__subclasses__() if one is not changed] if name else []:
+        one.__bases__ = tuple(changed if base is released else base for base in one.__bases__)
+    for named in [one for name, one in sys.modules.items() if name.partition(".")[0] == package]:
+        for own in [own for own, value in vars(named).items() if value is released]:
+            setattr(named, own, changed)
+
+
+def subclass(released: type, bug: Bug) -> type:
+    """The released class with one method that does something wrong."""
+    raw = inspect.getattr_static(released, bug.method)
+    body = {"__module__": released.__module__, "__qualname__": released.__qualname__, "__doc__": released.__doc__}
+    if isinstance(raw, classmethod):
+        changed: Any = classmethod(_method(raw.__func__, bug))
+    elif isinstance(raw, property):
+        changed = property(_method(raw.fget, bug))
+    elif inspect.isfunction(raw):
+        changed = _method(raw, bug)
+    else:
+        raise TypeError(f"{released.__name__}.{bug.method} is a {type(raw).__name__}, and cannot be replaced")
+    return type(released)(released.__name__, (released,), {**body, bug.method: changed})
+
+
+def _method(raw: Any, bug: Bug) -> Any:
+    @functools.wraps(raw)
+    def method(owner: Any, *given: Any, **named: Any) -> Any:
+        return bug.broken(functools.partial(raw, owner), owner, *given, **named)
+
+    return method
+
+
+def _function(released: Any, bug: Bug) -> Any:
+    @functools.wraps(released)
+    def function(*given: Any, **named: Any) -> Any:
+        return bug.broken(released, *given, **named)
+
+    return function
+
+
+def _found(names: tuple[str, ...]) -> tuple[Any, str]:
+    """The newest of these places that the release has: the module, and the name of the class."""
+    for one in names:
+        module_name, _, name = one.partition(":")
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not module_name.startswith(error.name):
+                raise
+            continue
+        if not name or name in vars(module):
+            return module, name
+    raise ModuleNotFoundError(f"the release has none of {', '.join(names)}")

@@ -1,0 +1,262 @@
+"""Bugs in the scheduler, and in what it asks while it plans a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .declaring import Place
+
+SCHEDULER = Place("vllm.v1.core.sched.scheduler:Scheduler", "vllm.v1.core.scheduler:Scheduler")
+FIRST_COME = Place("vllm.v1.core.sched.request_queue:FCFSRequestQueue")
+BY_PRIORITY = Place("vllm.v1.core.sched.request_queue:PriorityRequestQueue")
+BLOCKS = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
+ITEMS = Place("vllm.v1.core.encoder_cache_manager:EncoderCacheManager")
+BY_QUEUES, STEPS_AHEAD, EARLY = "0.11.0", "0.33.0", "0.7.3"
+"""From the first on there are queues by policy, and steps ahead of their output; from the next on, preempting is a
+method by itself. Until the last, requests wait in one queue."""
+
+
+@SCHEDULER.broken("_free_encoder_inputs", since=BY_QUEUES)
+def items_are_not_released(released: Any, scheduler: Any, request: Any) -> Any:
+    """Items of which everything is computed keep their room."""
+
+
+@SCHEDULER.broken("_free_encoder_inputs", since=BY_QUEUES)
+def items_go_one_token_early(released: Any, scheduler: Any, request: Any) -> Any:
+    """An item is released while its last token is not computed yet."""
+    request.num_computed_tokens += 1
+    released(request)
+    request.num_computed_tokens -= 1
+
+
+@SCHEDULER.broken("_try_schedule_encoder_inputs")
+def chunk_is_not_cut(
+    released: Any, scheduler: Any, request: Any, computed: int, tokens: int, *given: Any, **named: Any
+) -> Any:
+    """An item that has no room does not cut the chunk before it."""
+    answer = released(request, computed, tokens, *given, **named)
+    return (answer[0], tokens, *answer[2:])
+
+
+@SCHEDULER.broken("_try_schedule_encoder_inputs")
+def encoder_budget_is_not_spent(
+    released: Any, scheduler: Any, request: Any, computed: int, tokens: int, budget: int, *given: Any, **named: Any
+) -> Any:
+    """Items are computed, and the encoder's budget stays what it was."""
+    answer = released(request, computed, tokens, budget, *given, **named)
+    return (*answer[:2], budget, *answer[3:])
+
+
+@SCHEDULER.broken("_try_schedule_encoder_inputs", since=BY_QUEUES)
+def next_item_is_computed_too(
+    released: Any, scheduler: Any, request: Any, computed: int, tokens: int, *given: Any, **named: Any
+) -> Any:
+    """An item is computed a token before the first chunk that needs it."""
+    answer = released(request, computed, tokens + 1, *given, **named)
+    return (answer[0], min(answer[1], tokens), *answer[2:])
+
+
+@SCHEDULER.broken("schedule", since=BY_QUEUES)
+def step_has_one_token_more(released: Any, scheduler: Any) -> Any:
+    """A step has one token too many."""
+    kept = scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens
+    more = tuple(one + 1 for one in kept)
+    scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens = more
+    try:
+        return released()
+    finally:
+        scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens = kept
+
+
+@SCHEDULER.broken("schedule")
+def one_place_more(released: Any, scheduler: Any) -> Any:
+    """One request more may run than there are places."""
+    names = [name for name in ("max_num_running_reqs", "max_num_active_reqs") if hasattr(scheduler, name)]
+    kept = {name: getattr(scheduler, name) for name in names}
+    for name in names:
+        setattr(scheduler, name, kept["max_num_running_reqs"] + 1)
+    try:
+        return released()
+    finally:
+        vars(scheduler).update(kept)
+
+
+@SCHEDULER.broken("schedule")
+def last_one_is_never_preempted(released: Any, scheduler: Any) -> Any:
+    """The request that was admitted last is served first, and another one is preempted for it."""
+    if len(scheduler.running) > 1:
+        scheduler.running.insert(0, scheduler.running.pop())
+    return released()
+
+
+@SCHEDULER.broken("schedule", since=BY_QUEUES)
+def long_prompts_are_not_limited(released: Any, scheduler: Any) -> Any:
+    """The limit for long prompts is ignored."""
+    limit = scheduler.scheduler_config.long_prefill_token_threshold
+    scheduler.scheduler_config.long_prefill_token_threshold = 0
+    try:
+        return released()
+    finally:
+        scheduler.scheduler_config.long_prefill_token_threshold = limit
+
+
+@SCHEDULER.broken("schedule", since=BY_QUEUES)
+def prompts_are_cut(released: Any, scheduler: Any) -> Any:
+    """Prompts are cut, though they are not to be."""
+    settings = scheduler.scheduler_config
+    kept = settings.chunked_prefill_enabled, settings.enable_chunked_prefill
+    settings.chunked_prefill_enabled = settings.enable_chunked_prefill = True
+    try:
+        return released()
+    finally:
+        settings.chunked_prefill_enabled, settings.enable_chunked_prefill = kept
+
+
+@SCHEDULER.broken("schedule", since=BY_QUEUES)
+def items_are_split(released: Any, scheduler: Any) -> Any:
+    """Items are split, though they are not to be."""
+    whole = scheduler.scheduler_config.disable_chunked_mm_input
+    scheduler.scheduler_config.disable_chunked_mm_input = False
+    try:
+        return released()
+    finally:
+        scheduler.scheduler_config.disable_chunked_mm_input = whole
+
+
+@SCHEDULER.broken("add_request", since=BY_QUEUES)
+def who_arrives_is_first(released: Any, scheduler: Any, request: Any) -> Any:
+    """Who arrives goes to the head of the queue."""
+    released(request)
+    if scheduler.scheduler_config.policy == "fcfs":
+        scheduler.waiting.remove_request(request)
+        scheduler.waiting.prepend_request(request)
+
+
+@SCHEDULER.broken("add_request", until=EARLY)
+def who_comes_is_first(released: Any, scheduler: Any, request: Any) -> Any:
+    """Who arrives goes to the head of the queue."""
+    released(request)
+    scheduler.waiting.rotate(1)
+
+
+@SCHEDULER.broken("_free_blocks", since=BY_QUEUES)
+def blocks_are_kept(released: Any, scheduler: Any, request: Any) -> Any:
+    """Who is finished or aborted keeps its blocks."""
+    del scheduler.requests[request.request_id]
+
+
+@SCHEDULER.broken("update_from_output", since=BY_QUEUES)
+def first_output_is_lost(released: Any, scheduler: Any, planned: Any, output: Any) -> Any:
+    """Where a step has more than two outputs, the first is lost."""
+    if len(output.sampled_token_ids) > 2:
+        output.sampled_token_ids[0] = []
+    return released(planned, output)
+
+
+@SCHEDULER.broken("reset_prefix_cache")
+def reset_is_said_to_be_done(released: Any, scheduler: Any, *given: Any, **named: Any) -> Any:
+    """A reset is said to be done, and nothing is forgotten."""
+    return True
+
+
+@SCHEDULER.broken("_update_after_schedule", since=BY_QUEUES)
+def one_token_less_is_computed(released: Any, scheduler: Any, planned: Any) -> Any:
+    """From the fifth token on, one less counts as computed than was scheduled."""
+    released(planned)
+    for name in planned.num_scheduled_tokens:
+        if scheduler.requests[name].num_computed_tokens > 4:
+            scheduler.requests[name].num_computed_tokens -= 1
+
+
+@SCHEDULER.broken("_preempt_request", since=STEPS_AHEAD)
+def preempted_goes_on(released: Any, scheduler: Any, request: Any, *given: Any, **named: Any) -> Any:
+    """Who is preempted counts as computed what it had, though its blocks are gone."""
+    computed = request.num_computed_tokens
+    released(request, *given, **named)
+    request.num_computed_tokens = computed
+
+
+@SCHEDULER.broken("_preempt_request", since=STEPS_AHEAD)
+def preempted_keeps_items(released: Any, scheduler: Any, request: Any, *given: Any, **named: Any) -> Any:
+    """Who is preempted keeps the items that it holds."""
+    items, scheduler.encoder_cache_manager = scheduler.encoder_cache_manager, Nothing()
+    try:
+        released(request, *given, **named)
+    finally:
+        scheduler.encoder_cache_manager = items
+
+
+@SCHEDULER.broken("_check_stop", until=EARLY)
+def one_token_more_is_made(released: Any, scheduler: Any, request: Any) -> Any:
+    """A request makes one token more than it was asked for."""
+    request.max_tokens += 1
+    try:
+        return released(request)
+    finally:
+        request.max_tokens -= 1
+
+
+@SCHEDULER.broken("_free_request", until=EARLY)
+def finished_keeps_its_items(released: Any, scheduler: Any, request: Any) -> Any:
+    """Who is finished or aborted keeps the items that it holds."""
+    items, scheduler.encoder_cache_manager = scheduler.encoder_cache_manager, Nothing()
+    try:
+        released(request)
+    finally:
+        scheduler.encoder_cache_manager = items
+
+
+@FIRST_COME.broken("prepend_request", since=BY_QUEUES)
+def preempted_goes_last(released: Any, queue: Any, request: Any) -> Any:
+    """Who is preempted or passed over goes to the end of the queue."""
+    queue.append(request)
+
+
+@BY_PRIORITY.broken("add_request", since=BY_QUEUES)
+def priority_is_ignored(released: Any, queue: Any, request: Any) -> Any:
+    """Requests are served as they arrive, whatever their priority."""
+    request.priority = 0
+    released(request)
+
+
+@BLOCKS.broken("allocate_slots", since=BY_QUEUES)
+def last_block_is_never_given(released: Any, manager: Any, *given: Any, **named: Any) -> Any:
+    """The last free block is not given to anybody."""
+    queue = manager.block_pool.free_block_queue
+    queue.num_free_blocks -= 1
+    try:
+        return released(*given, **named)
+    finally:
+        queue.num_free_blocks += 1
+
+
+@BLOCKS.broken("get_computed_blocks", since=BY_QUEUES)
+def first_hit_only(released: Any, manager: Any, request: Any, *given: Any, **named: Any) -> Any:
+    """Of a shared prefix only the first block is used."""
+    found, tokens, *rest = released(request, *given, **named)
+    size = tokens // len(found.blocks[0]) if tokens else 0
+    first = type(found)(tuple(blocks[:1] for blocks in found.blocks))
+    return (first, min(tokens, size), *rest)
+
+
+@ITEMS.broken("free_encoder_input", since=BY_QUEUES)
+def items_stay_held(released: Any, manager: Any, request: Any, position: int) -> Any:
+    """An item that is given back stays held."""
+
+
+@ITEMS.broken(
+    "get_freed_mm_hashes",
+    since=BY_QUEUES,
+    unseen="no observable of the scheduler is what the workers are told to drop; the encoder cache by itself shows it",
+)
+def workers_are_not_told(released: Any, manager: Any) -> Any:
+    """The workers are not told which items were evicted."""
+    released()
+    return []
+
+
+class Nothing:
+    """In the place of a cache of items, where nothing is to happen to it."""
+
+    def free(self, request: Any) -> None:
+        """What a request holds stays held."""
