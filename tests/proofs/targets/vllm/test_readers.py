@@ -50,16 +50,19 @@ BEGINNING = """
     def fail(memory):
         raise AttributeError("no such thing")
 
-    def failure(call):
+    def failure(call, seconds=20.0):
+        readers._seconds = seconds
         try:
             return list(call())
         except DriverError as error:
             return str(error)
+        finally:
+            readers._seconds = 20.0
 
     calls = Calls(Path("/"), (0, 0))
     memory = shared_memory.SharedMemory(create=True, size=4)
     memory.buf[2] = 7
-    readers = ReadersApart(calls, seconds_to_answer=1.0)
+    readers = ReadersApart(calls)
     readers.attach(2, attach, memory.name)
     there = Path("/dev/shm", memory.name.lstrip("/"))
     told = lambda **named: print(json.dumps(named), flush=True)
@@ -129,16 +132,16 @@ def test_processes_are_kept_for_the_next_segment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "seconds", "said"),
     [
-        ("hang, 30", "reader 1 has not answered within 1 s"),
-        ("end, 3", "reader 1 has ended (exit status 3)"),
+        ("hang, 60", 0.5, "reader 1 has not answered within 0.5 s"),
+        ("end, 3", 20.0, "reader 1 has ended (exit status 3)"),
     ],
 )
-def test_a_reader_that_hangs_or_ends_is_a_failure_and_leaves_no_process(call: str, said: str) -> None:
+def test_a_reader_that_hangs_or_ends_is_a_failure_and_leaves_no_process(call: str, seconds: float, said: str) -> None:
     told = ran(f"""
         pids = [readers.perform(number, look, 2).values[1] for number in range(2)]
-        said = failure(lambda: readers.perform(1, {call}))
+        said = failure(lambda: readers.perform(1, {call}), {seconds})
         left = [pid for pid in pids if Path("/proc", str(pid)).exists()]
         readers.attach(2, attach, memory.name)
         again = readers.perform(1, look, 2).values[0]
