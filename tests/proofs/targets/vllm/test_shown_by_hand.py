@@ -85,6 +85,7 @@ ROWS = (
         ("0.7.3",),
         (MISUSE,),
         ("free_input",),
+        also=lambda found: not found["config"]["claims"],
     ),
     Row("allocating twice loses room for good", "encoder_cache", ("ENC-2",), 8, EVERY, (MISUSE,), ("allocate",)),
     Row("allocating without room", "encoder_cache", ("ENC-1",), 3, ("0.7.3",), (MISUSE,), ("allocate",)),
