@@ -13,6 +13,7 @@ from cacheproof.errors import ExitStatus, InputError
 from cacheproof.results.checking import Checked, checked
 from cacheproof.results.gathering import VLLM, record_of, try_scripts
 from cacheproof.results.record import FOLDER, RECORDS, Record, is_new, load, save
+from cacheproof.results.scripts.composing import named
 from cacheproof.results.writing import stale, wanted, write
 
 STEPS = 20_000
@@ -105,6 +106,7 @@ def tried(records: list[Record]) -> Report:
     with progress() as show:
         for record in records:
             _only_vllm(record, show)
+            named(record.violations)
             try_scripts(record.target, record.violations)
             lines.append(f"{save(record, FOLDER)}: {said(record)}")
     return Report({"records": [record.target for record in records]}, lines)

@@ -10,6 +10,9 @@ from cacheproof.registry import components
 from cacheproof.results.record import Record, Row, is_new
 from cacheproof.results.wording import REACHES, SHORT
 
+FEW = 3
+"""Rows of a component that are told one by one."""
+
 
 def matrix(records: Sequence[Record]) -> str:
     """A row for each component, a column for each release."""
@@ -29,10 +32,17 @@ def cell(record: Record, component: str) -> str:
     if not rows:
         reason = next((one.reason for one in record.undriven if one.component == component), "")
         return "not driven" if reason else ""
-    parts = [agreement(row) for row in rows]
+    parts = [agreement(row) for row in rows] if len(rows) <= FEW else list(summed(rows))
     found = Counter(one.reach for one in record.violations if one.component == component)
     parts += [f"{found[reach]} broken: {SHORT[reach]}" for reach in reversed(REACHES) if found[reach]]
     return "<br>".join(parts)
+
+
+def summed(rows: Sequence[Row]) -> Iterator[str]:
+    """Many configurations in a few lines, by verdict."""
+    for verdict in dict.fromkeys(row.verdict for row in rows):
+        calls = [row.calls for row in rows if row.verdict == verdict]
+        yield f"{verdict}: {len(calls)} of {len(rows)} configurations, {sum(calls):,} calls"
 
 
 def agreement(row: Row) -> str:

@@ -1,0 +1,101 @@
+"""vllm==0.33.0: A growing entry counts twice.
+
+Release: vllm==0.33.0 with cachetools==7.1.6
+Code: LRUCache, of vllm.utils or vllm.utils.cache
+Property: LRU-7/needed: nothing is evicted that could have stayed; this does not hold
+What happens: While room is made for an entry that replaces a smaller one of the same key, both sizes are
+  counted, so that entries are evicted that could have stayed. It is a rule of the package cachetools up to
+  7.1.6, on which the cache is built.
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Known as: C-LRU-2
+Needs: Python with vllm==0.33.0 with cachetools==7.1.6 and what that imports, no accelerator; nothing else is
+  imported
+Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
+"""
+
+import signal
+import sys
+import traceback
+
+try:
+    from vllm.utils.cache import LRUCache
+except ImportError as error:
+    print(f"CANNOT RUN: {error}")
+    sys.exit(2)
+
+NEVER = "does not return"
+ANSWERS = []
+
+
+class HangsError(BaseException):
+    """Raised in the middle of a call that computes for too long."""
+
+
+def stop(number, frame):
+    raise HangsError
+
+
+def call(function, *arguments):
+    """One call, printed with its result. An exception is a result too, and so is computing for a whole second."""
+    signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1.0)
+        try:
+            result = function(*arguments)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except HangsError:
+        result = NEVER
+    except (ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, ValueError) as error:
+        result = error
+    shown = describe(result)
+    print(f"  {function.__name__}({', '.join(map(describe, arguments))}) -> {shown}")
+    ANSWERS.append(shown)
+    return result
+
+
+def describe(value):
+    if isinstance(value, Exception):
+        return f"{type(value).__name__}: {value}".strip(": ")
+    text = str(value)
+    return type(value).__name__ if " object at 0x" in text else text
+
+
+def is_as(recorded, answer):
+    """Whether an answer is as it was recorded; of an error, any will do."""
+    return recorded in (None, answer) or (recorded == "an error" and "Error" in answer)
+
+
+def its_own_size(value):
+    """A value is a number, which is its size."""
+    return value
+
+
+STATEMENT = 'nothing is evicted that could have stayed'
+
+
+def reproduce():
+    CAPACITY = 10
+    cache = LRUCache(CAPACITY, getsizeof=its_own_size)
+
+    call(cache.put, "A", 4)
+    call(cache.put, "C", 3)
+    before = list(cache.order)
+    call(cache.put, "C", 6)
+
+    sizes = {'A': 4, 'C': 3} | {"C": 6}
+    gone = [key for key in before if key not in cache]
+    would_be_used = sum(sizes.values())
+    what = f"{gone} went, where all together are {would_be_used} of {CAPACITY}"
+    return bool(gone) and would_be_used <= CAPACITY, what
+
+
+if __name__ == "__main__":
+    try:
+        violated, what = reproduce()
+    except Exception:
+        traceback.print_exc()
+        print("CANNOT RUN: this script does not fit the installed package")
+        sys.exit(2)
+    print(("VIOLATED: " if violated else "NOT SHOWN: ") + what)
+    sys.exit(1 if violated else 0)
