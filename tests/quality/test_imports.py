@@ -51,6 +51,9 @@ MEASURED = "proofs/cacheproof/bench/released/child"
 PLANTED = "proofs/cacheproof/planted/child"
 """Runs there too, with a bug in it; it uses what drives the package."""
 
+REPRODUCED = "proofs/cacheproof/results/scripts/child"
+"""Runs there too, and runs scripts; the stand-ins are those of what drives the package."""
+
 RECORDER = "proofs/cacheproof/record/child"
 """Runs inside an engine that records itself, where nothing of ours is installed either."""
 
@@ -61,7 +64,7 @@ RULES = (
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED, PLANTED, RECORDER, *RELEASED_OTHERS),
+        apart=(RELEASED, MEASURED, PLANTED, REPRODUCED, RECORDER, *RELEASED_OTHERS),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
@@ -69,6 +72,7 @@ RULES = (
     Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "sglang", "torch")),
     Rule(RELEASED_OTHERS[2], ("driver", "paged", "serving", "torch", "transformers")),
     Rule(RECORDER, ("vllm",)),
+    Rule(REPRODUCED, ("driver",)),
     Rule(PLANTED, ("bugs", "driver", "vllm")),
 )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from cacheproof.errors import InconclusiveError
 from cacheproof.targets.vllm.release import START, Release, needed, needed_environment
 
-LAUNCH = Path(__file__).parent / "launch.py"
+LAUNCH = Path(__file__).parent / "child" / "launch.py"
 SECONDS_FOR_ONE = 10.0
 SECONDS_TO_BEGIN = 120.0
 VIOLATED, NOT_SHOWN, CANNOT_RUN = 1, 0, 2

@@ -1,0 +1,1 @@
+"""Runs in the environment of a release."""
