@@ -271,6 +271,7 @@ def record(result: Result) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "operations": result.operations,
         "observables": sorted(result.observables),
+        "states": result.states,
         "difference": told if isinstance(finding, Difference) else None,
         "breakdown": told if isinstance(finding, Breakdown) else None,
         "known_as": [f"{one.operation}: {one.reason}" for one in result.known],

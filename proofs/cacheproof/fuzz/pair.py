@@ -127,6 +127,7 @@ class Pair:
         shown = hash(tuple(answer.observations.values()))
         self._idle = self._idle + 1 if shown in self._seen else 0
         self._seen.add(shown)
+        self.tally.states.add(shown)
         self._over = self._over or self._idle >= PATIENCE
         return answer
 

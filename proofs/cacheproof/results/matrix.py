@@ -47,7 +47,8 @@ def summed(rows: Sequence[Row]) -> Iterator[str]:
 
 def agreement(row: Row) -> str:
     """One row of agreement, in a few words."""
-    return f"{row.label}: {row.verdict}, {row.calls:,} calls"
+    states = f", {row.states:,} states" if row.states is not None else ""
+    return f"{row.label}: {row.verdict}, {row.calls:,} calls{states}"
 
 
 def what_is_new(records: Sequence[Record]) -> Iterator[str]:

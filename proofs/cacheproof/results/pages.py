@@ -65,12 +65,13 @@ def _agreement(record: Record) -> str:
             f"`{row.component}`",
             row.label,
             f"{row.calls:,}",
-            f"{row.beside if row.answers == 0 else row.answers:,}",
+            f"{row.beside if row.states is None else row.states:,}",
             _said(row),
         )
         for row in record.rows
     ]
-    compared = "sorts of answers" if any(row.answers for row in record.rows) else "compared with the specification"
+    eras = any(row.states is not None for row in record.rows)
+    compared = "states" if eras else "compared with the specification"
     return markdown_table(("component", "era or configuration", "calls", compared, "verdict"), rows)
 
 

@@ -76,8 +76,8 @@ class Row(msgspec.Struct, omit_defaults=True):
     calls: int
     verdict: str
     agrees: bool
-    answers: int = 0
-    """How many sorts of answers were seen: operations with their outcomes."""
+    states: int | None = None
+    """How many states were seen, as far as observables tell them apart; None where they were not counted."""
     beside: int | None = None
     """Of the calls, those whose answer was compared with the specification's, where that was not all of them."""
     difference: list[str] = []

@@ -86,7 +86,7 @@ def record(*violations: Violation, **changes: Any) -> Record:
         specification="0123",
         version="9.9",
         machine=Machine("a processor", 2, "a system", "3.11"),
-        rows=[Row("encoder_cache", "E2", 100, "agrees", agrees=True, answers=8)],
+        rows=[Row("encoder_cache", "E2", 100, "agrees", agrees=True, states=8)],
         searched=[],
         violations=list(violations),
         undriven=[Undriven("mirror", "there is a reason")],

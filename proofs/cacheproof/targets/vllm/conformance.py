@@ -35,6 +35,8 @@ class Result:
     seconds: float = 0.0
     operations: dict[str, dict[str, int]] = field(default_factory=dict)
     observables: set[str] = field(default_factory=set)
+    states: int = 0
+    """As far as observables tell them apart, added up over the configurations."""
     finding: Finding | None = None
     known: list[Deviation] = field(default_factory=list)
     vanished: list[Deviation] = field(default_factory=list)
@@ -146,6 +148,7 @@ def _add(result: Result, campaign: Campaign) -> None:
     result.steps += campaign.tally.steps
     result.seconds += campaign.seconds
     result.observables |= campaign.tally.observables
+    result.states += len(campaign.tally.states)
     result.finding = campaign.finding
     result.interrupted = campaign.interrupted
     for operation, codes in campaign.tally.by_operation().items():
