@@ -65,7 +65,7 @@ def _agreement(record: Record) -> str:
             f"`{row.component}`",
             row.label,
             f"{row.calls:,}",
-            f"{row.beside if row.states is None else row.states:,}",
+            f"{(row.beside if row.states is None else row.states) or 0:,}",
             _said(row),
         )
         for row in record.rows
