@@ -113,7 +113,7 @@ def _row_of_an_era(message: Message) -> Row:
         calls=message["steps"],
         verdict=verdict,
         agrees=verdict.startswith("agrees") and message["steps"] > 0,
-        states=message["states"],
+        states=message.get("states"),
         difference=list(difference["statements"]) if difference is not None else [],
         breakdown=str(breakdown["reason"]) if breakdown is not None else "",
         known=list(message["known_as"]),
