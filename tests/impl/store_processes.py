@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -15,7 +16,7 @@ import torch
 
 from cacheimpl.object_store import SingleWriterShmObjectStorage
 from cacheimpl.ring import SingleWriterShmRingBuffer
-from cacheimpl.ring.errors import RingError
+from cacheimpl.ring.errors import NoWriterYetError, RingError
 from cacheimpl.ring.segment import Segment
 
 Handle = tuple[int, int, list[int], str]
@@ -125,10 +126,22 @@ def write(connection: Connection, name: str) -> None:
     serve(connection, calls)
 
 
+def attached(name: str) -> SingleWriterShmRingBuffer:
+    """As soon as there is a segment: while a writer replaces that of the last one, there is none."""
+    last = time.monotonic() + SECONDS
+    while True:
+        try:
+            return SingleWriterShmRingBuffer(RING_BYTES, name)
+        except NoWriterYetError:
+            if time.monotonic() > last:
+                raise
+            time.sleep(0.01)
+
+
 def read(connection: Connection, name: str, reader: int | None) -> None:
     """A reader."""
     torch.set_num_threads(1)
-    ring = SingleWriterShmRingBuffer(RING_BYTES, name)
+    ring = attached(name)
     lock = Lock() if reader is None else None
     try:
         store = SingleWriterShmObjectStorage(ITEM_BYTES * 2, READERS, ring, reader_lock=lock, reader=reader)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,6 +75,7 @@ class SingleWriterShmRingBuffer:
         if name is not None:
             check_name(name)
         self.is_writer, self.data_buffer_size = create, data_buffer_size
+        _OPEN.add(self)
         if create:
             block = superblock(data_buffer_size, header_bytes, id_modulus, max_readers, max_handles)
             self.segment = Segment.create(name, block)
@@ -267,3 +270,13 @@ class SingleWriterShmRingBuffer:
         data = self._data()
         data[place : place + self.ID_NBYTES] = self.int2byte(identity)
         data[place + self.ID_NBYTES : place + self.ID_NBYTES + self.SIZE_NBYTES] = self.int2byte(total)
+
+
+_OPEN: weakref.WeakSet[SingleWriterShmRingBuffer] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before modules are gone, which a close needs."""
+    for ring in tuple(_OPEN):
+        ring.close()

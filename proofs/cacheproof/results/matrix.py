@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from cacheproof.book.tables import markdown_table
 from cacheproof.registry import components
 from cacheproof.results.record import Record, Row, is_new
-from cacheproof.results.wording import REACHES, SHORT
+from cacheproof.results.wording import REACHES, SHORT, reach_of
 
 FEW = 3
 """Rows of a component that are told one by one."""
@@ -56,4 +56,5 @@ def what_is_new(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         for one in record.violations:
             if is_new(one):
-                yield f"- {record.target}, `{one.component}`, {one.property} in `{one.operation}`: {one.statement}"
+                said = f"{one.property} in `{one.operation}` ({reach_of(one)})"
+                yield f"- {record.target}, `{one.component}`, {said}: {one.statement}"

@@ -7,7 +7,7 @@ Property: ENC-11: an abandoned admission leaves the references as they were befo
 What happens: Asking whether an entry is there refers to it. The request then finds no blocks and goes on
   waiting, and its reference stays: the cache fills with what waiting requests hold, and nobody can go on.
 Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
-Known as: C-ENC-10, #31857
+Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -96,16 +96,16 @@ def reproduce():
     CAPACITY = 2
     manager = EncoderCacheManager(cache_size=CAPACITY)
     r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["B"], [2])
+    r1 = Request("r1", ["A", "B"], [1, 1])
+    r2 = Request("r2", ["C"], [2])
 
     call(manager.can_allocate, r0, 0, 1, 0)
     call(manager.allocate, r0, 0)
-    call(manager.free_encoder_input, r0, 0)
-    call(manager.check_and_update_cache, r0, 0)
-    # r0 is not scheduled after all, and this release's scheduler tells the manager nothing
+    call(manager.check_and_update_cache, r1, 0)
+    # r1 is not scheduled after all, and this release's scheduler tells the manager nothing
 
-    listed = [content for content, requests in manager.cached.items() if "r0" in requests]
-    return bool(listed), f"r0 was not scheduled, and still holds {listed}"
+    listed = [content for content, requests in manager.cached.items() if "r1" in requests]
+    return bool(listed), f"r1 was not scheduled, and still holds {listed}"
 
 
 if __name__ == "__main__":

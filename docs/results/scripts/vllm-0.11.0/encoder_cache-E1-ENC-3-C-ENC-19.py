@@ -93,14 +93,13 @@ STATEMENT = 'the order of eviction has exactly the resident entries to which nob
 
 
 def reproduce():
-    CAPACITY = 2
+    CAPACITY = 3
     manager = EncoderCacheManager(cache_size=CAPACITY)
-    r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["A", "B"], [1, 1])
-    r2 = Request("r2", ["C"], [2])
+    r0 = Request("r0", ["C", "A", "B"], [1, 4, 3])
+    r1 = Request("r1", ["C"], [1])
+    r2 = Request("r2", ["A", "C", "B", "C"], [4, 1, 3, 1])
 
-    call(manager.allocate, r0, 0)
-    call(manager.allocate, r2, 0)
+    call(manager.allocate, r0, 1)
 
     unheld = sorted(content for content, requests in manager.cached.items() if not requests)
     what = f"nobody refers to {unheld}, and evicted can be {sorted(manager.freeable)}"

@@ -7,7 +7,7 @@ Property: ENC-5: an entry is referred to by exactly the requests that hold an in
 What happens: A request shows one image twice. When the first occurrence is done, the request's only reference
   goes; the entry can be evicted although the second occurrence needs it.
 Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
-Known as: C-ENC-7, #54284, vllm-ascend#16781
+Known as: possibly C-ENC-7, #54284, vllm-ascend#16781
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -96,12 +96,13 @@ def reproduce():
     CAPACITY = 2
     manager = EncoderCacheManager(cache_size=CAPACITY)
     r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["B"], [1])
+    r1 = Request("r1", ["A", "B"], [1, 1])
+    r2 = Request("r2", ["C"], [2])
 
     call(manager.can_allocate, r0, 0, 1, 0)
     call(manager.allocate, r0, 0)
-    call(manager.check_and_update_cache, r0, 1)
-    call(manager.free_encoder_input, r0, 0)
+    call(manager.check_and_update_cache, r1, 0)
+    # r1 is not scheduled after all, and this release's scheduler tells the manager nothing
 
     # what was granted above and not given back, by content
     held = {'A': ['r0']}

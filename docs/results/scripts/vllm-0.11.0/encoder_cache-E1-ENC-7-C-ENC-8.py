@@ -95,13 +95,14 @@ def reproduce():
     CAPACITY = 2
     manager = EncoderCacheManager(cache_size=CAPACITY)
     r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["B"], [2])
+    r1 = Request("r1", ["A", "B"], [1, 1])
+    r2 = Request("r2", ["C"], [2])
 
     call(manager.can_allocate, r0, 0, 1, 0)
     call(manager.allocate, r0, 0)
     call(manager.free_encoder_input, r0, 0)
-    call(manager.can_allocate, r1, 0, 2, 0)
-    call(manager.free, r1)
+    call(manager.can_allocate, r2, 0, 2, 0)
+    call(manager.free, r2)
     call(manager.can_allocate, r0, 0, 1, 0)
     call(manager.allocate, r0, 0)
     reported = call(manager.get_freed_mm_hashes)

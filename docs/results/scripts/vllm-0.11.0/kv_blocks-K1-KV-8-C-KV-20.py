@@ -216,23 +216,23 @@ STATEMENT = 'what is not done changes nothing'
 def reproduce():
     setting = {
         "block_size": 1,
-        "blocks": 4,
-        "chains": [[0, 1]],
-        "lengths": [2],
+        "blocks": 7,
+        "chains": [[0, 1, 2, 3], [4], [4, 5, 6], [0, 7, 8, 9]],
+        "lengths": [4, 1, 3, 4],
         "prompts": [],
         "limit": 0,
         "preallocated": 0,
     }
     engine = Engine(setting)
 
-    call(engine.allocate_slots, 0, 0, 2, [])
-    call(engine.allocate_slots, 0, 0, 1, [1])
+    call(engine.allocate_slots, 0, 0, 4, [])
+    call(engine.allocate_slots, 0, 0, 1, [1, 2, 3])
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
-    recorded = ['[1, 2]', 'an error']
+    recorded = ['[1, 2, 3, 4]', 'an error']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = engine.shown()
-    same = same and left == {'free, the next one first': [3], 'references': {1: 2, 2: 1}, 'tables': {0: [1, 2]}}
+    same = same and left == {'free, the next one first': [5, 6], 'references': {1: 2, 2: 2, 3: 2, 4: 1}, 'tables': {0: [1, 2, 3, 4]}}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

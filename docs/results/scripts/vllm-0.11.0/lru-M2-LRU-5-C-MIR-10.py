@@ -74,7 +74,7 @@ STATEMENT = 'touching and asking never change what is in the cache'
 
 
 def reproduce():
-    CAPACITY = 3
+    CAPACITY = 2
     cache = LRUCache(CAPACITY, getsizeof=its_own_size)
 
     before = list(cache.order), cache.currsize

@@ -281,13 +281,14 @@ STATEMENT = 'once P1 has applied every message of the epoch, both orders are equ
 
 
 def reproduce():
-    CAPACITY = 2  # bytes, at P0 and at P1
+    CAPACITY = 3  # bytes, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
     p0_1 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
     A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#1", "modality 0", 1)
+    B = Item("B", "#1", "modality 0", 2)
     C = Item("C", "#2", "modality 0", 1)
+    D = Item("D", "#3", "modality 0", 1)
 
     call(submit, p0_0, [A])
     call(deliver, p0_0, p1)

@@ -280,20 +280,20 @@ STATEMENT = 'P0 is updated for a request only together with the message that tel
 
 
 def reproduce():
-    CAPACITY = 2  # bytes, at P0 and at P1
+    CAPACITY = 6  # bytes, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
-    A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#1", "modality 0", 1)
-    C = Item("C", "#2", "modality 0", 3)
+    A = Item("A", "#0", "modality 0", 7)
+    B = Item("B", "#1", "modality 0", 6)
+    C = Item("C", "#2", "modality 0", 7)
 
-    call(submit, p0_0, [A, C])
+    call(submit, p0_0, [B, A])
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
     recorded = [None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#0']], 'P1': []}
+    same = same and left == {'P0': [['#1']], 'P1': []}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -5,9 +5,8 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-6: the contents that P1 uses are those that were rendered; this does not hold
 What happens: P0 has evicted a key and sends its payload again; P1 still has an entry under that key, keeps it
   and ignores what was sent. Where the content is another one, the stale tensor is used.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: drop
-Known as: C-MIR-17, #57833
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Known as: possibly C-MIR-17, #57833
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -281,19 +280,19 @@ STATEMENT = 'the contents that P1 uses are those that were rendered'
 
 
 def reproduce():
-    CAPACITY = 1  # bytes, at P0 and at P1
+    CAPACITY = 3  # bytes, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
+    p0_1 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
     A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#0", "modality 0", 1)
+    B = Item("B", "#0", "modality 0", 2)
     C = Item("C", "#2", "modality 0", 1)
+    D = Item("D", "#3", "modality 0", 1)
 
     call(submit, p0_0, [A])
-    call(submit, p0_0, [C])
     call(deliver, p0_0, p1)
-    call(lose, p0_0.messages, 0)
-    call(submit, p0_0, [B])
-    call(deliver, p0_0, p1)
+    call(submit, p0_1, [B])
+    call(deliver, p0_1, p1)
 
     placeholders, _, data = ANSWERS[-1].removeprefix("placeholders are for ").partition(", data is of ")
     return bool(data) and placeholders != data, ANSWERS[-1]

@@ -7,7 +7,7 @@ What happens: An item is found at look-up, and evicted by the request's own new 
   then P0 has neither the processed item nor a place that holds it, and an assertion fails at P0. Touching all
   items first removes the common case; a request that is larger than the cache still does it.
 Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
-Known as: C-MIR-9, #26195, #28496, #28525
+Known as: possibly C-MIR-9, #26195, #28496, #28525
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -281,15 +281,17 @@ STATEMENT = 'a request is served even where its own items evict one another'
 
 
 def reproduce():
-    CAPACITY = 2  # bytes, at P0 and at P1
+    CAPACITY = 4  # bytes, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
     A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#1", "modality 0", 1)
+    B = Item("B", "#1", "modality 0", 2)
     C = Item("C", "#2", "modality 0", 1)
+    D = Item("D", "#3", "modality 0", 5)
+    E = Item("E", "#4", "modality 0", 3)
 
-    call(submit, p0_0, [A, B])
-    call(submit, p0_0, [C, A])
+    call(render, p0_0, [E])
+    call(render, p0_0, [B, E])
 
     violated = "Error" in ANSWERS[-1] or ANSWERS[-1] == NEVER
     return violated, f"{ANSWERS[-1]}; {shown([p0_0], p1)}"

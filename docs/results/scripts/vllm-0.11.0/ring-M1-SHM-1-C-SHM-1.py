@@ -129,12 +129,12 @@ def reproduce():
         one.ID_NBYTES = one.SIZE_NBYTES = 1  # small fields, so that few calls are enough
         one.MD_SIZE = 2
 
-    call(free, ring, 1)
+    call(free, ring, 9)
     call(write, ring, 1, 1, 1)
     call(write, ring, 2, 2, 1)
     # with a handle that was given for bytes of 2
     call(read, readers[0], 1, 3)
-    call(free, ring, 1)
+    call(free, ring, 9)
     call(write, ring, 1, 1, 1)
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter

@@ -129,11 +129,11 @@ def reproduce():
         one.ID_NBYTES = one.SIZE_NBYTES = 1  # small fields, so that few calls are enough
         one.MD_SIZE = 2
 
-    call(free, ring, 1)
+    call(free, ring, 9)
     call(write, ring, 1, 1, 1)
     # with a handle that was given for bytes of 1
     call(read, readers[0], 0, 0)
-    call(free, ring, 1)
+    call(free, ring, 9)
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
     recorded = ['freed [0]', 'id 0 at address 0', '[1]', 'freed []']

@@ -133,7 +133,7 @@ def reproduce():
     call(write, ring, 2, 2, 1)
     # with a handle that was given for bytes of 1
     call(read, readers[0], 0, 0)
-    call(free, ring, 1)
+    call(free, ring, 9)
     call(write, ring, 1, 1, 1)
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter

@@ -383,15 +383,15 @@ STATEMENT = 'what a plan in flight relies on is not evicted before it is execute
 def reproduce():
     setting = {
         "block_size": 2,
-        "kv_blocks": 6,
-        "token_budget": 4,
-        "encoder_compute": 2,
-        "encoder_capacity": 2,
-        "max_running": 2,
-        "max_model_len": 8,
-        "prompts": [3, 3],
-        "outputs": [2, 2],
-        "items": [[[0, 0, 2]], [[1, 0, 2]]],
+        "kv_blocks": 8,
+        "token_budget": 14,
+        "encoder_compute": 5,
+        "encoder_capacity": 3,
+        "max_running": 4,
+        "max_model_len": 13,
+        "prompts": [7, 9, 2, 10],
+        "outputs": [3, 1, 2, 2],
+        "items": [[[0, 0, 3]], [], [], [[1, 2, 2], [0, 6, 3]]],
         "groups": [],
         "shared": [],
         "priorities": [],
@@ -404,16 +404,15 @@ def reproduce():
     }
     engine = Engine(setting)
 
-    call(engine.add, 0)
-    call(engine.add, 1)
+    call(engine.add, 3)
     call(engine.schedule)
     call(engine.schedule)
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
-    recorded = [None, None, None, None]
+    recorded = [None, None, None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = engine.shown()
-    same = same and left == {'waiting': [], 'running': [0, 1], 'steps in flight': 2, 'free encoder slots': 0, 'free blocks': 1}
+    same = same and left == {'waiting': [], 'running': [3], 'steps in flight': 2, 'free encoder slots': 0, 'free blocks': 2}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -5,8 +5,8 @@ Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-2: free slots and resident entries add up to the capacity; this does not hold
 What happens: Allocating an input that is already cached takes its room again, and the set of inputs shows
   nothing of it: the room never comes back.
-Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
-Known as: C-ENC-2
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Known as: possibly C-ENC-2
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -92,17 +92,21 @@ STATEMENT = 'free slots and resident entries add up to the capacity'
 
 
 def reproduce():
-    CAPACITY = 2
+    CAPACITY = 3
     manager = EncoderCacheManager(cache_size=CAPACITY)
-    r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["A", "B"], [1, 1])
-    r2 = Request("r2", ["C"], [2])
+    r0 = Request("r0", ["B", "C", "A"], [0, 0, 1])
+    r1 = Request("r1", ["B"], [0])
+    r2 = Request("r2", [], [])
+    r3 = Request("r3", ["A", "B", "A"], [1, 0, 1])
+    r4 = Request("r4", ["B", "C", "C"], [0, 0, 0])
 
-    call(manager.allocate, r0, 0)
-    call(manager.allocate, r0, 0)
+    call(manager.can_allocate, r3, 2, 1, 0)
+    call(manager.can_allocate, r3, 0, 1, 1)
+    call(manager.allocate, r3, 2)
+    call(manager.allocate, r3, 0)
 
     free = manager.num_free_slots
-    sizes = [{'A': 1, 'B': 1, 'C': 2}[content] for content in manager.cached]
+    sizes = [{'A': 1, 'B': 0, 'C': 0}[content] for content in manager.cached]
     what = f"{free} slots are free and the entries have {sum(sizes)}, of a capacity of {CAPACITY}"
     return free + sum(sizes) != CAPACITY, what
 

@@ -216,17 +216,17 @@ STATEMENT = 'no call of a scheduler ends in a failed assertion'
 def reproduce():
     setting = {
         "block_size": 1,
-        "blocks": 4,
-        "chains": [[0, 1]],
-        "lengths": [2],
+        "blocks": 7,
+        "chains": [[0, 1, 2, 3], [4], [4, 5, 6], [0, 7, 8, 9]],
+        "lengths": [4, 1, 3, 4],
         "prompts": [],
         "limit": 0,
         "preallocated": 0,
     }
     engine = Engine(setting)
 
-    call(engine.allocate_slots, 0, 0, 2, [])
-    call(engine.allocate_slots, 0, 0, 1, [1])
+    call(engine.allocate_slots, 0, 0, 4, [])
+    call(engine.allocate_slots, 0, 0, 1, [1, 2, 3])
 
     return "Error" in ANSWERS[-1], f"the last call: {ANSWERS[-1]}; left: {engine.shown()}"
 

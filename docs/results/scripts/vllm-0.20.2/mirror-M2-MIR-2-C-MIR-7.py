@@ -281,19 +281,20 @@ STATEMENT = 'an item without payload is found at P1, or its miss is reported'
 
 
 def reproduce():
-    CAPACITY = 2  # bytes, at P0 and at P1
+    CAPACITY = 5  # bytes, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
-    A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#1", "modality 0", 1)
-    C = Item("C", "#2", "modality 1", 1)
+    A = Item("A", "#0", "modality 2", 1)
+    B = Item("B", "#1", "modality 0", 2)
+    C = Item("C", "#2", "modality 1", 3)
+    D = Item("D", "#3", "modality 2", 2)
 
-    call(submit, p0_0, [C, A])
-    call(submit, p0_0, [B])
+    call(submit, p0_0, [D, C])
     call(deliver, p0_0, p1)
+    call(submit, p0_0, [A])
     call(deliver, p0_0, p1)
     call(receive, p0_0)
-    call(submit, p0_0, [C])
+    call(submit, p0_0, [D])
     call(deliver, p0_0, p1)
 
     violated = "Error" in ANSWERS[-1] or ANSWERS[-1] == NEVER

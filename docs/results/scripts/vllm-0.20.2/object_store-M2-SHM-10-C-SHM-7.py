@@ -175,24 +175,23 @@ STATEMENT = 'a reader uses no bytes but those of its item'
 
 
 def reproduce():
-    Bytes.sizes = {'A': 16, 'B': 16, 'C': 16}
-    CAPACITY = 48
+    Bytes.sizes = {'A': 16, 'B': 28, 'C': 16}
+    CAPACITY = 72
     ring = SingleWriterShmRingBuffer(CAPACITY, None, create=True)
     ring.ID_MAX = 8  # so that ids come round soon
-    writer = SingleWriterShmObjectStorage(16, 2, ring, Bytes)
+    writer = SingleWriterShmObjectStorage(28, 2, ring, Bytes)
     readers = []
     for _ in range(2):
         attached = SingleWriterShmRingBuffer(CAPACITY, ring.shared_memory.name, create=False)
-        readers.append(SingleWriterShmObjectStorage(16, 2, attached, Bytes, nullcontext()))
+        readers.append(SingleWriterShmObjectStorage(28, 2, attached, Bytes, nullcontext()))
         INBOXES.append([])
 
-    call(is_cached, writer, 0, ['A'])
-    call(put, writer, 0, "A")
-    # request 0 is sent, of which the store hears nothing
-    call(schedule, 0, False)
-    call(is_cached, writer, 1, ['B'])
-    call(writer.clear)
+    call(is_cached, writer, 1, ['B', 'C'])
     call(put, writer, 1, "B")
+    call(writer.clear)
+    call(put, writer, 1, "C")
+    # request 1 is sent, of which the store hears nothing
+    call(schedule, 1, False)
     wanted = INBOXES[0][0][0][0]
     call(next_delivery, 0, readers)
 

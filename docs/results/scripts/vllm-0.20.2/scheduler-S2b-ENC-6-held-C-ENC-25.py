@@ -8,7 +8,7 @@ What happens: Items are released when an output arrives, by a count of computed 
   the second one has not read yet. The tensor is still there when it is read, because the workers are told to
   drop it in a later step, and steps are executed in order.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
-Known as: C-ENC-25
+Known as: possibly C-ENC-25
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -384,23 +384,23 @@ STATEMENT = 'what a plan in flight relies on is held until it is executed'
 
 def reproduce():
     setting = {
-        "block_size": 2,
-        "kv_blocks": 6,
-        "token_budget": 3,
+        "block_size": 4,
+        "kv_blocks": 24,
+        "token_budget": 6,
         "encoder_compute": 4,
         "encoder_capacity": 4,
-        "max_running": 2,
-        "max_model_len": 8,
-        "prompts": [5, 5],
-        "outputs": [2, 2],
-        "items": [[[0, 0, 2], [1, 2, 2]], [[1, 3, 2]]],
+        "max_running": 4,
+        "max_model_len": 10,
+        "prompts": [5, 4, 6, 7, 5, 4, 6, 7, 5, 4],
+        "outputs": [2, 3, 2, 1, 2, 3, 2, 1, 2, 3],
+        "items": [[[0, 0, 4]], [[1, 1, 3]], [[2, 1, 4]], [[3, 0, 1], [4, 2, 4]], [[5, 0, 4]], [[6, 1, 3]], [[7, 1, 4]], [[3, 0, 1], [8, 2, 4]], [[2, 0, 4]], [[1, 1, 3]]],
         "groups": [],
         "shared": [],
         "priorities": [],
         "policy": 0,
         "whole_items": 0,
         "chunked_prefill": 1,
-        "long_prefill_threshold": 0,
+        "long_prefill_threshold": 2,
         "ahead": 2,
         "drafts": 0,
     }
@@ -415,7 +415,7 @@ def reproduce():
     recorded = [None, None, None, 'finished []']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = engine.shown()
-    same = same and left == {'waiting': [], 'running': [0], 'steps in flight': 1, 'free encoder slots': 0, 'free blocks': 2}
+    same = same and left == {'waiting': [], 'running': [0], 'steps in flight': 1, 'free encoder slots': 0, 'free blocks': 22}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -92,17 +92,16 @@ STATEMENT = 'free slots and resident entries add up to the capacity'
 
 
 def reproduce():
-    CAPACITY = 2
+    CAPACITY = 3
     manager = EncoderCacheManager(cache_size=CAPACITY)
-    r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["A", "B"], [1, 1])
-    r2 = Request("r2", ["C"], [2])
+    r0 = Request("r0", ["C", "A", "B"], [1, 4, 3])
+    r1 = Request("r1", ["C"], [1])
+    r2 = Request("r2", ["A", "C", "B", "C"], [4, 1, 3, 1])
 
-    call(manager.allocate, r0, 0)
-    call(manager.allocate, r0, 0)
+    call(manager.allocate, r0, 1)
 
     free = manager.num_free_slots
-    sizes = [{'A': 1, 'B': 1, 'C': 2}[content] for content in manager.cached]
+    sizes = [{'A': 4, 'B': 3, 'C': 1}[content] for content in manager.cached]
     what = f"{free} slots are free and the entries have {sum(sizes)}, of a capacity of {CAPACITY}"
     return free + sum(sizes) != CAPACITY, what
 

@@ -93,18 +93,21 @@ STATEMENT = 'free slots and resident entries add up to the capacity'
 
 
 def reproduce():
-    CAPACITY = 2
+    CAPACITY = 3
     manager = EncoderCacheManager(cache_size=CAPACITY)
-    r0 = Request("r0", ["A", "A"], [1, 1])
-    r1 = Request("r1", ["B"], [1])
+    r0 = Request("r0", ["B", "C", "A"], [0, 0, 1])
+    r1 = Request("r1", ["B"], [0])
+    r2 = Request("r2", [], [])
+    r3 = Request("r3", ["A", "B", "A"], [1, 0, 1])
+    r4 = Request("r4", ["B", "C", "C"], [0, 0, 0])
 
-    call(manager.can_allocate, r0, 0, 1, 0)
-    call(manager.can_allocate, r0, 1, 1, 1)
-    call(manager.allocate, r0, 0)
-    call(manager.allocate, r0, 1)
+    call(manager.can_allocate, r3, 2, 1, 0)
+    call(manager.can_allocate, r3, 0, 1, 1)
+    call(manager.allocate, r3, 2)
+    call(manager.allocate, r3, 0)
 
     free = manager.num_free_slots
-    sizes = [{'A': 1, 'B': 1}[content] for content in manager.cached]
+    sizes = [{'A': 1, 'B': 0, 'C': 0}[content] for content in manager.cached]
     what = f"{free} slots are free and the entries have {sum(sizes)}, of a capacity of {CAPACITY}"
     return free + sum(sizes) != CAPACITY, what
 

@@ -6,7 +6,7 @@ Property: KV-8/answered: no call of a scheduler ends in a failed assertion; this
 What happens: That a running request brings no hits is asserted after the hits were given their references.
   Whoever calls it so leaves references that nobody gives back.
 Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
-Known as: C-KV-20
+Known as: possibly C-KV-20
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -215,18 +215,18 @@ STATEMENT = 'no call of a scheduler ends in a failed assertion'
 
 def reproduce():
     setting = {
-        "block_size": 1,
-        "blocks": 4,
-        "chains": [[0, 1]],
-        "lengths": [2],
+        "block_size": 2,
+        "blocks": 6,
+        "chains": [[0, 1], [0, 2], [3, 4]],
+        "lengths": [5, 5, 4],
         "prompts": [],
         "limit": 0,
         "preallocated": 0,
     }
     engine = Engine(setting)
 
-    call(engine.allocate_slots, 0, 0, 2, [])
-    call(engine.allocate_slots, 0, 0, 1, [1])
+    call(engine.allocate_slots, 0, 0, 4, [])
+    call(engine.allocate_slots, 0, 0, 1, [1, 2])
 
     return "Error" in ANSWERS[-1], f"the last call: {ANSWERS[-1]}; left: {engine.shown()}"
 

@@ -7,9 +7,8 @@ Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates 
 What happens: Several requests render at the same time, so P0 is updated in the order in which rendering ends,
   while messages arrive in another. With room for two: P0 takes A and then B, P1 takes B and then A, both
   insert C. P0 evicts A and P1 evicts B.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: reorder
-Known as: C-MIR-5, #34749, #46747, vllm-omni#7788, vllm-omni#7255
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Known as: possibly C-MIR-5, #34749, #46747, vllm-omni#7788, vllm-omni#7255
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -292,15 +291,17 @@ def reproduce():
     C = Item("C", "#2", "modality 0", 1)
 
     call(submit, p0_0, [A])
-    call(submit, p0_0, [B])
-    call(swap, p0_0.messages, 0)
+    call(deliver, p0_0, p1)
+    call(receive, p0_0)
+    call(submit, p0_0, [B, C, A])
+    call(submit, p0_0, [A])
     call(deliver, p0_0, p1)
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
-    recorded = ["data is sent of ['A']", "data is sent of ['B']", None, None]
+    recorded = ["data is sent of ['A']", None, None, 'an error', "data is sent of ['A']", None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#0', '#1']], 'P1': ['#1']}
+    same = same and left == {'P0': [['#2', '#0']], 'P1': ['#0']}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

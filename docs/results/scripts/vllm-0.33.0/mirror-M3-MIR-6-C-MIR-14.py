@@ -5,9 +5,8 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-6: the contents that P1 uses are those that were rendered; this does not hold
 What happens: A client reuses an identifier of its own for another image. P1 answers with the old tensor for
   the new placeholders: the model sees the wrong image, or the sizes differ and the engine core dies.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: drop
-Known as: C-MIR-14, #55546, #55547, #57696, #57833
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Known as: possibly C-MIR-14, #55546, #55547, #57696, #57833
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
@@ -282,20 +281,20 @@ STATEMENT = 'the contents that P1 uses are those that were rendered'
 
 
 def reproduce():
-    CAPACITY = 1  # bytes, at P0 and at P1
+    CAPACITY = 3  # bytes, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
+    p0_1 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
     A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#0", "modality 0", 1)
+    B = Item("B", "#0", "modality 0", 2)
     C = Item("C", "#2", "modality 0", 1)
+    D = Item("D", "#3", "modality 0", 1)
 
-    call(submit, p0_0, [A])
-    call(submit, p0_0, [C])
-    call(deliver, p0_0, p1)
-    call(lose, p0_0.messages, 0)
     call(submit, p0_0, [B])
-    call(lose, p0_0.messages, 0)
+    call(deliver, p0_0, p1)
+    call(submit, p0_1, [A])
     call(submit, p0_0, [A])
+    call(deliver, p0_1, p1)
     call(deliver, p0_0, p1)
 
     placeholders, _, data = ANSWERS[-1].removeprefix("placeholders are for ").partition(", data is of ")

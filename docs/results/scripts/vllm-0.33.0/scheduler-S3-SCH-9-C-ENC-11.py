@@ -384,14 +384,14 @@ def reproduce():
     setting = {
         "block_size": 2,
         "kv_blocks": 6,
-        "token_budget": 4,
-        "encoder_compute": 2,
-        "encoder_capacity": 2,
-        "max_running": 2,
+        "token_budget": 5,
+        "encoder_compute": 3,
+        "encoder_capacity": 4,
+        "max_running": 3,
         "max_model_len": 9,
-        "prompts": [4, 2],
-        "outputs": [2, 1],
-        "items": [[[0, 1, 3]], []],
+        "prompts": [4, 7, 3, 8, 4, 7, 3, 8, 4, 7, 3, 8],
+        "outputs": [2, 1, 3, 2, 2, 1, 3, 2, 2, 1, 3, 2],
+        "items": [[[0, 1, 3]], [[0, 1, 3], [1, 5, 2]], [], [[2, 1, 5]], [[0, 1, 3]], [[0, 1, 3], [1, 5, 2]], [], [[2, 1, 5]], [[0, 1, 3]], [[0, 1, 3], [1, 5, 2]], [], [[2, 1, 5]]],
         "groups": [],
         "shared": [],
         "priorities": [],
@@ -404,11 +404,11 @@ def reproduce():
     }
     engine = Engine(setting)
 
-    call(engine.add, 0)
+    call(engine.add, 3)
 
-    run_on(engine, 60)
+    run_on(engine, 260)
     before = engine.shown()
-    planned = run_on(engine, 6)
+    planned = run_on(engine, 26)
     same = set(planned) == {"nothing"} and engine.shown() == before
     what = f"in {len(planned)} rounds nothing was scheduled, and left is {before}" if same else str(planned)
     return same and bool(before["waiting"] + before["running"]), what

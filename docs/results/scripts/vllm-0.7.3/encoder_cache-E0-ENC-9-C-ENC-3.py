@@ -94,10 +94,13 @@ STATEMENT = 'what was granted in a pass fits the free slots together'
 def reproduce():
     CAPACITY = 3
     manager = EncoderCacheManager(cache_size=CAPACITY)
-    r0 = Request("r0", ["A", "B"], [2, 2])
+    r0 = Request("r0", ["B"], [2])
+    r1 = Request("r1", ["A"], [2])
+    r2 = Request("r2", ["A", "B"], [2, 2])
+    r3 = Request("r3", ["A", "B", "A"], [2, 2, 2])
 
-    call(manager.can_allocate, r0, 0)
-    call(manager.can_allocate, r0, 1)
+    call(manager.can_allocate, r3, 0)
+    call(manager.can_allocate, r3, 1)
 
     free = manager.num_free_slots
     granted = 4  # the embeddings for which `can_allocate` said that there is room, in this pass

@@ -5,7 +5,7 @@ Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-10: no table is longer than the longest request; this does not hold
 What happens: The longest length is not a multiple of the block size, or preallocation adds blocks at the end:
   a table gets more blocks than the worker's table is wide.
-Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
 Known as: possibly C-KV-1, #10730, #10891, #10903
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
@@ -203,24 +203,24 @@ STATEMENT = 'no table is longer than the longest request'
 
 def reproduce():
     setting = {
-        "block_size": 2,
-        "blocks": 5,
-        "chains": [[0, 1, 2], [0, 1, 3], [4, 5]],
-        "lengths": [6, 7, 4],
+        "block_size": 1,
+        "blocks": 7,
+        "chains": [[0, 1, 2, 3], [4], [4, 5, 6], [0, 7, 8, 9]],
+        "lengths": [4, 1, 3, 4],
         "prompts": [],
         "limit": 0,
         "preallocated": 0,
     }
     engine = Engine(setting)
 
-    call(engine.allocate_slots, 1, 0, 7, [])
-    call(engine.allocate_slots, 1, 0, 1, [0])
+    call(engine.allocate_slots, 0, 0, 4, [])
+    call(engine.allocate_slots, 0, 0, 1, [0, 1, 2])
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
     recorded = ['[0, 1, 2, 3]', '[]']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = engine.shown()
-    same = same and left == {'free, the next one first': [4], 'references': {0: 2, 1: 1, 2: 1, 3: 1}, 'tables': {1: [0, 1, 2, 3, 0]}}
+    same = same and left == {'free, the next one first': [4, 5, 6], 'references': {0: 2, 1: 2, 2: 2, 3: 1}, 'tables': {0: [0, 1, 2, 3, 0, 1, 2]}}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -5,8 +5,7 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-7/served: every request that was sent is answered; this does not hold
 What happens: A request that is larger than the cache misses, invalidates and sends again; on its way each try
   evicts at P1 what the next one needs. No answer comes.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: reorder
+Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
 Known as: possibly C-MIR-19
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
@@ -219,23 +218,25 @@ STATEMENT = 'every request that was sent is answered'
 
 
 def reproduce():
-    CAPACITY = 2  # items, at P0 and at P1
+    CAPACITY = 4  # items, at P0 and at P1
     p0_0 = Frontend(CAPACITY)
     p1 = Engine(CAPACITY)
     A = Item("A", "#0", "modality 0", 1)
-    B = Item("B", "#1", "modality 0", 1)
+    B = Item("B", "#1", "modality 0", 2)
     C = Item("C", "#2", "modality 0", 1)
+    D = Item("D", "#3", "modality 0", 5)
+    E = Item("E", "#4", "modality 0", 3)
 
-    call(submit, p0_0, [A])
-    call(submit, p0_0, [A])
-    call(swap, p0_0.messages, 0)
+    call(render, p0_0, [B])
+    call(render, p0_0, [B])
+    call(send, p0_0, 1)
     call(deliver, p0_0, p1)
 
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
-    recorded = ["data is sent of ['A']", 'data is sent of []', None, 'an error']
+    recorded = ["data is sent of ['B']", 'data is sent of []', None, 'an error']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#0']], 'P1': []}
+    same = same and left == {'P0': [['#1']], 'P1': []}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -345,15 +345,15 @@ STATEMENT = 'free slots are among the freeable ones, and neither count leaves 0 
 def reproduce():
     setting = {
         "block_size": 2,
-        "kv_blocks": 4,
-        "token_budget": 4,
-        "encoder_compute": 4,
+        "kv_blocks": 8,
+        "token_budget": 14,
+        "encoder_compute": 5,
         "encoder_capacity": 3,
-        "max_running": 2,
-        "max_model_len": 8,
-        "prompts": [4],
-        "outputs": [2],
-        "items": [[[0, 0, 2], [1, 2, 2]]],
+        "max_running": 4,
+        "max_model_len": 13,
+        "prompts": [7, 9, 2, 10],
+        "outputs": [3, 1, 2, 2],
+        "items": [[[0, 0, 3]], [], [], [[1, 2, 2], [0, 6, 3]]],
         "groups": [],
         "shared": [],
         "priorities": [],
@@ -366,7 +366,7 @@ def reproduce():
     }
     engine = Engine(setting)
 
-    call(engine.add, 0)
+    call(engine.add, 3)
     call(engine.schedule)
 
     free = engine.shown()["free encoder slots"]

@@ -1,0 +1,122 @@
+"""vllm==0.11.0: A failed assertion leaves a phantom.
+
+Release: vllm==0.11.0
+Code: vllm.v1.core.encoder_cache_manager
+Property: ENC-4: an entry has the size that each of its holders claims, and will give back just that; this
+  does not hold
+What happens: Allocation writes the entry down before it asserts that there is room. After the failure the
+  entry is there, without references and not among those that can be evicted; every later check of it fails.
+Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
+Known as: possibly C-ENC-19
+Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
+Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
+"""
+
+import signal
+import sys
+import traceback
+
+try:
+    from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
+except ImportError as error:
+    print(f"CANNOT RUN: {error}")
+    sys.exit(2)
+
+NEVER = "does not return"
+ANSWERS = []
+
+
+class HangsError(BaseException):
+    """Raised in the middle of a call that computes for too long."""
+
+
+def stop(number, frame):
+    raise HangsError
+
+
+def call(function, *arguments):
+    """One call, printed with its result. An exception is a result too, and so is computing for a whole second."""
+    signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1.0)
+        try:
+            result = function(*arguments)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except HangsError:
+        result = NEVER
+    except (ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, ValueError) as error:
+        result = error
+    shown = describe(result)
+    print(f"  {function.__name__}({', '.join(map(describe, arguments))}) -> {shown}")
+    ANSWERS.append(shown)
+    return result
+
+
+def describe(value):
+    if isinstance(value, Exception):
+        return f"{type(value).__name__}: {value}".strip(": ")
+    text = str(value)
+    return type(value).__name__ if " object at 0x" in text else text
+
+
+def is_as(recorded, answer):
+    """Whether an answer is as it was recorded; of an error, any will do."""
+    return recorded in (None, answer) or (recorded == "an error" and "Error" in answer)
+
+
+class Item:
+    """What the manager reads of an item: the hash of its content."""
+
+    def __init__(self, identifier):
+        self.identifier = identifier
+
+
+class Request:
+    """What the manager reads of a request: its id, its items, and how large the encoder's output for each is."""
+
+    def __init__(self, request_id, contents, sizes):
+        self.request_id = request_id
+        self.mm_features = [Item(content) for content in contents]
+        self.sizes = sizes
+
+    def get_num_encoder_embeds(self, input_id):
+        return self.sizes[input_id]
+
+    get_num_encoder_tokens = get_num_encoder_embeds
+
+    def __str__(self):
+        return self.request_id
+
+
+STATEMENT = 'an entry has the size that each of its holders claims, and will give back just that'
+
+
+def reproduce():
+    CAPACITY = 1
+    manager = EncoderCacheManager(cache_size=CAPACITY)
+    r0 = Request("r0", ["B", "C", "C"], [0, 0, 0])
+    r1 = Request("r1", ["A"], [1])
+    r2 = Request("r2", ["A", "B", "A", "A"], [1, 1, 1, 1])
+
+    call(manager.allocate, r2, 1)
+    call(manager.allocate, r0, 0)
+
+    # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
+    recorded = ['None', 'None']
+    same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
+    left = {"free": manager.num_free_slots, "freed": list(manager.freed)}
+    same = same and left == {'free': 0, 'freed': []}
+    what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
+    return same, what
+
+
+if __name__ == "__main__":
+    try:
+        violated, what = reproduce()
+    except Exception:
+        traceback.print_exc()
+        print("CANNOT RUN: this script does not fit the installed package")
+        sys.exit(2)
+    print(("VIOLATED: " if violated else "NOT SHOWN: ") + what)
+    sys.exit(1 if violated else 0)
