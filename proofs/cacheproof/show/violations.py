@@ -159,8 +159,8 @@ def as_table(found: Sequence[Message]) -> Table:
             first["property"],
             first["statement"],
             ", ".join(_some(dict.fromkeys(broken_by(one) for one in several))),
-            str(min(one["length"] for one in several)),
-            next(reach for reach in REACH if any(one["reach"] == reach for one in several)),
+            ", ".join(str(shortest) for _, shortest in _reached(several)),
+            ", ".join(reach for reach, _ in _reached(several)),
             _catalogue_of(several),
             ", ".join(_some(dict.fromkeys(issue for one in several for issue in one["issues"]))),
         )
@@ -174,6 +174,12 @@ def folded(found: Sequence[Message]) -> list[list[tuple[int, Message]]]:
         key = tuple(str(one[name]) for name in ("component", "variant", "target", "first", "property"))
         groups.setdefault(key, []).append((number, one))
     return [sorted(group, key=lambda numbered: (numbered[1]["length"], numbered[0])) for group in groups.values()]
+
+
+def _reached(several: Sequence[Message]) -> list[tuple[str, int]]:
+    """Each reach with the length of the shortest that has it: what misuse does sooner says nothing of an engine."""
+    reaches = ((reach, [one["length"] for one in several if one["reach"] == reach]) for reach in REACH)
+    return [(reach, min(lengths)) for reach, lengths in reaches if lengths]
 
 
 def _numbers(numbers: Sequence[int]) -> str:
