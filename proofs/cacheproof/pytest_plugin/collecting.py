@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -104,9 +105,9 @@ class _Item(pytest.Item):
         if campaign.tally.steps == 0:
             raise InputError("nothing was tried: the limit was reached before the first call")
 
+    @abstractmethod
     def campaign(self, target: InProcessTarget) -> Campaign:
         """What was done with the target, and found."""
-        raise NotImplementedError
 
     def about(self) -> str:
         """What the calls are, for a report of what they found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -68,7 +69,7 @@ Play = Generator[Together, Answered, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(ABC):
     """So many callers do the same at once. The seed says which, and how much each of them asks for."""
 
     count: int
@@ -77,9 +78,9 @@ class Macro:
     MOST: ClassVar[int | None] = None
     """The largest count that is drawn; None: as many as there are requests."""
 
+    @abstractmethod
     def play(self, side: Side) -> Play:
         """The bursts."""
-        raise NotImplementedError
 
     def chosen(self, fit: Iterable[int]) -> list[int]:
         """So many of those that fit, in any order; a smaller count chooses the first of them."""
