@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
-from cachespec.kernel import Map, Operation, Outcome, Transition, Variant, with_fields
+from cachespec.kernel import Map, Operation, Transition, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1, K1B, K2
 from cachespec.scheduler import era_arrivals, era_blocks, era_places, era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
@@ -19,9 +20,6 @@ from cachespec.scheduler.state import State, View
 from cachespec.scheduler.view import seen
 
 SchedulerVariant = Variant[Config, State, View]
-Result = tuple[State, Outcome]
-
-
 Transitions = Mapping[type[Operation], Transition]
 
 
@@ -68,20 +66,31 @@ def scheduler(
     )
 
 
+by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, arrived=Map[int, int])
+"""As `scheduler`, of those that order equals by when they came and keep nothing else in their state."""
+
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
-REGISTERED_EARLY = "blocks are registered when they are scheduled: what comes of that is in kv_blocks (C-KV-6)"
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released leaves out what steps in flight sample"}
 
-S1_RULES = RULES._replace(
-    kv=K0B,
-    encoder=PER_REQUEST,
+QUEUED = "C-ENC-11, C-SCH-5: everything is queued whose prompt is shorter than the model's length"
+REGISTERED_EARLY = "blocks are registered when they are scheduled: what comes of that is in kv_blocks (C-KV-6)"
+SPLIT_ITEM = "C-ENC-15: a chunk that begins with an item splits it"
+WHOLE_SEQUENCE = "one is admitted only where all of its tokens would find blocks"
+
+RELEASED_RULES = RULES._replace(
     accepts=era_rules.shorter_than_model,
-    wanted=era_rules.wanted_when_idle,
     offered=era_rules.offered_as_is,
-    fit_item=era_rules.fit_item_by_request,
     is_count=era_rules.is_not_zero,
     passed_over=era_rules.pins_kept,
+)
+"""What all of them have, unless they say otherwise."""
+
+S1_RULES = RELEASED_RULES._replace(
+    kv=K0B,
+    encoder=PER_REQUEST,
+    wanted=era_rules.wanted_when_idle,
+    fit_item=era_rules.fit_item_by_request,
     lose=era_rules.lose_blocks_only,
     found=era_rules.found_block_back,
     offered_whole=era_rules.offered_as_is,
@@ -90,7 +99,7 @@ S1_RULES = RULES._replace(
 )
 
 S1_DIFFERENCES: Mapping[type[Operation], str] = {
-    Add: "C-ENC-11, C-SCH-5: everything is queued whose prompt is shorter than the model's length",
+    Add: QUEUED,
     Schedule: "C-ENC-3: both grants of a pass may be of the same slots; C-ENC-5: a preempted request keeps its items; "
     "a full hit gives a block back; a request in flight is passed over; " + REGISTERED_EARLY,
     Update: "items are released by what the cache lists",
@@ -106,40 +115,38 @@ S0 = scheduler(
     OF_ENTRIES,
 ).lacking(NO_RESET)
 
-S2_RULES = RULES._replace(
-    kv=K1,
-    encoder=SHARED,
-    accepts=era_rules.shorter_than_model,
-    serve_running=era_rounds.serve_by_index,
-    admit_waiting=era_rounds.admit_and_turn_round,
-    wanted=era_places.wanted_up_to_model,
-    offered=era_rules.offered_as_is,
+SHARING_RULES = RELEASED_RULES._replace(
     fit_item=era_rules.fit_item_pinning,
-    is_count=era_rules.is_not_zero,
-    passed_over=era_rules.pins_kept,
     victim=era_arrivals.least_important,
     joined=era_rules.joined_last,
     lose=era_rules.lose_both,
-    found=era_rules.found_or_counted,
     offered_whole=era_rules.whole_or_as_is,
     allocated=era_blocks.allocated_up_to_known,
-    turned_down=era_rules.skipped_if_long,
-    after_round=era_places.kept_where_counted,
-    executed=era_places.executed_with_place,
-    leave=era_places.leave,
-    abort=era_places.leave,
 )
+"""What those have whose requests share encoder outputs, from S2 on."""
 
 S2 = scheduler(
     "S2",
     "scheduler-2025-10",
-    S2_RULES,
+    SHARING_RULES._replace(
+        kv=K1,
+        encoder=SHARED,
+        serve_running=era_rounds.serve_by_index,
+        admit_waiting=era_rounds.admit_and_turn_round,
+        wanted=era_places.wanted_up_to_model,
+        found=era_rules.found_or_counted,
+        turned_down=era_rules.skipped_if_long,
+        after_round=era_places.kept_where_counted,
+        executed=era_places.executed_with_place,
+        leave=era_places.leave,
+        abort=era_places.leave,
+    ),
     {
-        Add: S1_DIFFERENCES[Add],
+        Add: QUEUED,
         Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
-        "C-ENC-15: a chunk that begins with an item splits it; a request that is preempted by one behind it stays in "
-        "the plan, and the next one is passed over; C-SCH-13: several that are passed over are queued the other way "
-        "round; " + REGISTERED_EARLY,
+        + SPLIT_ITEM
+        + "; a request that is preempted by one behind it stays in the plan, and the next one is passed over; "
+        "C-SCH-13: several that are passed over are queued the other way round; " + REGISTERED_EARLY,
         Update: "output in flight of a preempted request is delivered; C-SCH-14: output for which no place was kept "
         "ends the engine",
     },
@@ -150,59 +157,47 @@ S2 = scheduler(
     arrived=Map[int, int],
 ).lacking(NO_RESET)
 
-S2B_RULES = S2_RULES._replace(
+S2B_RULES = SHARING_RULES._replace(
     kv=K1B,
     encoder=SHARED_WITH_RESET,
     serve_running=era_rounds.serve_and_restore_scheduled,
-    admit_waiting=rounds.admit_waiting,
     wanted=era_rules.wanted_up_to_end,
     found=era_rules.found_in_cache,
     slots=era_blocks.slots_for_all,
     turned_down=era_rules.stopped_or_freed,
-    after_round=rounds.nothing_more,
     executed=era_rules.executed_and_released_by_computed,
-    leave=requests.leave,
-    abort=requests.leave,
 )
 
-S2B = scheduler(
+S2B = by_arrival(
     "S2b",
     "scheduler-2026-05",
     S2B_RULES,
     {
-        Add: S1_DIFFERENCES[Add],
-        Schedule: "C-ENC-15: a chunk that begins with an item splits it; one is admitted only where all of its tokens "
-        "would find blocks; where a request is preempted that was not scheduled, the next one is passed over; "
-        + REGISTERED_EARLY,
+        Add: QUEUED,
+        Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; "
+        "where a request is preempted that was not scheduled, the next one is passed over; " + REGISTERED_EARLY,
         Update: "C-ENC-25: items are released by the count that steps in flight have moved on",
     },
-    wrapped=era_arrivals.with_arrivals,
-    arrived=Map[int, int],
 )
 
-S3_RULES = S2B_RULES._replace(
-    kv=K2,
-    encoder=SHARED_BY_COUNT,
-    serve_running=era_rounds.serve_and_restore,
-    offered=era_rules.offered_alone_or_limited,
-    fit_item=era_rules.fit_item_whole_first,
-    offered_whole=era_rules.whole_or_aligned,
-    turned_down=era_rules.skipped_or_freed,
-    executed=era_rules.executed_and_released_by_count,
-)
-
-S3 = scheduler(
+S3 = by_arrival(
     "S3",
     "scheduler-2026-11",
-    S3_RULES,
+    S2B_RULES._replace(
+        kv=K2,
+        encoder=SHARED_BY_COUNT,
+        serve_running=era_rounds.serve_and_restore,
+        offered=era_rules.offered_alone_or_limited,
+        fit_item=era_rules.fit_item_whole_first,
+        offered_whole=era_rules.whole_or_aligned,
+        turned_down=era_rules.skipped_or_freed,
+        executed=era_rules.executed_and_released_by_count,
+    ),
     {
-        Add: S1_DIFFERENCES[Add],
+        Add: QUEUED,
         Schedule: "a waiting request that lacks an item is passed over, and keeps what it has pinned (C-ENC-10); "
-        "one is admitted only where all of its tokens would find blocks; "
-        "C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
+        f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
         Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
     },
     RELEASED_LATE,
-    wrapped=era_arrivals.with_arrivals,
-    arrived=Map[int, int],
 )
