@@ -15,20 +15,31 @@ from cachespec.kernel import Observation
 
 
 @dataclass(frozen=True)
-class Case:
-    """The violation; the specification's era makes the calls again, which the release was seen to answer alike."""
+class Setting:
+    """A release in a configuration: what a script is made for, whatever it calls."""
 
-    violation: Violation
+    target: str
+    variant: str
+    """The era that the release is."""
+    config: Message
+    """The configuration's message, with every field."""
 
     @cached_property
     def release(self) -> tuple[int, ...]:
         """The version in numbers."""
-        return tuple(int(part) for part in re.findall(r"\d+", self.violation.target.partition("==")[2]))
+        return tuple(int(part) for part in re.findall(r"\d+", self.target.partition("==")[2]))
 
-    @property
-    def config(self) -> Message:
-        """The configuration's message, with every field."""
-        return self.violation.config
+
+@dataclass(frozen=True)
+class Case(Setting):
+    """A violation; the specification's era makes the calls again, which the release was seen to answer alike."""
+
+    violation: Violation
+
+    @classmethod
+    def of(cls, violation: Violation) -> Case:
+        """In its own setting."""
+        return cls(violation.target, violation.variant, violation.config, violation)
 
     @cached_property
     def calls(self) -> Sequence[tuple[Message, Message]]:
@@ -39,7 +50,7 @@ class Case:
     def views(self) -> tuple[Any, ...]:
         """What the era's states look like: before the first call, and after each."""
         component = component_named(self.violation.component)
-        variant = variant_named(component, self.violation.variant)
+        variant = variant_named(component, self.variant)
         config = config_from_message(component, self.config)
         state = variant.start(config)
         found = [variant.view(config, state)]

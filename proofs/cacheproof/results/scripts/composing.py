@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cacheproof.catalogue.register import entry_named
 from cacheproof.results.record import Violation
-from cacheproof.results.scripts.case import Case
+from cacheproof.results.scripts.case import Case, Setting
 from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude, writer_of
 from cacheproof.results.wording import known_as, reach_of
 
@@ -33,29 +33,37 @@ def script_of(violation: Violation) -> str:
     writer = writer_of(violation.component)
     if writer is None:
         raise NotWrittenError(f"nobody has said how a script makes the calls of {violation.component}")
-    case = Case(violation)
-    body = [*writer.setup(case), "", *_calls(writer, case)]
+    case = Case.of(violation)
+    return composed(
+        writer,
+        case,
+        _docstring(writer, violation),
+        [*writer.setup(case), "", *_calls(writer, case)],
+        constants=[f"STATEMENT = {violation.statement!r}"],
+    )
+
+
+def composed(writer: Writer, setting: Setting, docstring: Lines, body: Lines, *, constants: Sequence[str] = ()) -> str:
+    """A script for a release; `body` is that of `reproduce`, and `constants` stand before it.
+
+    The body makes its calls by `call`, which prints them, and returns whether it was seen, and in a line what was seen.
+    """
+    before = [prelude("common"), *map(prelude, writer.preludes(setting)), *constants]
     return "\n".join(
         [
-            *_docstring(writer, violation),
+            *docstring,
             "",
             "import signal",
             "import sys",
             "import traceback",
             "",
             "try:",
-            *_indented(writer.imports(case)),
+            *_indented(writer.imports(setting)),
             "except ImportError as error:",
             f'{INDENT}print(f"CANNOT RUN: {{error}}")',
             f"{INDENT}sys.exit(2)",
             "",
-            prelude("common"),
-            "",
-            "",
-            writer.prelude(case),
-            "",
-            "",
-            f"STATEMENT = {violation.statement!r}",
+            "\n\n\n".join(before),
             "",
             "",
             "def reproduce():",
@@ -126,11 +134,18 @@ def _docstring(writer: Writer, violation: Violation) -> Lines:
         *([("What happens", entries[0].what)] if len(entries) == 1 else []),
         ("Reach", reach_of(violation)),
         ("Known as", known_as(violation)),
-        ("Needs", f"Python with {release} and what that imports, no accelerator; nothing else is imported"),
+    ]
+    return docstring_of(f"{violation.target}: {title}", told, needs=release)
+
+
+def docstring_of(title: str, told: Sequence[tuple[str, str]], *, needs: str) -> Lines:
+    """What a maintainer asks first, and at the end what every script of this release tells of itself."""
+    ending = [
+        ("Needs", f"Python with {needs} and what that imports, no accelerator; nothing else is imported"),
         ("Ends with", "1 where the violation is seen, 0 where it is not, 2 where the script cannot run"),
     ]
-    lines = [f'"""{violation.target}: {_plain(title)}.'.replace("..", "."), ""]
-    for name, text in told:
+    lines = [f'"""{_plain(title)}.'.replace("..", "."), ""]
+    for name, text in (*told, *ending):
         lines += textwrap.wrap(f"{name}: {_plain(text)}", WIDTH, subsequent_indent="  ", break_long_words=False)
     return [*lines, '"""']
 

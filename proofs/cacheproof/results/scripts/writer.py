@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from cacheproof.results.record import Message
 from cacheproof.results.scripts import writers
-from cacheproof.results.scripts.case import Case
+from cacheproof.results.scripts.case import Case, Setting
 
 PRELUDES = Path(__file__).parent / "preludes"
 
@@ -37,17 +37,17 @@ class Observation:
 class Writer:
     """One component's.
 
-    `imports` are the lines that import the release's classes; `prelude` the text with stand-in objects; `setup` makes
-    the objects; `lines` is one operation as the release's own calls, the first of which answers it: `answer` is what
-    its recorded outcome looks like there, None where that does not matter. `observations` are those by property.
-    Where there is none, or None of it, what the calls answered and what the objects show is compared with what was
-    recorded: `state` is an expression for the latter, and what it was.
+    `imports` are the lines that import the release's classes; `preludes` the texts with stand-in objects, by their
+    names; `setup` makes the objects; `lines` is one operation as the release's own calls, the first of which answers
+    it: `answer` is what its recorded outcome looks like there, None where that does not matter. `observations` are
+    those by property. Where there is none, or None of it, what the calls answered and what the objects show is compared
+    with what was recorded: `state` is an expression for the latter, and what it was.
     """
 
     subject: str
-    imports: Callable[[Case], Lines]
-    prelude: Callable[[Case], str]
-    setup: Callable[[Case], Lines]
+    imports: Callable[[Setting], Lines]
+    preludes: Callable[[Setting], Sequence[str]]
+    setup: Callable[[Setting], Lines]
     lines: Callable[[Case, Message], Lines]
     answer: Callable[[Case, Message, Message], str | None]
     observations: Mapping[str, Callable[[Case], Observation | None]]
@@ -62,6 +62,16 @@ def writer_of(component: str) -> Writer | None:
         return None
     writer: Writer = importlib.import_module(f"{writers.__name__}.{component}").WRITER
     return writer
+
+
+def engine_of(setting: Setting, names: Sequence[str]) -> Lines:
+    """What makes the engine of a prelude that has one, of these fields of the configuration."""
+    return [
+        "setting = {",
+        *(f'    "{name}": {setting.config[name]!r},' for name in names),
+        "}",
+        "engine = Engine(setting)",
+    ]
 
 
 @cache

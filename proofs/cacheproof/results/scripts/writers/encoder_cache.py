@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 SHARED_FROM = (0, 11)
 """From this release on, at the latest, entries are shared by content, and a check is told what else is wanted."""
@@ -20,20 +20,20 @@ def content(number: int) -> str:
     return chr(ord("A") + number)
 
 
-def class_of(case: Case) -> str:
+def class_of(setting: Setting) -> str:
     """Which manager it is."""
-    return "EncoderDecoderCacheManager" if case.violation.variant == COUNTING else "EncoderCacheManager"
+    return "EncoderDecoderCacheManager" if setting.variant == COUNTING else "EncoderCacheManager"
 
 
-def shares(case: Case) -> bool:
+def shares(setting: Setting) -> bool:
     """Whether entries are shared by content."""
-    return case.release >= SHARED_FROM
+    return setting.release >= SHARED_FROM
 
 
-def setup(case: Case) -> Lines:
+def setup(setting: Setting) -> Lines:
     """The manager and the requests."""
-    config, claims = case.config, case.config.get("claims") or ()
-    lines = [f"CAPACITY = {config['capacity']}", f"manager = {class_of(case)}(cache_size=CAPACITY)"]
+    config, claims = setting.config, setting.config.get("claims") or ()
+    lines = [f"CAPACITY = {config['capacity']}", f"manager = {class_of(setting)}(cache_size=CAPACITY)"]
     for number, contents in enumerate(config["requests"]):
         sizes = claims[number] if claims else [config["sizes"][one] for one in contents]
         named = ", ".join(f'"{content(one)}"' for one in contents)
@@ -283,7 +283,7 @@ def state(case: Case) -> tuple[str, object]:
     """What is free, and the list of what is to be reported."""
     freed = case.shown["freed"]
     assert isinstance(freed, tuple)
-    if case.violation.variant == COUNTING:
+    if case.variant == COUNTING:
         waiting = '{"free": manager.num_free_slots, "freed": [*manager.to_free, *manager.allocated]}'
         return waiting, {"free": case.shown["free"], "freed": [content(one) for one in freed]}
     if shares(case):
@@ -297,13 +297,13 @@ def state(case: Case) -> tuple[str, object]:
 
 def unless_counting(name: str, seen: Callable[[Case], Observation | None]) -> Callable[[Case], Observation | None]:
     """The manager of encoder-decoder models has none of the containers: only its counts can be looked at."""
-    return lambda case: None if case.violation.variant == COUNTING and name != "ENC-1" else seen(case)
+    return lambda case: None if case.variant == COUNTING and name != "ENC-1" else seen(case)
 
 
 WRITER = Writer(
     subject="vllm.v1.core.encoder_cache_manager",
-    imports=lambda case: [f"from vllm.v1.core.encoder_cache_manager import {class_of(case)}"],
-    prelude=lambda case: prelude("encoder_cache"),
+    imports=lambda setting: [f"from vllm.v1.core.encoder_cache_manager import {class_of(setting)}"],
+    preludes=lambda setting: ("encoder_cache",),
     setup=setup,
     lines=with_report,
     answer=answer,

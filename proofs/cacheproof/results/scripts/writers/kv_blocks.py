@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, engine_of
 
 LATER_FROM = (0, 11)
 """From this release on, at the latest, there are groups of layers, and hashes come with the request."""
@@ -28,22 +28,17 @@ from vllm.v1.request import RequestStatus"""
 SETTINGS = ("block_size", "blocks", "chains", "lengths", "prompts", "limit", "preallocated")
 
 
-def early(case: Case) -> bool:
+def early(setting: Setting) -> bool:
     """Whether it is the manager of one kind of layer."""
-    return case.release < LATER_FROM
+    return setting.release < LATER_FROM
 
 
-def setup(case: Case) -> Lines:
+def setup(setting: Setting) -> Lines:
     """The engine."""
     for name, what in (("groups", "two groups of layers"), ("hashes", "contents with one hash")):
-        if case.config.get(name):
+        if setting.config.get(name):
             raise NotWrittenError(f"no script is written for {what}")
-    return [
-        "setting = {",
-        *(f'    "{name}": {case.config[name]!r},' for name in SETTINGS),
-        "}",
-        "engine = Engine(setting)",
-    ]
+    return engine_of(setting, SETTINGS)
 
 
 def lines_of(case: Case, message: Message) -> Lines:
@@ -105,15 +100,10 @@ def state(case: Case) -> tuple[str, object]:
     }
 
 
-def manager_and_engine(case: Case) -> str:
-    """How this release's manager is called, and what is around it."""
-    return "\n\n\n".join([prelude("kv_blocks"), prelude(f"kv_blocks_{'early' if early(case) else 'later'}")])
-
-
 WRITER = Writer(
     subject="KVCacheManager, of vllm.v1.core.kv_cache_manager",
-    imports=lambda case: (EARLY if early(case) else LATER).splitlines(),
-    prelude=manager_and_engine,
+    imports=lambda setting: (EARLY if early(setting) else LATER).splitlines(),
+    preludes=lambda setting: ("kv_blocks", "kv_blocks_early" if early(setting) else "kv_blocks_later"),
     setup=setup,
     lines=lines_of,
     answer=answer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 MOVED = (0, 20)
 """From this release on, at the latest, the class is in `vllm.utils.cache`; 0.11 has it in `vllm.utils`."""
@@ -14,15 +14,15 @@ MOVED = (0, 20)
 SNAPSHOT = "list(cache.order), cache.currsize"
 
 
-def imports(case: Case) -> Lines:
+def imports(setting: Setting) -> Lines:
     """From where this release has it."""
-    module = "vllm.utils.cache" if case.release >= MOVED else "vllm.utils"
+    module = "vllm.utils.cache" if setting.release >= MOVED else "vllm.utils"
     return [f"from {module} import LRUCache"]
 
 
-def setup(case: Case) -> Lines:
+def setup(setting: Setting) -> Lines:
     """The cache."""
-    return [f"CAPACITY = {case.config['capacity']}", "cache = LRUCache(CAPACITY, getsizeof=its_own_size)"]
+    return [f"CAPACITY = {setting.config['capacity']}", "cache = LRUCache(CAPACITY, getsizeof=its_own_size)"]
 
 
 def lines_of(case: Case, message: Message) -> Lines:
@@ -109,7 +109,7 @@ def state(case: Case) -> tuple[str, object]:
 WRITER = Writer(
     subject="LRUCache, of vllm.utils or vllm.utils.cache",
     imports=imports,
-    prelude=lambda case: prelude("lru"),
+    preludes=lambda setting: ("lru",),
     setup=setup,
     lines=lines_of,
     answer=answer,

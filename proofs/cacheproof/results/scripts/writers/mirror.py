@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 COUNTING_UNTIL = (0, 11)
 """Before this release, at the latest, the caches count entries."""
@@ -14,17 +14,17 @@ MOVED, RENAMED = (0, 20), (0, 33)
 """From these on, at the latest, the processor has a module of its own, and the caches a package and new names."""
 
 
-def early(case: Case) -> bool:
+def early(setting: Setting) -> bool:
     """Whether it is the first mirrored cache."""
-    return case.release < COUNTING_UNTIL
+    return setting.release < COUNTING_UNTIL
 
 
-def imports(case: Case) -> Lines:
+def imports(setting: Setting) -> Lines:
     """From where this release has them."""
-    if early(case):
+    if early(setting):
         return ["from types import SimpleNamespace", "", "import vllm.v1.engine.mm_input_cache as caches"]
     standard = ["from threading import Lock", "from types import SimpleNamespace", "", "import torch"]
-    if case.release >= RENAMED:
+    if setting.release >= RENAMED:
         return [
             *standard,
             "import vllm.multimodal.cache.lru as caches",
@@ -34,7 +34,7 @@ def imports(case: Case) -> Lines:
             "from vllm.multimodal.processing.processor import BaseMultiModalProcessor",
             "from vllm.renderers.base import BaseRenderer",
         ]
-    processor = "vllm.multimodal.processing.processor" if case.release >= MOVED else "vllm.multimodal.processing"
+    processor = "vllm.multimodal.processing.processor" if setting.release >= MOVED else "vllm.multimodal.processing"
     return [
         *standard,
         "import vllm.multimodal.cache as caches",
@@ -55,11 +55,11 @@ def key(number: int) -> str:
     return f"#{number}"
 
 
-def setup(case: Case) -> Lines:
+def setup(setting: Setting) -> Lines:
     """Senders, the receiver, and the items."""
-    config = case.config
+    config = setting.config
     capacity, senders = config["capacity"], config["senders"]
-    what = "items" if early(case) else "bytes"
+    what = "items" if early(setting) else "bytes"
     lines = [f"CAPACITY = {capacity}  # {what}, at P0 and at P1"]
     lines += [f"p0_{number} = Frontend(CAPACITY)" for number in range(senders)]
     lines += ["p1 = Engine(CAPACITY)"]
@@ -183,17 +183,10 @@ def state(case: Case) -> tuple[str, object]:
     return f"shown({everyone(case)}, p1)", {"P0": [order(f"p0_order_{one}") for one in senders], "P1": p1}
 
 
-def sides_and_channel(case: Case) -> str:
-    """Both caches as this release has them, and what is between them."""
-    return "\n\n\n".join([prelude("mirror_early_sides" if early(case) else "mirror_sides"), prelude("mirror")])
-
-
 WRITER = Writer(
     subject="the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before",
     imports=imports,
-    prelude=lambda case: "\n\n\n".join(
-        [prelude("mirror_early_sides" if early(case) else "mirror_sides"), prelude("mirror")]
-    ),
+    preludes=lambda setting: ("mirror_early_sides" if early(setting) else "mirror_sides", "mirror"),
     setup=setup,
     lines=lines_of,
     answer=answer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 WITH_TOUCH, WITH_SIGNATURES = (0, 12), (0, 21)
@@ -28,14 +28,14 @@ def letter(content: int) -> str:
     return chr(ord("A") + content)
 
 
-def touching(case: Case) -> bool:
+def touching(setting: Setting) -> bool:
     """Whether workers touch before they read."""
-    return case.release >= WITH_TOUCH and case.config.get("touches") == 1
+    return setting.release >= WITH_TOUCH and setting.config.get("touches") == 1
 
 
-def setup(case: Case) -> Lines:
+def setup(setting: Setting) -> Lines:
     """The writer and its readers, which have its memory attached."""
-    config = case.config
+    config = setting.config
     if config["header"] != RELEASED_HEADER:
         raise NotWrittenError(f"the configuration has chunks with a header of {config['header']} bytes, and not 8")
     sizes = {letter(content): size for content, size in enumerate(config["payloads"])}
@@ -171,7 +171,7 @@ def state(case: Case) -> tuple[str, object]:
 
 WRITER = Writer(
     subject=f"SingleWriterShmObjectStorage, of {MODULE}",
-    imports=lambda case: [
+    imports=lambda setting: [
         "from contextlib import nullcontext",
         "",
         f"from {MODULE} import (",
@@ -179,7 +179,7 @@ WRITER = Writer(
         "    SingleWriterShmRingBuffer,",
         ")",
     ],
-    prelude=lambda case: prelude("object_store"),
+    preludes=lambda setting: ("object_store",),
     setup=setup,
     lines=lines_of,
     answer=answer,

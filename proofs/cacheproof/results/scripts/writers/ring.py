@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 RELEASED_HEADER, RELEASED_IDS = 8, 1 << 31
@@ -17,9 +17,9 @@ def value(content: int) -> int:
     return content + 1
 
 
-def setup(case: Case) -> Lines:
+def setup(setting: Setting) -> Lines:
     """The writer's ring, and one that is attached for each reader."""
-    config = case.config
+    config = setting.config
     readers = config["readers"]
     lines = [
         f"ring = SingleWriterShmRingBuffer({config['capacity']}, None, create=True)",
@@ -114,8 +114,8 @@ def state(case: Case) -> tuple[str, object]:
 
 WRITER = Writer(
     subject=f"SingleWriterShmRingBuffer, of {MODULE}",
-    imports=lambda case: ["from collections import Counter", "", f"from {MODULE} import SingleWriterShmRingBuffer"],
-    prelude=lambda case: prelude("ring"),
+    imports=lambda setting: ["from collections import Counter", "", f"from {MODULE} import SingleWriterShmRingBuffer"],
+    preludes=lambda setting: ("ring",),
     setup=setup,
     lines=lines_of,
     answer=answer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Lines, Observation, Writer, prelude
+from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.writer import Lines, Observation, Writer, engine_of
 
 LATER_FROM = (0, 11)
 """From this release on, at the latest, there is `vllm.v1.core.sched`."""
@@ -55,19 +55,9 @@ SETTINGS = (
 """What a script takes of a configuration."""
 
 
-def later(case: Case) -> bool:
+def later(setting: Setting) -> bool:
     """Whether it is the scheduler in its own package."""
-    return case.release >= LATER_FROM
-
-
-def setup(case: Case) -> Lines:
-    """The engine."""
-    return [
-        "setting = {",
-        *(f'    "{name}": {case.config[name]!r},' for name in SETTINGS),
-        "}",
-        "engine = Engine(setting)",
-    ]
+    return setting.release >= LATER_FROM
 
 
 def lines_of(case: Case, message: Message) -> Lines:
@@ -136,16 +126,11 @@ OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
 }
 
 
-def engine_and_classes(case: Case) -> str:
-    """What is around the scheduler, and how this release's classes are made."""
-    return "\n\n\n".join([prelude("scheduler"), prelude(f"scheduler_{'later' if later(case) else 'early'}")])
-
-
 WRITER = Writer(
     subject="Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core",
-    imports=lambda case: (LATER if later(case) else EARLY).splitlines(),
-    prelude=engine_and_classes,
-    setup=setup,
+    imports=lambda setting: (LATER if later(setting) else EARLY).splitlines(),
+    preludes=lambda setting: ("scheduler", "scheduler_later" if later(setting) else "scheduler_early"),
+    setup=lambda setting: engine_of(setting, SETTINGS),
     lines=lines_of,
     answer=answer,
     observations=OBSERVATIONS,
