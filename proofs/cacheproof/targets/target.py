@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cacheproof.errors import InconclusiveError
 from cachespec.kernel import Observation, Operation, Outcome
@@ -57,3 +57,25 @@ class Target(Protocol):
     def close(self) -> None:
         """Give back what the target holds."""
         ...
+
+
+T = TypeVar("T")
+
+
+def once_reset(made: T | None) -> T:
+    """What `reset` made; raises `TargetError` before the first one, and after `close`."""
+    if made is None:
+        raise TargetError("the target was not reset to a configuration yet")
+    return made
+
+
+Calls = Mapping[type[Operation], Callable[..., Outcome]]
+"""How each kind of operation is performed."""
+
+
+def call_of(calls: Calls, operation: Operation, what: str) -> Callable[..., Outcome]:
+    """How the operation is performed; raises `TargetError` where `what` is driven has no call for it."""
+    perform = calls.get(type(operation))
+    if perform is None:
+        raise TargetError(f"{what} has no call for {operation.wire_name()}")
+    return perform

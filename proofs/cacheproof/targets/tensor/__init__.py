@@ -12,7 +12,7 @@ import torch
 from cacheproof.errors import InputError
 from cacheproof.registry import AnyComponent, components
 from cacheproof.targets.implemented import Form, form_of, without_implementation
-from cacheproof.targets.target import Target, TargetError
+from cacheproof.targets.target import Target, once_reset
 from cacheproof.targets.tensor.model import TensorModel, outcome_of
 from cachespec.kernel import NORMATIVE, UNSUPPORTED, Observation, Operation, Outcome
 
@@ -159,6 +159,4 @@ class TensorTarget:
         self._run = self._model = None
 
     def _running(self) -> TensorRun:
-        if self._run is None:
-            raise TargetError("the torch target was not reset to a configuration yet")
-        return self._run
+        return once_reset(self._run)

@@ -6,7 +6,7 @@ and are used again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from cacheimpl import EncoderCacheManager
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
 from cacheproof.errors import InputError
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import Calls, call_of
 from cachespec.encoder_cache import operations as calls
 from cachespec.encoder_cache.configuration import Config, positions, size_of
 from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Observation, Operation, Outcome
@@ -62,10 +62,7 @@ class ManagerTarget:
         self._requests = tuple(configured(config, request) for request in range(len(config.requests)))
 
     def apply(self, operation: Operation) -> Outcome:
-        perform = PERFORM.get(type(operation))
-        if perform is None:
-            raise TargetError(f"the manager has no call for {operation.wire_name()}")
-        return perform(self._manager, self._requests, operation)
+        return call_of(PERFORM, operation, "the manager")(self._manager, self._requests, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         manager = self._manager
@@ -157,7 +154,7 @@ def reset(manager: EncoderCacheManager, requests: Requests, operation: Any) -> O
     return DONE
 
 
-PERFORM: Mapping[type[Operation], Callable[[EncoderCacheManager, Requests, Any], Outcome]] = {
+PERFORM: Calls = {
     calls.CheckAndUpdate: check,
     calls.CanAllocate: ask,
     calls.Allocate: allocate,

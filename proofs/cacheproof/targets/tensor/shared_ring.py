@@ -8,13 +8,12 @@ no live chunk is, a header may be struck out that the specification leaves.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from cacheimpl.ring import ReleasedRingBuffer, RingEra, SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import RingFullError
 from cacheproof.errors import InputError
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import Calls, call_of, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, STALE, Code, Observation, Operation, Outcome
 from cachespec.ring import operations as calls
 from cachespec.ring.configuration import Config
@@ -35,9 +34,7 @@ class RingTarget:
     @property
     def config(self) -> Config:
         """Raises `TargetError` before `reset`."""
-        if self._config is None:
-            raise TargetError("the target was not reset to a configuration yet")
-        return self._config
+        return once_reset(self._config)
 
     @property
     def writer(self) -> SingleWriterShmRingBuffer:
@@ -70,10 +67,7 @@ class RingTarget:
         self._rings = []
 
     def apply(self, operation: Operation) -> Outcome:
-        perform = PERFORM.get(type(operation))
-        if perform is None:
-            raise TargetError(f"the ring has no call for {operation.wire_name()}")
-        return perform(self, operation)
+        return call_of(PERFORM, operation, "the ring")(self, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         ring = self.writer
@@ -157,7 +151,7 @@ def restart(target: RingTarget, operation: Operation) -> Outcome:
     return DONE
 
 
-PERFORM: Mapping[type[Operation], Callable[[RingTarget, Any], Outcome]] = {
+PERFORM: Calls = {
     calls.Allocate: allocate,
     calls.Read: read,
     calls.Revoke: revoke,

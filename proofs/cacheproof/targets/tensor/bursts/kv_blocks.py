@@ -12,7 +12,7 @@ from cacheimpl import kv_blocks as tensors
 from cacheimpl.answer import UNANSWERED
 from cacheproof.fuzz.macros.macro import Answered, Together
 from cacheproof.registry import component_named
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import TargetError, once_reset
 from cacheproof.targets.tensor.kv_blocks import decode, tables_of
 from cacheproof.targets.tensor.model import code_of, outcome_of
 from cachespec.kernel import MISS, Code, Observation, Operation, Outcome
@@ -33,9 +33,7 @@ class ServingTarget:
     @property
     def serving(self) -> tensors.Serving:
         """Raises `TargetError` before `reset`."""
-        if self._serving is None:
-            raise TargetError("the target was not reset to a configuration yet")
-        return self._serving
+        return once_reset(self._serving)
 
     def reset(self, config: Config) -> None:
         self._config = config

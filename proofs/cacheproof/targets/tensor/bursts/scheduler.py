@@ -21,7 +21,7 @@ from cacheimpl.scheduler.requests import arrived, feasible
 from cacheimpl.writing import IN_PLACE, Writing
 from cacheproof.fuzz.macros.macro import Answered, Together
 from cacheproof.registry import component_named
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import TargetError, once_reset
 from cacheproof.targets.tensor.model import named, outcome_of
 from cacheproof.targets.tensor.scheduler import decode, tables_of
 from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Operation, Outcome
@@ -59,9 +59,7 @@ class RoundsTarget:
     @property
     def config(self) -> Config:
         """Raises `TargetError` before `reset`."""
-        if self._config is None:
-            raise TargetError("the target was not reset to a configuration yet")
-        return self._config
+        return once_reset(self._config)
 
     def reset(self, config: Config) -> None:
         self._config, self.extent = config, self._extent or extent_of(config)
