@@ -7,8 +7,9 @@ import pytest
 from cacheproof.planted.child.bugs.declaring import Bug
 from cacheproof.planted.listing import bugs_of
 from cacheproof.planted.trial import with_a_bug
+from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.peer import ChildPeer
-from cacheproof.targets.prefixes.walk import Walked, walk
+from cacheproof.targets.prefixes.walk import walk
 from cacheproof.targets.sglang.family import FAMILY
 
 DRIVEN = "radix"

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cacheproof.errors import ExitStatus
+from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.package import Package
 from cacheproof.targets.prefixes.peer import ChildPeer
 from cacheproof.targets.prefixes.serving import ChildServer, serve
-from cacheproof.targets.prefixes.walk import Walked, walk
+from cacheproof.targets.prefixes.walk import walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,17 @@ with steps until nothing is left to do, so that a request that is never served i
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from cacheproof.protocol import shortened as shortened_text
+from cacheproof.targets.prefixes import episodes
+from cacheproof.targets.prefixes.episodes import Episode, Found, Walked, driven
 from cacheproof.targets.prefixes.ledger import Wrong
 from cacheproof.targets.prefixes.peer import Call, Child
-from cacheproof.targets.prefixes.walk import Found, Walked, shortened
 from cacheproof.targets.target import TargetError
 
 CALLS_OF_AN_EPISODE = 40
@@ -187,24 +188,25 @@ class Book:
             yield "SCH-1/running", f"a step has {planned.requests} requests, and {self._config['running']} may run"
 
 
-class _Run:
-    """One run from the initial state."""
+class _Episode(Episode):
+    """With the book beside it, and steps at its end until everybody is served."""
 
     def __init__(self, server: Server, config: Mapping[str, Any]) -> None:
         self.book = Book(config)
-        self.calls: list[Call] = []
-        self.made = 0
         self._server, self._config = server, config
-        wrong = self.book.begin(server.reset(config))
-        self.found = None if wrong is None else Found(*wrong, ())
+        super().__init__()
 
-    def ask(self, call: Call) -> Found | None:
-        """The call, and what is wrong after it."""
-        self.calls.append(call)
-        return self._told(self._asked(call)[0])
+    def begin(self) -> Wrong | None:
+        return self.book.begin(self._server.reset(self._config))
 
-    def finish(self) -> Found | None:
-        """Steps until everybody is served; who is not is the finding. They are not among its calls."""
+    def offered(self) -> list[Call]:
+        return self.book.offered()
+
+    def taken(self, call: Call) -> Wrong | None:
+        return self._asked(call)[0]
+
+    def end(self) -> Wrong | None:
+        """Who is not served is the finding."""
         config = self._config
         tokens = sum(len(p) + o for p, o in zip(config["prompts"], config["outputs"], strict=True)) + 1
         most, idle = tokens * ROUNDS_PER_TOKEN * (1 + max(config["children"])), 0
@@ -212,33 +214,20 @@ class _Run:
             before = self.book.shown
             wrong, scheduled = self._asked(STEP)
             if wrong is not None:
-                return self._told(wrong)
+                return wrong
             idle = 0 if scheduled or self.book.shown != before else idle + 1
             most -= 1
             left = f"requests {sorted(self.book.unserved())} are not served"
             if idle > 2 * len(config["prompts"]):
-                return self._told(("SCH-8", f"{left}, and {idle} steps schedule nothing and change nothing"))
+                return "SCH-8", f"{left}, and {idle} steps schedule nothing and change nothing"
             if not most:
-                return self._told(("SCH-8", f"{left}, however many steps are made"))
+                return "SCH-8", f"{left}, however many steps are made"
         return None
 
     def _asked(self, call: Call) -> tuple[Wrong | None, bool]:
         reply = self._server.ask(call)
         self.made += 1
         return self.book.take(call, reply), reply.planned is not None
-
-    def _told(self, wrong: Wrong | None) -> Found | None:
-        return None if wrong is None else Found(*wrong, tuple(self.calls))
-
-
-def replayed(server: Server, config: Mapping[str, Any], calls: Sequence[Call]) -> Found | None:
-    """The first finding of these calls and of what is left to do; what is not offered in its turn is left out."""
-    run = _Run(server, config)
-    finding = run.found
-    for call in calls:
-        if finding is None and call in run.book.offered():
-            finding = run.ask(call)
-    return finding or run.finish()
 
 
 def serve(
@@ -250,23 +239,10 @@ def serve(
     progress: Callable[[str], None] | None = None,
 ) -> Walked:
     """Walk for so many calls, and shorten the first finding. Ctrl-C ends it with what is known."""
-    walked = Walked()
-    try:
-        while walked.steps < steps and walked.found is None:
-            source = random.Random(f"{seed}/{walked.episodes}")  # noqa: S311  # not a secret
-            walked.episodes += 1
-            run = _Run(server, config)
-            finding = run.found
-            for _ in range(min(CALLS_OF_AN_EPISODE, steps - walked.steps)):
-                finding = finding or run.ask(source.choice(run.book.offered()))
-            walked.found = finding or run.finish()
-            walked.steps += run.made
-            if progress is not None:
-                progress(f"{walked.steps:,} calls, {walked.episodes:,} episodes, nothing wrong")
-        if walked.found is not None:
-            walked.found = shortened(walked.found, lambda calls: replayed(server, config, calls))
-    except TargetError as error:
-        walked.broke_down = str(error)
-    except KeyboardInterrupt:
-        walked.interrupted = True
-    return walked
+    begin = partial(_Episode, server, config)
+    return driven(begin, most=CALLS_OF_AN_EPISODE, steps=steps, seed=seed, progress=progress)
+
+
+def replayed(server: Server, config: Mapping[str, Any], calls: Sequence[Call]) -> Found | None:
+    """The first finding of these calls and of what is left to do; what is not offered in its turn is left out."""
+    return episodes.replayed(partial(_Episode, server, config), calls)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from cacheproof.registry import component_named
+from cacheproof.targets.prefixes import episodes
+from cacheproof.targets.prefixes.episodes import Episode, Found, Walked, driven
 from cacheproof.targets.prefixes.ledger import Ledger, Wrong
 from cacheproof.targets.prefixes.peer import Answer, Call, Peer
-from cacheproof.targets.target import TargetError
 from cacheproof.wire import config_from_message
 from cachespec.kernel import Code
 from cachespec.kv_blocks import AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Withdraw
@@ -25,28 +25,6 @@ class Counts(NamedTuple):
     free: int
     cached: int
     locked: int
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Something that is wrong, at the last of these calls."""
-
-    rule: str
-    said: str
-    calls: tuple[Call, ...]
-
-
-@dataclass(slots=True)
-class Walked:
-    """What a walk did. `beside` are the calls after which counts were compared with the specification's."""
-
-    steps: int = 0
-    episodes: int = 0
-    beside: int = 0
-    evictions: int = 0
-    found: Found | None = None
-    broke_down: str = ""
-    interrupted: bool = False
 
 
 class Beside:
@@ -102,66 +80,36 @@ class Beside:
         assert outcome.code is Code.DONE, f"{operation} is {outcome.code} in a pool that has room for all"
 
 
-def walk(
-    peer: Peer,
-    config: Mapping[str, Any],
-    *,
-    steps: int,
-    seed: int,
-    progress: Callable[[str], None] | None = None,
-) -> Walked:
-    """Walk for so many steps, and shorten the first finding. Ctrl-C ends it with what is known."""
-    walked = Walked()
-    try:
-        while walked.steps < steps and walked.found is None:
-            source = random.Random(f"{seed}/{walked.episodes}")  # noqa: S311  # not a secret
-            walked.episodes += 1
-            walked.found = _episode(peer, config, walked, min(RESTART_EVERY, steps - walked.steps), source)
-            if progress is not None:
-                progress(f"{walked.steps:,} calls, {walked.episodes:,} episodes, nothing wrong")
-        if walked.found is not None:
-            walked.found = shortened(walked.found, lambda calls: replayed(peer, config, calls))
-    except TargetError as error:
-        walked.broke_down = str(error)
-    except KeyboardInterrupt:
-        walked.interrupted = True
-    return walked
-
-
-def _episode(peer: Peer, config: Mapping[str, Any], walked: Walked, most: int, source: random.Random) -> Found | None:
-    run = _Run(peer, config)
-    finding = run.found
-    for _ in range(most):
-        if finding is not None:
-            break
-        finding = run.ask(source.choice(run.ledger.offered()))
-        walked.steps += 1
-    walked.beside += run.compared
-    walked.evictions += run.ledger.evicted
-    return finding
-
-
-class _Run:
-    """One run from the initial state."""
+class _Episode(Episode):
+    """With the ledger and the specification beside it."""
 
     def __init__(self, peer: Peer, config: Mapping[str, Any]) -> None:
         self.ledger, self.beside = Ledger(config), Beside(config)
-        self.calls: list[Call] = []
         self.compared = 0
-        self._peer = peer
-        wrong = self.ledger.begin(peer.reset(config))
-        self.found = None if wrong is None else Found(*wrong, ())
+        self._peer, self._config = peer, config
+        super().__init__()
 
-    def ask(self, call: Call) -> Found | None:
-        """The call on all sides, and what is wrong after it."""
+    def begin(self) -> Wrong | None:
+        return self.ledger.begin(self._peer.reset(self._config))
+
+    def offered(self) -> list[Call]:
+        return self.ledger.offered()
+
+    def taken(self, call: Call) -> Wrong | None:
+        """On all sides."""
         written = call.request in self.ledger.written
         answer = self._peer.ask(call)
-        self.calls.append(call)
+        self.made += 1
         wrong = self.ledger.take(call, answer)
         if wrong is None and not self.ledger.evicted:
             self.compared += 1
             wrong = self._beside(call, answer, written=written)
-        return None if wrong is None else Found(*wrong, tuple(self.calls))
+        return wrong
+
+    def count(self, walked: Walked) -> None:
+        super().count(walked)
+        walked.beside += self.compared
+        walked.evictions += self.ledger.evicted
 
     def _beside(self, call: Call, answer: Answer, *, written: bool) -> Wrong | None:
         """What the specification counts otherwise. What is refused for want of room is not asked of it."""
@@ -178,25 +126,19 @@ class _Run:
         return "KV-2", f"pages are {counted._asdict()}, and by the specification {expected_counts._asdict()}"
 
 
+def walk(
+    peer: Peer,
+    config: Mapping[str, Any],
+    *,
+    steps: int,
+    seed: int,
+    progress: Callable[[str], None] | None = None,
+) -> Walked:
+    """Walk for so many steps, and shorten the first finding. Ctrl-C ends it with what is known."""
+    begin = partial(_Episode, peer, config)
+    return driven(begin, most=RESTART_EVERY, steps=steps, seed=seed, progress=progress)
+
+
 def replayed(peer: Peer, config: Mapping[str, Any], calls: Sequence[Call]) -> Found | None:
     """The first finding of these calls; those that are not offered when their turn comes are left out."""
-    run = _Run(peer, config)
-    finding = run.found
-    for call in calls:
-        if finding is None and call in run.ledger.offered():
-            finding = run.ask(call)
-    return finding
-
-
-def shortened(found: Found, again: Callable[[Sequence[Call]], Found | None]) -> Found:
-    """The same finding in as few calls as leaving them out, one or two at a time, comes to; `again` makes them."""
-    best, size = found, 2
-    while size:
-        for place in range(len(best.calls) - size, -1, -1):
-            fewer = again(best.calls[:place] + best.calls[place + size :])
-            if fewer is not None and fewer.rule == best.rule and len(fewer.calls) < len(best.calls):
-                best, size = fewer, 2
-                break
-        else:
-            size -= 1
-    return best
+    return episodes.replayed(partial(_Episode, peer, config), calls)

@@ -12,9 +12,10 @@ from cacheproof.errors import ExitStatus
 from cacheproof.targets.prefixes import walk as walking
 from cacheproof.targets.prefixes.configurations import CONFIGURATIONS
 from cacheproof.targets.prefixes.conformance import Held
+from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.ledger import Ledger, Wrong
 from cacheproof.targets.prefixes.peer import Answer, Call, Shown
-from cacheproof.targets.prefixes.walk import Walked, replayed, walk
+from cacheproof.targets.prefixes.walk import replayed, walk
 from cacheproof.targets.target import TargetError
 
 named = pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -113,3 +114,27 @@ def test_an_interrupted_walk_is_not_green() -> None:
     assert walked.interrupted
     assert Held("", "", walked).status is ExitStatus.INCONCLUSIVE
     assert Held("", "", Walked()).status is ExitStatus.INCONCLUSIVE
+
+
+def test_what_was_walked_before_an_interruption_is_counted() -> None:
+    class InterruptedLater(PlainRadix):
+        count = 0
+
+        def ask(self, call: Call) -> Answer:
+            self.count += 1
+            if self.count > 100:
+                raise KeyboardInterrupt
+            return super().ask(call)
+
+    walked = walk(InterruptedLater(), CONFIGURATIONS["slots, ample"], steps=1_000, seed=1)
+    assert walked.interrupted
+    assert walked.steps == 100
+    assert walked.beside > 60  # of the episode that was interrupted too
+
+
+def test_progress_says_nothing_wrong_only_where_nothing_is() -> None:
+    said: list[str] = []
+    bug = "keeps the page that was there already"
+    found = walk(PlainRadix(bug), CONFIGURATIONS["pages of 2, scarce"], steps=3_000, seed=1, progress=said.append).found
+    assert found is not None
+    assert ["nothing wrong" in line for line in said] == [True] * (len(said) - 1) + [False]

@@ -1,0 +1,133 @@
+"""Random walks in episodes, of whatever is asked one call after the other, until something is wrong with it."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cacheproof.targets.prefixes.ledger import Wrong
+from cacheproof.targets.prefixes.peer import Call
+from cacheproof.targets.target import TargetError
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that is wrong, at the last of these calls."""
+
+    rule: str
+    said: str
+    calls: tuple[Call, ...]
+
+
+@dataclass(slots=True)
+class Walked:
+    """What a walk did. `beside` are the calls after which counts were compared with the specification's."""
+
+    steps: int = 0
+    episodes: int = 0
+    beside: int = 0
+    evictions: int = 0
+    found: Found | None = None
+    broke_down: str = ""
+    interrupted: bool = False
+
+
+class Episode(ABC):
+    """One run from the initial state."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.made = 0
+        """Calls that were answered, those at the end included."""
+        self.found = self.told(self.begin())
+
+    @abstractmethod
+    def begin(self) -> Wrong | None:
+        """Reset what is walked; what is wrong with its initial state."""
+
+    @abstractmethod
+    def offered(self) -> list[Call]:
+        """What may be asked now."""
+
+    @abstractmethod
+    def taken(self, call: Call) -> Wrong | None:
+        """Ask, and say what is wrong with the answer or after it."""
+
+    def end(self) -> Wrong | None:
+        """What else has to be seen when nothing more is chosen; the calls for it are not among those of a finding."""
+        return None
+
+    def count(self, walked: Walked) -> None:
+        """Add what was done."""
+        walked.steps += self.made
+
+    def ask(self, call: Call) -> Found | None:
+        """The call, and what is wrong after it."""
+        self.calls.append(call)
+        return self.told(self.taken(call))
+
+    def told(self, wrong: Wrong | None) -> Found | None:
+        """After the calls until now."""
+        return None if wrong is None else Found(*wrong, tuple(self.calls))
+
+
+Begin = Callable[[], Episode]
+
+
+def driven(begin: Begin, *, most: int, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Walked:
+    """Episodes of at most so many calls, for so many steps in all; the first finding is made shorter.
+
+    Ctrl-C ends it with what is known.
+    """
+    walked = Walked()
+    try:
+        while walked.steps < steps and walked.found is None:
+            source = random.Random(f"{seed}/{walked.episodes}")  # noqa: S311  # not a secret
+            walked.episodes += 1
+            walked.found = _walk(begin(), walked, min(most, steps - walked.steps), source)
+            if progress is not None:
+                wrong = "nothing wrong" if walked.found is None else "something is wrong, and is made shorter"
+                progress(f"{walked.steps:,} calls, {walked.episodes:,} episodes, {wrong}")
+        if walked.found is not None:
+            walked.found = shortened(walked.found, lambda calls: replayed(begin, calls))
+    except TargetError as error:
+        walked.broke_down = str(error)
+    except KeyboardInterrupt:
+        walked.interrupted = True
+    return walked
+
+
+def _walk(episode: Episode, walked: Walked, most: int, source: random.Random) -> Found | None:
+    finding = episode.found
+    try:
+        for _ in range(most):
+            finding = finding or episode.ask(source.choice(episode.offered()))
+        return finding or episode.told(episode.end())
+    finally:
+        episode.count(walked)
+
+
+def replayed(begin: Begin, calls: Sequence[Call]) -> Found | None:
+    """The first finding of these calls and of the end; those that are not offered in their turn are left out."""
+    episode = begin()
+    finding = episode.found
+    for call in calls:
+        if finding is None and call in episode.offered():
+            finding = episode.ask(call)
+    return finding or episode.told(episode.end())
+
+
+def shortened(found: Found, again: Callable[[Sequence[Call]], Found | None]) -> Found:
+    """The same finding in as few calls as leaving them out, one or two at a time, comes to; `again` makes them."""
+    best, size = found, 2
+    while size:
+        for place in range(len(best.calls) - size, -1, -1):
+            fewer = again(best.calls[:place] + best.calls[place + size :])
+            if fewer is not None and fewer.rule == best.rule and len(fewer.calls) < len(best.calls):
+                best, size = fewer, 2
+                break
+        else:
+            size -= 1
+    return best
