@@ -186,9 +186,9 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "a request that just fits is turned away": (
         "limits",
-        f"{CODE}.requests.feasible",
-        "(whole <= config.block_size * config.blocks)",
-        "(whole < config.block_size * config.blocks)",
+        f"{CODE}.feasibility.request_fits",
+        "(computed <= limits.room)",
+        "(computed < limits.room)",
     ),
 }
 

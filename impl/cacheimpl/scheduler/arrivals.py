@@ -1,44 +1,33 @@
-"""Requests as rows: what is written into the tables when they arrive, and when a row may be used again."""
+"""Requests as rows: who has one, what is written into the tables for those that arrive, and when it may be used again.
+
+A request that arrives is looked at at once, and gets its row; who is aborted waits and runs no more at once. What that
+changes on the device is noted, and done for all of them together before the next step: some thirty operations, however
+many they are.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from cacheimpl.counts import whole
 from cacheimpl.encoder_cache.rows import Rows
-from cacheimpl.scheduler.contents import Contents
+from cacheimpl.scheduler.contents import WORD, Contents
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
     InvalidRequestError,
     NeverServedError,
     TooManyRequestsError,
-    UnsupportedError,
 )
+from cacheimpl.scheduler.feasibility import item_fits, limits_of, on_host, request_fits
 from cacheimpl.scheduler.growth import grown, grown_plan
-from cacheimpl.scheduler.requests import arrived, feasible, forgotten, nameless
-from cacheimpl.scheduler.settings import LARGEST, Settings
+from cacheimpl.scheduler.reading import Item, Read, read_of
+from cacheimpl.scheduler.requests import arrived, forgotten, nameless
+from cacheimpl.scheduler.settings import Settings
 from cacheimpl.scheduler.state import Config, State
-
-
-class Item(NamedTuple):
-    """A multimodal item of a prompt."""
-
-    identifier: str
-    start: int
-    length: int
-
-
-class Read(NamedTuple):
-    """What is read of a request."""
-
-    name: str
-    tokens: list[int]
-    outputs: int
-    priority: int
-    items: tuple[Item, ...]
 
 
 class Items:
@@ -62,6 +51,15 @@ class Items:
             del self.names[row], self.lengths[row]
 
 
+class Noted(NamedTuple):
+    """A request that has its row, and of which nothing is on the device yet."""
+
+    row: int
+    read: Read
+    final: int
+    """Its tokens once it is finished"""
+
+
 class Arrivals:
     """The host's side of the tables; rows are written where the device has them."""
 
@@ -69,11 +67,14 @@ class Arrivals:
         self.settings, self.config = settings, config
         self.names: dict[int, str] = {}
         self.items = Items(settings.encoder_contents_at_first)
+        self._limits = on_host(limits_of(config))
         self._rows: dict[str, int] = {}
         self._free = list(range(settings.max_requests))[::-1]
         self._contents = Contents(settings.contents)
         self._of_row: dict[int, list[int]] = {}
-        self._new: list[int] = []
+        self._shown: dict[int, list[int]] = {}
+        self._new: list[Noted] = []
+        self._leaving: list[int] = []
 
     @property
     def live(self) -> int:
@@ -93,57 +94,49 @@ class Arrivals:
         for row in rows:
             del self._rows[self.names[row]]
 
+    # At once --------------------------------------------------------------------------------------------------------
+
+    @property
+    def noted(self) -> bool:
+        """Whether there is anything to do on the device."""
+        return bool(self._new or self._leaving)
+
+    @property
+    def aborts_noted(self) -> bool:
+        """Whether somebody is to be aborted on the device."""
+        return bool(self._leaving)
+
     def add(self, request: Any, state: State) -> State:
-        """Write a row for a request that arrives; it waits when the next step begins.
+        """A request that arrives has a row, and waits when the next step begins.
 
         Returns the state, in larger tables where its items need some.
         """
         read = self._checked(request)
-        if not bool(feasible(self._alone(read))[0]):
+        final = min(len(read.tokens) + read.outputs, self.settings.max_model_len)
+        if not self._is_feasible(read, final):
             raise NeverServedError(f"request {read.name!r} has {len(read.tokens)} tokens, and can never be served")
         if not self._free:
             self._collect_rows(state)
         if not self._free:
             raise TooManyRequestsError(f"{self.settings.max_requests} requests are known: none has ended")
         row = self._free[-1]
-        state = self._write(row, read, state)
+        if read.items:
+            state = self._with_rows_for(len(read.items), state)
+            self._shown[row] = [self.items.number(item) for item in read.items]
         self._free.pop()
         self._rows[read.name], self.names[row] = row, read.name
-        self._new.append(row)
+        self._new.append(Noted(row, read, final))
         return state
 
-    def flushed(self, state: State) -> tuple[State, int]:
-        """The state in which those that were added wait, and how many they are."""
-        count = len(self._new)
-        if count == 0:
-            return state, 0
-        device, rows = self.config.rows.device, self.settings.max_requests
-        order = torch.full((rows,), -1, dtype=torch.int64, device=device)
-        order[torch.tensor(self._new, device=device)] = torch.arange(count, device=device)
-        self._new = []
-        return arrived(self.config, forgotten(state, order >= 0), order >= 0, order), count
+    def abort(self, name: str) -> None:
+        """Who waits or runs does so no more. What it has is given back before the next step, or the next output."""
+        self._leaving.append(self._rows.pop(name))
 
-    def _alone(self, read: Read) -> Config:
-        """The configuration of this request alone, before anything of it is written."""
-        config, missing = self.config, self.settings.max_items - len(read.items)
-
-        def row(*values: int) -> torch.Tensor:
-            return torch.tensor([values], dtype=torch.int64, device=config.rows.device)
-
-        there = [0] * len(read.items)
-        return config._replace(
-            prompts=row(len(read.tokens))[0],
-            finals=row(self._final(read))[0],
-            item_starts=row(*(item.start for item in read.items), *[0] * missing),
-            encoder=config.encoder._replace(
-                contents=row(*there, *[-1] * missing),
-                claims=row(*(item.length for item in read.items), *[0] * missing),
-            ),
+    def _is_feasible(self, read: Read, final: int) -> bool:
+        limits, prompt, whole = self._limits, len(read.tokens), self.settings.disable_chunked_mm_input
+        return bool(request_fits(limits, prompt, final)) and all(
+            item_fits(limits, prompt, item.start, item.length, whole=whole) for item in read.items
         )
-
-    def _final(self, read: Read) -> int:
-        """How many tokens it has at its end."""
-        return min(len(read.tokens) + read.outputs, self.settings.max_model_len)
 
     def _checked(self, request: Any) -> Read:
         read = read_of(request)
@@ -157,35 +150,16 @@ class Arrivals:
             )
         if len(read.items) > self.settings.max_items:
             raise InvalidRequestError(f"request {read.name!r} has more than {self.settings.max_items} items")
-        end = 0
+        end, lengths = 0, dict[str, int]()
         for item in read.items:
             if item.start < end or item.length <= 0 or item.start + item.length > len(read.tokens):
                 raise InvalidRequestError(f"request {read.name!r}: items stand one behind the other in the prompt")
             end = item.start + item.length
-            known = self.items.rows
-            if item.identifier in known and self.items.lengths[known[item.identifier]] != item.length:
+            known = self.items.rows.get(item.identifier)
+            before = lengths.setdefault(item.identifier, item.length) if known is None else self.items.lengths[known]
+            if before != item.length:
                 raise InvalidRequestError(f"{item.identifier!r} has another length than before")
         return read
-
-    def _write(self, row: int, read: Read, state: State) -> State:
-        """The row of every table."""
-        settings, config = self.settings, self.config
-        final = self._final(read)
-        if self._contents.left < settings.positions:
-            self._collect_contents(state)
-        chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items)
-        chain = [*chain, *self._contents.fresh(final // settings.block_size - len(chain))]
-        self._of_row[row] = chain
-        line = torch.full((config.kv.contents.shape[1],), settings.contents)
-        line[: len(chain)] = torch.tensor(chain, dtype=torch.int64)
-        config.kv.contents[row] = line.to(config.rows.device)
-        config.kv.lengths[row] = final
-        config.prompts[row], config.finals[row] = len(read.tokens), final
-        config.priorities[row] = read.priority if settings.by_priority else 0
-        if settings.max_items > 0:
-            state = self._with_rows_for(len(read.items), state)
-            self._write_items(row, read)
-        return state
 
     def _with_rows_for(self, items: int, state: State) -> State:
         """Rows are taken back where there are not as many left; where half of them are needed, there will be more."""
@@ -201,24 +175,99 @@ class Arrivals:
         self.config = self.config._replace(blank=grown_plan(self.config.blank, count))
         return grown(state, count)
 
-    def _write_items(self, row: int, read: Read) -> None:
-        numbers = [self.items.number(item) for item in read.items]
-        missing = self.settings.max_items - len(numbers)
-        config, device = self.config, self.config.rows.device
-        config.encoder.contents[row] = torch.tensor([*numbers, *[-1] * missing], device=device)
-        config.encoder.claims[row] = torch.tensor(
-            [*(item.length for item in read.items), *[0] * missing], device=device
-        )
-        config.item_starts[row] = torch.tensor([*(item.start for item in read.items), *[0] * missing], device=device)
+    # Together, before a step ----------------------------------------------------------------------------------------
+
+    def flushed(self, state: State) -> tuple[State, int]:
+        """The state in which those that were added wait, in the order in which they came, and how many they are."""
+        new, self._new = self._new, []
+        if not new:
+            return state, 0
+        rows = self._write(new, state)
+        order = torch.full_like(state.waiting, -1)
+        order[rows] = torch.arange(len(new), device=rows.device)
+        joining = order >= 0
+        return arrived(self.config, forgotten(state, joining), joining, order), len(new)
+
+    def taken_leaving(self, most: int) -> list[Tensor]:
+        """The rows of those that were aborted, in this order, so many at a time; they are noted no more."""
+        rows, self._leaving = self._leaving, []
+        device = self.config.rows.device
+        return [torch.tensor(rows[begin : begin + most], device=device) for begin in range(0, len(rows), most)]
+
+    def _write(self, new: list[Noted], state: State) -> Tensor:
+        """Their rows in every table; which those are ([new] int64)."""
+        chains = [self._chain(noted, state) for noted in new]
+        config, count, device = self.config, len(new), self.config.rows.device
+        by_priority, most = self.settings.by_priority, self.settings.max_items
+        numbers = [noted.row for noted in new]
+        numbers += [len(noted.read.tokens) for noted in new]
+        numbers += [noted.final for noted in new]
+        numbers += [noted.read.priority if by_priority else 0 for noted in new]
+        numbers += [len(chain) for chain in chains]
+        columns = torch.tensor(numbers).to(device).view(5, count)
+        rows, prompts, finals, priorities, lengths = columns.unbind()
+        self._write_contents(rows, lengths, chains)
+        for table, column in (
+            (config.kv.lengths, finals),
+            (config.prompts, prompts),
+            (config.finals, finals),
+            (config.priorities, priorities),
+        ):
+            table.index_copy_(0, rows, column)
+        if most > 0:
+            self._write_items(rows, new)
+        return rows
+
+    def _chain(self, noted: Noted, state: State) -> list[int]:
+        """The numbers of what its blocks hold, first to last."""
+        settings, read = self.settings, noted.read
+        if self._contents.left < settings.positions:
+            self._collect_contents(state)
+        chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items)
+        chain += self._contents.fresh(noted.final // settings.block_size - len(chain))
+        self._of_row[noted.row] = chain
+        return chain
+
+    def _write_contents(self, rows: Tensor, lengths: Tensor, chains: list[list[int]]) -> None:
+        """`rows`, `lengths`: [new] int64, on the device."""
+        table = self.config.kv.contents
+        table.index_fill_(0, rows, self.settings.contents)
+        flat = array(WORD)
+        for chain in chains:
+            flat.extend(chain)
+        if not flat:
+            return
+        values = torch.frombuffer(flat, dtype=torch.int64).to(table.device)
+        first = rows * table.shape[1] - (lengths.cumsum(0) - lengths)
+        cells = first.repeat_interleave(lengths, output_size=len(flat)) + torch.arange(len(flat), device=table.device)
+        table.view(-1).index_copy_(0, cells, values)
+
+    def _write_items(self, rows: Tensor, new: list[Noted]) -> None:
+        """`rows`: [new] int64, on the device."""
+        config, most, device = self.config, self.settings.max_items, self.config.rows.device
+        contents, claims, starts = list[int](), list[int](), list[int]()
+        for noted in new:
+            items, missing = noted.read.items, most - len(noted.read.items)
+            contents += [*self._shown.get(noted.row, ()), *[-1] * missing]
+            claims += [*(item.length for item in items), *[0] * missing]
+            starts += [*(item.start for item in items), *[0] * missing]
+        columns = torch.tensor([*contents, *claims, *starts]).to(device).view(3, len(new), most)
+        for table, column in zip(
+            (config.encoder.contents, config.encoder.claims, config.item_starts), columns.unbind(), strict=True
+        ):
+            table.index_copy_(0, rows, column)
+
+    # What is taken back ---------------------------------------------------------------------------------------------
 
     def _collect_rows(self, state: State) -> None:
         """Rows of requests that no plan names any more; to look reads from the device."""
         there = nameless(state).nonzero().flatten().tolist()
-        new = {*self._new}
+        new = {noted.row for noted in self._new}
         for row in there:
             if row in self.names and self._rows.get(self.names[row]) != row and row not in new:
                 del self.names[row]
                 self._of_row.pop(row, None)
+                self._shown.pop(row, None)
                 self._free.append(row)
 
     def _collect_contents(self, state: State) -> None:
@@ -232,54 +281,5 @@ class Arrivals:
         """Encoder outputs that are neither resident, nor reported yet, nor those of a row."""
         cache = state.encoder
         there = cache.resident | (cache.freed >= 0) | (state.dropped >= 0).any(0)
-        shown = self.config.encoder.contents[list(self._of_row)].flatten().tolist()
-        self.items.keep({*there.nonzero().flatten().tolist(), *(one for one in shown if one >= 0)})
-
-
-NOT_THERE = ("lora_request", "kv_transfer_params", "pooling_params", "structured_output_request", "prompt_embeds")
-"""Attributes that a request must not have, or only as None: adapters, external KV and the like."""
-
-
-def read_of(request: Any) -> Read:
-    """The attributes of a request, under whichever name the era gives them."""
-    if not isinstance(getattr(request, "request_id", None), str):
-        raise InvalidRequestError(f"a request has a request_id, which is a text, and {type(request).__name__} has none")
-    if asked := [name for name in NOT_THERE if getattr(request, name, None) is not None]:
-        raise UnsupportedError(f"request {request.request_id!r} has {', '.join(asked)}: there is no rule for that here")
-    outputs = getattr(request, "max_tokens", None)
-    if outputs is None:
-        outputs = getattr(getattr(request, "sampling_params", None), "max_tokens", None)
-    of = f"of request {request.request_id!r}"
-    priority = whole(f"priority {of}", getattr(request, "priority", 0), InvalidRequestError)
-    if not -LARGEST <= priority < LARGEST:
-        raise InvalidRequestError(f"priority {of} must be from {-LARGEST} to {LARGEST - 1}, not {priority}")
-    return Read(
-        request.request_id,
-        tokens_of(request, of),
-        whole(f"max_tokens {of}", outputs, InvalidRequestError),
-        priority,
-        tuple(item_of(one, of) for one in getattr(request, "mm_features", None) or ()),
-    )
-
-
-def tokens_of(request: Any, of: str) -> list[int]:
-    """The prompt. Raises `InvalidRequestError` for what are no integers."""
-    given = getattr(request, "prompt_token_ids", None)
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise InvalidRequestError(f"prompt_token_ids {of} must be a list of integers, not {given!r}")
-    tokens = list(given)
-    if {*map(type, tokens)} - {int}:  # what is not of Python is looked at one by one
-        tokens = [whole(f"a token in prompt_token_ids {of}", token, InvalidRequestError) for token in tokens]
-    return tokens
-
-
-def item_of(feature: Any, of: str) -> Item:
-    """An item of a prompt. Raises `InvalidRequestError` for what is none."""
-    identifier, place = getattr(feature, "identifier", None), getattr(feature, "mm_position", None)
-    if not isinstance(identifier, str):
-        raise InvalidRequestError(f"an item in mm_features {of} has an identifier, which is a text, not {identifier!r}")
-    offset, length = (
-        whole(f"the {name} of item {identifier!r} {of}", getattr(place, name, None), InvalidRequestError)
-        for name in ("offset", "length")
-    )
-    return Item(identifier, offset, length)
+        shown = (one for numbers in self._shown.values() for one in numbers)
+        self.items.keep({*there.nonzero().flatten().tolist(), *shown})

@@ -1,19 +1,28 @@
 """What full blocks hold, as numbers: equal tokens behind equal tokens have one number, and nothing else has.
 
-Numbers are given on the host when a request arrives, so what is looked up on the device is exact and there is no hash
+Numbers are given on the host before a request waits, so what is looked up on the device is exact and there is no hash
 to collide. A block with tokens of the output has a number of its own, for what it will hold is not known yet: only the
 request itself finds it again, after a preemption.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-Key = tuple[int, tuple[int, ...], tuple[Any, ...]]
-"""The number of the block before, the tokens, and the items of which tokens are among them, each with its place."""
+Among = tuple[tuple[Any, int], ...]
+"""Items of which tokens are in a block, each with the place in it where the item begins, which may be before it."""
+
+Tokens: TypeAlias = "array[int] | list[int]"
+"""The tokens of a prompt, as machine words where they fit."""
+
+Key = tuple[int, "bytes | tuple[int, ...]", Among]
+"""The number of the block before, the tokens, and the items among them."""
 
 BEGINNING = -1
+WORD = "q"
+"""Tokens are kept as machine words: of those a key is made, compared and hashed as one piece of memory."""
 
 
 class Contents:
@@ -30,21 +39,32 @@ class Contents:
         """How many numbers there are to give."""
         return len(self._free)
 
-    def of_prompt(self, tokens: Sequence[int], block_size: int, items: Sequence[tuple[Any, int, int]]) -> list[int]:
+    def of_prompt(self, tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]]) -> list[int]:
         """The numbers of the full blocks of a prompt; `items` are identifier, first token and length of each."""
-        numbers, parent = [], BEGINNING
-        for begin in range(0, len(tokens) - block_size + 1, block_size):
-            end = begin + block_size
-            among = tuple(
-                (name, start - begin) for name, start, length in items if begin < start + length and start < end
-            )
-            parent = self._number((parent, tuple(tokens[begin:end]), among))
-            numbers.append(parent)
+        blocks = blocks_of(tokens, block_size)
+        among = among_blocks(block_size, len(blocks), items)
+        numbers, parent = list[int](), BEGINNING
+        for block in zip(blocks, among, strict=True):
+            number = self._known.get((parent, *block))
+            if number is None:
+                break
+            numbers.append(number)
+            parent = number
+        known = len(numbers)
+        if known < len(blocks):  # nothing can be known behind what is new
+            new = self.fresh(len(blocks) - known)
+            parents = (parent, *new[:-1])
+            keys = list(zip(parents, blocks[known:], among[known:], strict=True))
+            self._known.update(zip(keys, new, strict=True))
+            self._keys.update(zip(new, keys, strict=True))
+            numbers += new
         return numbers
 
     def fresh(self, count: int) -> list[int]:
         """Numbers that nobody else has."""
-        return [self._free.pop() for _ in range(count)]
+        taken = self._free[len(self._free) - count :][::-1]
+        del self._free[len(self._free) - count :]
+        return taken
 
     def keep(self, used: Collection[int]) -> None:
         """Take back the others.
@@ -59,8 +79,29 @@ class Contents:
                 del self._known[self._keys.pop(number)]
         self._free = [number for number in range(self.count) if number not in kept][::-1]
 
-    def _number(self, key: Key) -> int:
-        if key not in self._known:
-            number = self._free.pop()
-            self._known[key], self._keys[number] = number, key
-        return self._known[key]
+
+def packed(tokens: Sequence[int]) -> Tokens:
+    """Their own memory; a list where a token does not fit a machine word."""
+    try:
+        return array(WORD, tokens)
+    except OverflowError:
+        return list(tokens)
+
+
+def blocks_of(tokens: Tokens, block_size: int) -> list[Any]:
+    """Of each full block what stands for its tokens; for equal tokens it is equal, whatever else is in the prompt."""
+    full = len(tokens) // block_size * block_size
+    if isinstance(tokens, list):
+        parts = (packed(tokens[begin : begin + block_size]) for begin in range(0, full, block_size))
+        return [tuple(part) if isinstance(part, list) else part.tobytes() for part in parts]
+    memory, size = tokens.tobytes(), block_size * tokens.itemsize
+    return [memory[begin : begin + size] for begin in range(0, full * tokens.itemsize, size)]
+
+
+def among_blocks(block_size: int, blocks: int, items: Sequence[tuple[Any, int, int]]) -> list[Among]:
+    """Of each of the first blocks the items among its tokens, in their order."""
+    found: list[Among] = [()] * blocks
+    for name, start, length in items:
+        for place in range(start // block_size, min(blocks, (start + length - 1) // block_size + 1)):
+            found[place] = (*found[place], (name, start - place * block_size))
+    return found

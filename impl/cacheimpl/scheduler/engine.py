@@ -1,7 +1,8 @@
 """`Scheduler`: the calls of the field on top of the tensor functions, a whole step in a few dozen tensor operations.
 
 What is done for every running request is done on the device. The host reads a handful of numbers once a step, to learn
-whether something remains and who is finished, and writes the rows of requests that arrive.
+whether something remains and who is finished. Of requests that arrive or are aborted it makes a note, and before the
+next step their rows are written together.
 """
 
 from __future__ import annotations
@@ -103,41 +104,56 @@ class Scheduler:
         if not isinstance(settings, Settings):
             raise InvalidSettingError(f"settings must be Settings, not {type(settings).__name__}")
         self.settings = settings
-        self.config: Config = tables_of(settings, usable(device, InvalidSettingError))
-        pool = kv_blocks.empty(self.config.kv, settings.num_gpu_blocks)
-        self.state: State = empty(self.config, pool, settings.plans_in_flight)
+        self._config = tables_of(settings, usable(device, InvalidSettingError))
+        pool = kv_blocks.empty(self._config.kv, settings.num_gpu_blocks)
+        self._state = empty(self._config, pool, settings.plans_in_flight)
         self.rounds_at_once = 0
         """Rounds in which no request was taken alone"""
         self.rounds_in_all = 0
-        self._arrivals = Arrivals(settings, self.config)
+        self._arrivals = Arrivals(settings, self._config)
         self._plans = 0
         self._waiting = 0
         self._largest = 0
         self._items = False
         self._full: int | None = None
 
+    @property
+    def config(self) -> Config:
+        """The tables, with the rows of all requests that have arrived."""
+        self._flush()
+        return self._config
+
+    @config.setter
+    def config(self, config: Config) -> None:
+        self._config = config
+
+    @property
+    def state(self) -> State:
+        """In which all wait that have arrived, and nobody is that was aborted."""
+        self._flush()
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+
     # Requests -------------------------------------------------------------------------------------------------------
 
-    @torch.inference_mode()
     def add_request(self, request: Any) -> None:
         """It waits. Raises where it can never be served, or is known already."""
-        self.state = self._arrivals.add(request, self.state)
-        self.config = self.config._replace(blank=self._arrivals.config.blank)
+        self._state = self._arrivals.add(request, self._state)
+        if self._config.blank is not self._arrivals.config.blank:
+            self._config = self._config._replace(blank=self._arrivals.config.blank)
 
-    @torch.inference_mode()
     def finish_requests(self, request_ids: str | Sequence[str]) -> None:
         """They are aborted; an id that is not known any more changes nothing."""
         several: Any = (request_ids,) if isinstance(request_ids, str) else request_ids
         asked: tuple[Any, ...] = tuple(several) if isinstance(several, Iterable) else (None,)
         if not all(isinstance(name, str) for name in asked):
             raise InvalidRequestError(f"request_ids must be an id or several, not {request_ids!r}")
-        self._flush()
         for name in asked:
             if self._arrivals.is_live(name):
-                row = torch.tensor(self._arrivals.row_of(name), device=self.config.rows.device)
-                self.state, _ = requests.abort(self.config, self.state, row, write=SERVING)
-                self._arrivals.end((self._arrivals.row_of(name),))
-        self._waiting = int(length(self.state.waiting))
+                self._arrivals.abort(name)
 
     def get_num_unfinished_requests(self) -> int:
         """Who waits or runs."""
@@ -181,23 +197,25 @@ class Scheduler:
         if self._plans == 0:
             raise NoPlanError("no plan is in flight")
         drafts = self._drafts(accepted)
+        if self._arrivals.aborts_noted:
+            self._flush()
         extent = self._extent()
-        state, _ = requests.update(self.config, self.state, drafts, extent=extent, write=SERVING)
+        state, _ = requests.update(self._config, self._state, drafts, extent=extent, write=SERVING)
         self._plans -= 1
         ended: list[str] = []
         if int(state.ending.amax()) != OUTSIDE:
-            rows, count = requests.finished(self.config, state)
+            rows, count = requests.finished(self._config, state)
             ended_rows = rows[: int(count)].tolist()
             ended = [self._arrivals.names[row] for row in ended_rows]
             for _ in range(-(-len(ended_rows) // extent.releases)):
-                state = requests.release(self.config, state, extent=extent, write=SERVING)
+                state = requests.release(self._config, state, extent=extent, write=SERVING)
             self._arrivals.end(ended_rows)
         self.state = state
         return ended
 
     def _drafts(self, accepted: Any) -> Tensor:
         """How many were right, as a tensor. Raises `InvalidAcceptedError` before anything is done."""
-        rows = self.config.rows
+        rows = self._config.rows
         if not isinstance(accepted, Tensor):
             count = whole("accepted", accepted, InvalidAcceptedError, least=0)
             return torch.full((), count, device=rows.device)
@@ -236,10 +254,21 @@ class Scheduler:
     # Inside ---------------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Those that were added since the last step wait from now on."""
-        self.state, arrived = self._arrivals.flushed(self.state)
-        self._waiting += arrived
-        self._items = self._items or (arrived > 0 and self.settings.max_items > 0)
+        """Those that were added since the last step wait from now on, and who was aborted gives back what it has.
+
+        Who was both is written, waits and goes: so the workers are told of its end as of any other.
+        """
+        if not self._arrivals.noted:
+            return
+        with torch.inference_mode():
+            self._state, arrived = self._arrivals.flushed(self._state)
+            self._waiting += arrived
+            self._items = self._items or (arrived > 0 and self.settings.max_items > 0)
+            leaving = self._arrivals.taken_leaving(RELEASES)
+            for rows in leaving:
+                self._state = requests.aborted(self._config, self._state, rows, write=SERVING)
+            if leaving:
+                self._waiting = int(length(self._state.waiting))
 
     def _extent(self) -> Extent:
         """Narrow where every running request computes a token and its drafts; wider for prompts."""

@@ -10,7 +10,8 @@ from torch import Tensor
 from cacheimpl import encoder_cache, kv_blocks
 from cacheimpl.answer import Answer, Code, answer, either
 from cacheimpl.recency import OUTSIDE, length, queued, without
-from cacheimpl.scheduler.counts import known_length, limited
+from cacheimpl.scheduler.counts import known_length
+from cacheimpl.scheduler.feasibility import item_fits, limits_of, request_fits
 from cacheimpl.scheduler.items import released_in_turn
 from cacheimpl.scheduler.lines import behind_equals, closed_up, rows_in_order
 from cacheimpl.scheduler.plans import voided, without_oldest
@@ -52,33 +53,36 @@ def nameless(state: State) -> Tensor:
 
 def feasible(config: Config) -> Tensor:
     """[requests] bool: whether an engine that has nothing else to do can finish the request."""
-    whole = config.finals - 1
-    fits = (config.prompts < config.max_model_len) & (whole <= config.block_size * config.blocks)
-    if not config.chunked:
-        fits = fits & (limited(config, whole) <= config.token_budget)
-    return fits & ((config.encoder.contents < 0) | feasible_items(config)).all(1)
-
-
-def feasible_items(config: Config) -> Tensor:
-    """[requests, items] bool: encoded in one step, kept in one piece and, where it has to be, computed in one chunk."""
-    lengths, chunk = config.encoder.claims, limited(config, config.token_budget)
-    encoded = lengths <= torch.minimum(config.encoder_compute, config.encoder.capacity)
-    reaches_end = (config.item_starts + chunk >= config.prompts[:, None]) & (lengths <= chunk)
-    in_one_chunk = (lengths <= chunk - max(0, config.alignment - 1)) | reaches_end
-    return encoded & in_one_chunk if config.whole_items else encoded
+    limits, prompts = limits_of(config), config.prompts
+    starts, lengths = config.item_starts, config.encoder.claims
+    of_items: Tensor = item_fits(limits, prompts[:, None], starts, lengths, whole=config.whole_items)
+    fits: Tensor = request_fits(limits, prompts, config.finals)
+    return fits & ((config.encoder.contents < 0) | of_items).all(1)
 
 
 # Departure ----------------------------------------------------------------------------------------------------------
 
 
 def abort(config: Config, state: State, request: Tensor, *, write: Writing = COPYING) -> Result:
-    """`finish_requests`: it gives back everything; what is in flight for it is executed for nobody."""
+    """`finish_requests` of one request ([] int64); ABSENT where it neither waits nor runs."""
     live = row(queued(state.waiting) | queued(state.running), request)
-    leaving = is_row(state.gone, request) & live
-    state = departed(config, voided(state, leaving), leaving, torch.zeros_like(state.computed))
     rows = torch.where(live, request, state.gone.shape[0])[None]
+    return aborted(config, state, rows, write=write), answer(either(live, Code.DONE, Code.ABSENT))
+
+
+def aborted(config: Config, state: State, rows: Tensor, *, write: Writing = COPYING) -> State:
+    """`finish_requests` of several, one after the other: each gives back everything.
+
+    What is in flight for them is executed for nobody. `rows`: [turns] int64, distinct rows of requests that wait or
+    run; the row behind all is nobody's.
+    """
+    count = state.gone.shape[0]
+    places = torch.arange(rows.shape[0], device=rows.device)
+    turns = torch.full((count + 1,), OUTSIDE, device=rows.device).scatter(0, rows, places)[:count]
+    leaving = queued(turns)
+    state = departed(config, voided(state, leaving), leaving, turns.clamp(min=0))
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
-    return state._replace(kv=kv), answer(either(live, Code.DONE, Code.ABSENT))
+    return state._replace(kv=kv)
 
 
 def departed(config: Config, state: State, leaving: Tensor, turns: Tensor) -> State:
