@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cachespec.kernel import Operation, Outcome
 
@@ -45,6 +46,20 @@ class Tally:
         return table
 
 
+class Counted(Protocol):
+    """What a limit is compared with."""
+
+    @property
+    def steps(self) -> int:
+        """Whole calls."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """How long to look for something; None where there is no limit of that sort."""
@@ -52,8 +67,8 @@ class Limit:
     steps: int | None = None
     seconds: float | None = None
 
-    def reached(self, tally: Tally) -> bool:
+    def reached(self, done: Counted) -> bool:
         """Whether it is enough."""
-        return (self.steps is not None and tally.steps >= self.steps) or (
-            self.seconds is not None and tally.seconds >= self.seconds
+        return (self.steps is not None and done.steps >= self.steps) or (
+            self.seconds is not None and done.seconds >= self.seconds
         )

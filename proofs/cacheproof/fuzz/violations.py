@@ -14,14 +14,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.fuzz.difference import Answer, Finding, Subject
 from cacheproof.fuzz.lockstep import Draw
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.properties import AnyProperty, all_broken_by_call
 from cacheproof.fuzz.tally import Limit, Tally
-from cacheproof.fuzz.violations_nearest import nearest
+from cacheproof.fuzz.violations_nearest import Seen, nearest
 from cacheproof.fuzz.violations_progress import Settled, settled
 from cacheproof.fuzz.violations_shrink import not_plain, shrunk_alone
 from cacheproof.registry import AnyComponent, AnyVariant
@@ -40,12 +40,28 @@ MORE_TRIES = 3
 """How often a finding that is known is shrunk from another run as well: the shortest is kept."""
 
 
-Key = tuple[str, str, tuple[str, ...], bool]
+class Key(NamedTuple):
+    """What is told apart at once."""
+
+    rule: str
+    """The property, by name."""
+    operation: str
+    """The call that breaks it; empty where nobody calls any more."""
+    faults: tuple[str, ...]
+    """The sorts of faults before it, sorted."""
+    disciplined: bool
+    """Whether callers keep the order of the engine's own, where the configuration says so or knows no other."""
 
 
-def faults_of(calls: Iterable[Operation]) -> tuple[str, ...]:
-    """The sorts of faults among these calls, sorted."""
-    return tuple(sorted({call.wire_name() for call in calls if call.kind is Kind.FAULT}))
+def key_of(subject: Subject, rule: AnyProperty, operation: str, calls: Iterable[Operation]) -> Key:
+    """The key of these calls, of which this operation breaks the property."""
+    faults = sorted({call.wire_name() for call in calls if call.kind is Kind.FAULT})
+    return Key(rule.name, operation, tuple(faults), bool(getattr(subject.config, "disciplined", 1)))
+
+
+def needs_of(subject: Subject, calls: Iterable[Operation]) -> frozenset[str]:
+    """The sorts of calls, and the settings that are on."""
+    return frozenset(call.wire_name() for call in calls) | set(not_plain(subject.config))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +78,9 @@ class Broken:
     ending: str
     cycle: tuple[Operation, ...]
     steps: int
-    """Calls that were made until it was first seen."""
-    episode: int
+    """Random calls that were made until it was first seen: none where it was seen in the nearest states."""
+    episode: int | None
+    """Of random calls, from 0; None where it was seen in the nearest states."""
 
     @property
     def calls(self) -> tuple[Operation, ...]:
@@ -78,22 +95,12 @@ class Broken:
     @property
     def needs(self) -> frozenset[str]:
         """The sorts of calls in it, and the settings that are on."""
-        return frozenset(type(call).wire_name() for call in self.calls) | set(not_plain(self.subject.config))
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """The sorts of faults in it, sorted."""
-        return faults_of(self.calls)
-
-    @property
-    def disciplined(self) -> bool:
-        """Whether callers keep the order of the engine's own, where the configuration says so or knows no other."""
-        return bool(getattr(self.subject.config, "disciplined", 1))
+        return needs_of(self.subject, self.calls)
 
     @property
     def key(self) -> Key:
-        """What is told apart at once: the property, the call that breaks it, its faults, and who makes the calls."""
-        return self.rule.name, self.operation, self.faults, self.disciplined
+        """What is told apart at once."""
+        return key_of(self.subject, self.rule, self.operation, self.calls)
 
 
 @dataclass(slots=True)
@@ -106,12 +113,11 @@ class Hunt:
     foreseen: Tally = field(default_factory=Tally)
     """Of random episodes on the specification's side alone."""
     states: int = 0
-    """That were explored before, each once."""
+    """That were explored before, each once in its configuration."""
     found: list[Broken] = field(default_factory=list)
     disagreements: list[Finding] = field(default_factory=list)
     """Where target and specification part, or the target's driver failed: such an episode ends there."""
     interrupted: bool = False
-    seconds: float = 0.0
 
     @property
     def steps(self) -> int:
@@ -123,10 +129,10 @@ class Hunt:
         """Of both sorts."""
         return self.tally.episodes + self.foreseen.episodes
 
-    def reached(self, limit: Limit) -> bool:
-        """Whether it is enough."""
-        enough = limit.steps is not None and self.steps >= limit.steps
-        return enough or (limit.seconds is not None and self.tally.seconds >= limit.seconds)
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return self.tally.seconds
 
 
 class Foreseen(Pair):
@@ -164,7 +170,7 @@ def hunt(
         for config in explored:
             search.explore(Pair(Subject(component, variant, config), target, name, left_out), states)
         for config in configurations:
-            if search.hunt.reached(limit):
+            if limit.reached(search.hunt):
                 break
             source = random.Random(f"{seed}/{search.hunt.episodes}")  # noqa: S311  # not a secret
             beside = source.random() < SHARE_OF_BOTH
@@ -173,7 +179,6 @@ def hunt(
             search.run(pair, source)
     except KeyboardInterrupt:
         search.hunt.interrupted = True
-    search.hunt.seconds = search.hunt.tally.seconds
     return search.hunt
 
 
@@ -187,16 +192,21 @@ class _Search:
 
     def run(self, pair: Pair, source: random.Random) -> None:
         """One episode, and what comes of it."""
-        parted = self.parted
-        for broken, calls in self.episode(pair, source):
+        parted, episode = self.parted, self.hunt.episodes
+        for seen in self.episode(pair, source):
             if self.parted == parted:
-                self.consider(pair, broken, calls)
+                self.consider(pair, seen, episode)
 
     def explore(self, pair: Pair, states: int) -> None:
-        """The nearest states, and what comes of them."""
-        for seen in nearest(pair, states, self.progress):
-            self.consider(pair, (seen.rule, seen.kind), seen.calls)
-        self.hunt.states += states
+        """The nearest states, and what comes of them; there may be fewer."""
+
+        def gone_through(known: int, sorts: int) -> None:
+            self.hunt.states += 1
+            if self.progress is not None:
+                self.progress(f"{known:,} states, {sorts} sorts of violations")
+
+        for seen in nearest(pair, states, gone_through):
+            self.consider(pair, seen, None)
 
     @property
     def parted(self) -> int:
@@ -209,16 +219,15 @@ class _Search:
             self.hunt.disagreements.append(finding)
         return finding is None
 
-    def episode(
-        self, pair: Pair, source: random.Random
-    ) -> list[tuple[tuple[AnyProperty, type[Operation] | None], tuple[Operation, ...]]]:
+    def episode(self, pair: Pair, source: random.Random) -> list[Seen]:
         """What was broken freshly in a run of random calls, each with the calls until then."""
         draw = Draw(pair.subject.component.operations, source)
         faults = _faults(pair.subject, source)
-        longest, seen = (
-            source.choice(LENGTHS),
-            dict[tuple[AnyProperty, type[Operation] | None], tuple[Operation, ...]](),
-        )
+        longest, seen = source.choice(LENGTHS), dict[tuple[AnyProperty, type[Operation] | None], Seen]()
+
+        def broken(rule: AnyProperty, kind: type[Operation] | None) -> None:
+            seen.setdefault((rule, kind), Seen(rule, kind, tuple(pair.operations)))
+
         if not self.agrees(pair.restart()):
             return []
         at_the_start = settled(pair.subject, pair.state)
@@ -229,29 +238,25 @@ class _Search:
                 break
             before, operation = pair.state, draw(offered)
             if not self.agrees(pair.apply(operation)) or pair.latest is None:
-                return list(seen.items())
+                return list(seen.values())
             outcome = pair.latest[1]
             for rule in all_broken_by_call(pair.subject, before, operation, outcome, pair.state, pair.viewed):
-                seen.setdefault((rule, type(operation)), tuple(pair.operations))
+                broken(rule, type(operation))
             if outcome.code is Code.DIVERGED:
-                return list(seen.items())
+                return list(seen.values())
         if (end := settled(pair.subject, pair.state)) is not None:
             for rule in (one for one in end.rules if one not in anyway):
-                seen.setdefault((rule, None), tuple(pair.operations))
+                broken(rule, None)
         if self.progress is not None:
             hunt = self.hunt
             self.progress(f"{hunt.steps:,} calls, {hunt.episodes:,} episodes, {len(hunt.found)} violations")
-        return list(seen.items())
+        return list(seen.values())
 
-    def consider(
-        self, pair: Pair, broken: tuple[AnyProperty, type[Operation] | None], calls: tuple[Operation, ...]
-    ) -> None:
+    def consider(self, pair: Pair, seen: Seen, episode: int | None) -> None:
         """Shrink it, unless that was done often enough; and run both sides with what is left."""
-        rule, kind = broken
-        subject = pair.subject
-        disciplined = bool(getattr(subject.config, "disciplined", 1))
-        key = (rule.name, "" if kind is None else kind.wire_name(), faults_of(calls), disciplined)
-        needs = frozenset(call.wire_name() for call in calls) | set(not_plain(subject.config))
+        rule, kind, calls, subject = seen.rule, seen.kind, seen.calls, pair.subject
+        key = key_of(subject, rule, "" if kind is None else kind.wire_name(), calls)
+        needs = needs_of(subject, calls)
         alike = [one for one in self.hunt.found if one.key == key and one.needs <= needs]
         if alike:
             shortest = min(len(one.calls) for one in alike)
@@ -261,18 +266,16 @@ class _Search:
         left = shrunk_alone(subject, rule, kind, calls, self.seconds_to_shrink, self.kept)
         if left is None:
             return
-        found = self.described(*left, rule, kind)
+        found = self.described(left[0], Seen(rule, kind, left[1]), episode)
         if found is None or not self.better(found):
             return
         if self.agrees(self.confirm(pair, found)):
             self.keep(found)
 
-    def described(
-        self, subject: Subject, calls: tuple[Operation, ...], rule: AnyProperty, kind: type[Operation] | None
-    ) -> Broken | None:
+    def described(self, subject: Subject, seen: Seen, episode: int | None) -> Broken | None:
         """The finding with all that is said of it."""
-        ending, cycle = "", tuple[Operation, ...]()
-        if kind is None:
+        calls, ending, cycle = seen.calls, "", tuple[Operation, ...]()
+        if seen.kind is None:
             state = subject.variant.start(subject.config)
             for call in calls:
                 state, _ = subject.variant.call(subject.config, state, call)
@@ -283,7 +286,7 @@ class _Search:
         trace = record(subject.component, subject.variant, subject.config, calls, whole_calls=True)
         if trace.steps and trace.steps[-1].outcome.code is Code.DIVERGED:
             ending = "diverged"
-        return Broken(subject, rule, trace, ending, cycle, self.hunt.steps, self.hunt.episodes - 1)
+        return Broken(subject, seen.rule, trace, ending, cycle, self.hunt.steps, episode)
 
     def confirm(self, pair: Pair, found: Broken) -> Finding | None:
         """Both sides make these calls, and a cycle twice: the first difference, or None where they agree throughout."""

@@ -24,10 +24,11 @@ class Seen:
     calls: tuple[Operation, ...]
 
 
-def nearest(pair: Pair, states: int, progress: Callable[[str], None] | None = None) -> Iterator[Seen]:
+def nearest(pair: Pair, states: int, each: Callable[[int, int], None] | None = None) -> Iterator[Seen]:
     """The first of each sort, by property, call and faults, in the order of distance. The target is not asked.
 
-    Of states that differ in interchangeable names there is one. Nothing follows a call that does not return.
+    Of states that differ in interchangeable names there is one. Nothing follows a call that does not return. `each` is
+    called for each state that is gone through, with the numbers of states and of sorts that are known by then.
     """
     subject, offers = pair.subject, pair.offers
     start = subject.variant.start(subject.config)
@@ -39,8 +40,8 @@ def nearest(pair: Pair, states: int, progress: Callable[[str], None] | None = No
         if not waiting:
             return
         state, calls = waiting.popleft()
-        if progress is not None:
-            progress(f"{len(known):,} states, {len(seen)} sorts of violations")
+        if each is not None:
+            each(len(known), len(seen))
         for operation in offers(state):
             after, outcome = subject.variant.call(subject.config, state, operation)
             path = (*calls, operation)

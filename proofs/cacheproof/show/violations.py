@@ -68,14 +68,14 @@ def of_broken(done: Search, broken: Broken) -> Message:
         "kind": kind_of(broken.rule),
         "statement": broken.rule.statement,
         "operation": broken.operation,
-        "faults": list(broken.faults),
+        "faults": list(broken.key.faults),
         "config": config_to_message(config),
         "operations": [operation_to_message(call) for call in broken.calls],
         "outcomes": [_outcome(step.outcome) for step in broken.trace.steps],
         "ending": broken.ending,
         "cycle": [operation_to_message(call) for call in broken.cycle],
         "idle": 0,
-        "reach": reach_of(era.component, sorts, disciplined=broken.disciplined),
+        "reach": reach_of(era.component, sorts, disciplined=broken.key.disciplined),
         **_catalogued(likeness(marks)),
         "steps": broken.steps,
         "episode": broken.episode,
@@ -106,7 +106,7 @@ def of_stall(done: Search, stall: Stall, steps: int) -> Message:
         "reach": ENGINE,
         **_catalogued(known),
         "steps": steps,
-        "episode": 0,
+        "episode": None,
         "length": len(stall.calls),
     }
 
@@ -237,7 +237,14 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
         yield "   and then nothing is left to do"
     elif message["idle"]:
         yield f"   and then {message['idle']} steps were asked for, and each scheduled nothing"
-    yield f"   found after {message['steps']:,} calls with seed {message['seed']}"
+    yield f"   {_found_where(message)}"
+
+
+def _found_where(message: Mapping[str, Any]) -> str:
+    """In the nearest states, which no seed chooses; or after so many random calls."""
+    if message["steps"] == 0:
+        return "found in the states nearest to the start"
+    return f"found after {message['steps']:,} random calls with seed {message['seed']}"
 
 
 def _whose(done: Search) -> Message:

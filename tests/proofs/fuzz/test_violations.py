@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cacheproof.catalogue.kept import load
+from cacheproof.explore.reference import explore
 from cacheproof.fuzz.difference import Breakdown, Difference, Subject
 from cacheproof.fuzz.pair import Pair
 from cacheproof.fuzz.tally import Limit
@@ -85,7 +86,15 @@ def test_a_deep_bug_is_shrunk_to_the_least() -> None:
 def test_exploring_comes_to_the_least_at_once() -> None:
     done = searched(planted(Pop=pop_but_keep_pin), calls=1, explored=[SMALL], states=60)
     assert done.states == 60
+    assert {(one.steps, one.episode) for one in done.found} == {(0, None)}
     assert [type(call) for call in min((one.calls for one in done.found), key=len)] == [Put, Pin, Pop]
+
+
+def test_of_states_only_those_are_counted_that_were_gone_through() -> None:
+    few = SMALL._replace(sizes=(1,), lookups=1, pins=0)
+    target = SpecificationTarget(LRU, LRU.normative)
+    done = hunt(LRU, LRU.normative, [], target, limit=Limit(steps=1), seed=1, explored=[few, few], states=500)
+    assert done.states == 2 * explore(LRU, LRU.normative, few).states < 500
 
 
 def test_a_call_that_does_not_return_is_found() -> None:
@@ -180,7 +189,7 @@ def test_faults_are_told_apart() -> None:
         explored=[config],
         states=120,
     )
-    found = {one.faults: len(one.calls) for one in done.found if one.key[:2] == ("MIR-3", "deliver")}
+    found = {one.key.faults: len(one.calls) for one in done.found if one.key[:2] == ("MIR-3", "deliver")}
     assert found == {("drop",): 4, ("reorder",): 4}
     assert all(one.calls[-1].wire_name() == one.operation for one in done.found if not one.ending)
 
@@ -192,7 +201,7 @@ def test_what_is_owed_and_never_comes_is_found() -> None:
     target = SpecificationTarget(component, era)
     done = hunt(component, era, cycle([config]), target, limit=Limit(steps=1), seed=1, explored=[config], states=120)
     stuck = [one for one in done.found if one.ending == "stuck"]
-    assert [(one.rule.name, len(one.calls), one.faults) for one in stuck] == [("MIR-7/served", 4, ("drop",))]
+    assert [(one.rule.name, len(one.calls), one.key.faults) for one in stuck] == [("MIR-7/served", 4, ("drop",))]
 
 
 def test_what_comes_round_for_ever_is_found() -> None:
