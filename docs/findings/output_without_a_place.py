@@ -1,12 +1,15 @@
-"""vllm 0.11.0: a request is scheduled and preempted in one step, and its output ends the engine (C-SCH-14).
+"""vllm==0.11.0: A request is scheduled and preempted in one step, and its output ends the engine.
 
-Asynchronous scheduling and priorities. Request 0 (2 tokens, less important) came first, request 1 (2 tokens) second;
-there are five blocks of two tokens, one of which is set aside. Both decode; request 1 needs a block, and takes that of
-request 0, which is scheduled in this step already. The plan keeps its tokens, no place is kept for its output, and
-when the output arrives an assertion fails: the engine's core ends, with all requests.
-
-Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported.
-Ends with: 1 where this is seen, 0 where it is not, 2 where the script cannot run.
+Release: vllm==0.11.0
+Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
+What happens: Asynchronous scheduling and priorities. Request 0 (2 tokens, less important) came first, request
+  1 (2 tokens) second; there are five blocks of two tokens, one of which is set aside. Both decode; request 1
+  needs a block, and takes that of request 0, which is scheduled in this step already. The plan keeps its
+  tokens, no place is kept for its output, and when the output arrives an assertion fails: the engine's core
+  ends, with all requests.
+Known as: C-SCH-14, #30142, #23347
+Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
+Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
 
 import signal
@@ -72,104 +75,6 @@ def describe(value):
 def is_as(recorded, answer):
     """Whether an answer is as it was recorded; of an error, any will do."""
     return recorded in (None, answer) or (recorded == "an error" and "Error" in answer)
-
-
-def parameters(function):
-    return inspect.signature(function).parameters
-
-
-def digest(value):
-    """The hash function that the release is given for its blocks."""
-    return hashlib.sha256(repr(value).encode()).digest()
-
-
-class NoStructure:
-    """No request asks for structured output."""
-
-    def should_advance(self, request):
-        return False
-
-    def accept_tokens(self, request, tokens):
-        return True
-
-    def validate_tokens(self, request, tokens):
-        return tokens
-
-
-def make_scheduler(setting):
-    """The release's own constructor, with an engine's settings as plain attributes."""
-    settings = engine_settings(setting)
-    size = setting["block_size"]
-    full = {"block_size": size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
-    if "use_mla" in parameters(FullAttentionSpec):
-        full["use_mla"] = False
-    groups = [KVCacheGroupSpec(["layer 0"], FullAttentionSpec(**full))]
-    blocks = KVCacheConfig(num_blocks=setting["kv_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
-    made = (AsyncScheduler if setting["ahead"] > 1 else Scheduler)(
-        vllm_config=settings,
-        kv_cache_config=blocks,
-        structured_output_manager=NoStructure(),
-        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model_config: False),
-        **({"block_size": size} if "block_size" in parameters(Scheduler) else {}),
-    )
-    # an engine takes both from its multimodal model
-    made.max_num_encoder_input_tokens = setting["encoder_compute"]
-    made.encoder_cache_manager = EncoderCacheManager(cache_size=setting["encoder_capacity"])
-    init_none_hash(digest)
-    return made, get_request_block_hasher(size, digest)
-
-
-def make_request(name, tokens, output, items, priority, arrival, hasher):
-    ends = {"eos_token_id": None} if "eos_token_id" in parameters(Request) else {}
-    features = [
-        MultiModalFeatureSpec(
-            data=None,
-            modality="image",
-            identifier=str(content),
-            mm_position=PlaceholderRange(offset=start, length=length),
-        )
-        for content, start, length in items
-    ]
-    return Request(
-        request_id=name,
-        prompt_token_ids=tokens,
-        sampling_params=sampling(output),
-        pooling_params=None,
-        arrival_time=arrival,
-        priority=priority,
-        mm_features=features,
-        block_hasher=hasher,
-        **ends,
-    )
-
-
-def make_output(sampled):
-    return ModelRunnerOutput(
-        req_ids=list(sampled),
-        req_id_to_index={name: place for place, name in enumerate(sampled)},
-        sampled_token_ids=list(sampled.values()),
-        logprobs=None,
-        prompt_logprobs_dict={},
-        pooler_output=None,
-    )
-
-
-def propose(scheduler, proposed):
-    scheduler.update_draft_token_ids(DraftTokenIds(list(proposed), list(proposed.values())))
-
-
-def starts_of(said):
-    again = said.scheduled_cached_reqs
-    new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
-    return {**new, **dict(zip(again.req_ids, again.num_computed_tokens))}
-
-
-def dropped_of(said):
-    return said.free_encoder_mm_hashes
-
-
-def free_blocks(scheduler):
-    return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
 def sampling(tokens):
@@ -375,6 +280,104 @@ def run_on(engine, rounds):
     return planned
 
 
+def parameters(function):
+    return inspect.signature(function).parameters
+
+
+def digest(value):
+    """The hash function that the release is given for its blocks."""
+    return hashlib.sha256(repr(value).encode()).digest()
+
+
+class NoStructure:
+    """No request asks for structured output."""
+
+    def should_advance(self, request):
+        return False
+
+    def accept_tokens(self, request, tokens):
+        return True
+
+    def validate_tokens(self, request, tokens):
+        return tokens
+
+
+def make_scheduler(setting):
+    """The release's own constructor, with an engine's settings as plain attributes."""
+    settings = engine_settings(setting)
+    size = setting["block_size"]
+    full = {"block_size": size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
+    if "use_mla" in parameters(FullAttentionSpec):
+        full["use_mla"] = False
+    groups = [KVCacheGroupSpec(["layer 0"], FullAttentionSpec(**full))]
+    blocks = KVCacheConfig(num_blocks=setting["kv_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
+    made = (AsyncScheduler if setting["ahead"] > 1 else Scheduler)(
+        vllm_config=settings,
+        kv_cache_config=blocks,
+        structured_output_manager=NoStructure(),
+        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model_config: False),
+        **({"block_size": size} if "block_size" in parameters(Scheduler) else {}),
+    )
+    # an engine takes both from its multimodal model
+    made.max_num_encoder_input_tokens = setting["encoder_compute"]
+    made.encoder_cache_manager = EncoderCacheManager(cache_size=setting["encoder_capacity"])
+    init_none_hash(digest)
+    return made, get_request_block_hasher(size, digest)
+
+
+def make_request(name, tokens, output, items, priority, arrival, hasher):
+    ends = {"eos_token_id": None} if "eos_token_id" in parameters(Request) else {}
+    features = [
+        MultiModalFeatureSpec(
+            data=None,
+            modality="image",
+            identifier=str(content),
+            mm_position=PlaceholderRange(offset=start, length=length),
+        )
+        for content, start, length in items
+    ]
+    return Request(
+        request_id=name,
+        prompt_token_ids=tokens,
+        sampling_params=sampling(output),
+        pooling_params=None,
+        arrival_time=arrival,
+        priority=priority,
+        mm_features=features,
+        block_hasher=hasher,
+        **ends,
+    )
+
+
+def make_output(sampled):
+    return ModelRunnerOutput(
+        req_ids=list(sampled),
+        req_id_to_index={name: place for place, name in enumerate(sampled)},
+        sampled_token_ids=list(sampled.values()),
+        logprobs=None,
+        prompt_logprobs_dict={},
+        pooler_output=None,
+    )
+
+
+def propose(scheduler, proposed):
+    scheduler.update_draft_token_ids(DraftTokenIds(list(proposed), list(proposed.values())))
+
+
+def starts_of(said):
+    again = said.scheduled_cached_reqs
+    new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
+    return {**new, **dict(zip(again.req_ids, again.num_computed_tokens))}
+
+
+def dropped_of(said):
+    return said.free_encoder_mm_hashes
+
+
+def free_blocks(scheduler):
+    return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
+
+
 def reproduce():
     setting = {
         "block_size": 2,
@@ -398,6 +401,7 @@ def reproduce():
         "drafts": 0,
     }
     engine = Engine(setting)
+
     call(engine.add, 0)
     call(engine.schedule)
     call(engine.schedule)
@@ -405,10 +409,13 @@ def reproduce():
     call(engine.update, 0)
     call(engine.schedule)
     call(engine.update, 0)
-    call(engine.schedule)
+    both = call(engine.schedule)
     call(engine.update, 0)
-    failed = isinstance(call(engine.update, 0), AssertionError)
-    return failed, "an assertion of update_from_output " + ("fails" if failed else "does not fail")
+    ended = call(engine.update, 0)
+    if not isinstance(ended, AssertionError):
+        return False, f"planned was: {both}; its output is taken"
+    failed = traceback.extract_tb(ended.__traceback__)[-1]
+    return True, f"planned was: {both}; when its output arrives, this fails in {failed.name}: {failed.line}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""vllm 0.33.0: a request is padded with drafts, then cut by the threshold for long prompts, and an assertion fails (C-SCH-16).
+"""vllm==0.33.0: A request is padded with drafts, then cut by the threshold for long prompts, and an assertion fails.
 
-One draft for each token, and `long_prefill_token_threshold` 1, which is shorter than a token with its drafts. While
-request 0 decodes, request 1 arrives with one token to compute. It is padded to two tokens, the threshold takes one
-away, and the engine's core ends: `assert num_new_tokens == 1 + self.num_spec_tokens`.
-
-Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported.
-Ends with: 1 where this is seen, 0 where it is not, 2 where the script cannot run.
+Release: vllm==0.33.0
+Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
+What happens: One draft for each token, and `long_prefill_token_threshold` 1, which is shorter than a token
+  with its draft. While request 0 decodes, request 1 arrives with one token to compute. It is padded to two
+  tokens, the threshold takes one away, and an assertion that the padding is whole fails: the engine's core
+  ends, with all requests.
+Known as: C-SCH-16, #54028
+Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
+Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
 
 import signal
@@ -71,104 +74,6 @@ def describe(value):
 def is_as(recorded, answer):
     """Whether an answer is as it was recorded; of an error, any will do."""
     return recorded in (None, answer) or (recorded == "an error" and "Error" in answer)
-
-
-def parameters(function):
-    return inspect.signature(function).parameters
-
-
-def digest(value):
-    """The hash function that the release is given for its blocks."""
-    return hashlib.sha256(repr(value).encode()).digest()
-
-
-class NoStructure:
-    """No request asks for structured output."""
-
-    def should_advance(self, request):
-        return False
-
-    def accept_tokens(self, request, tokens):
-        return True
-
-    def validate_tokens(self, request, tokens):
-        return tokens
-
-
-def make_scheduler(setting):
-    """The release's own constructor, with an engine's settings as plain attributes."""
-    settings = engine_settings(setting)
-    size = setting["block_size"]
-    full = {"block_size": size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
-    if "use_mla" in parameters(FullAttentionSpec):
-        full["use_mla"] = False
-    groups = [KVCacheGroupSpec(["layer 0"], FullAttentionSpec(**full))]
-    blocks = KVCacheConfig(num_blocks=setting["kv_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
-    made = (AsyncScheduler if setting["ahead"] > 1 else Scheduler)(
-        vllm_config=settings,
-        kv_cache_config=blocks,
-        structured_output_manager=NoStructure(),
-        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model_config: False),
-        **({"block_size": size} if "block_size" in parameters(Scheduler) else {}),
-    )
-    # an engine takes both from its multimodal model
-    made.max_num_encoder_input_tokens = setting["encoder_compute"]
-    made.encoder_cache_manager = EncoderCacheManager(cache_size=setting["encoder_capacity"])
-    init_none_hash(digest)
-    return made, get_request_block_hasher(size, digest)
-
-
-def make_request(name, tokens, output, items, priority, arrival, hasher):
-    ends = {"eos_token_id": None} if "eos_token_id" in parameters(Request) else {}
-    features = [
-        MultiModalFeatureSpec(
-            data=None,
-            modality="image",
-            identifier=str(content),
-            mm_position=PlaceholderRange(offset=start, length=length),
-        )
-        for content, start, length in items
-    ]
-    return Request(
-        request_id=name,
-        prompt_token_ids=tokens,
-        sampling_params=sampling(output),
-        pooling_params=None,
-        arrival_time=arrival,
-        priority=priority,
-        mm_features=features,
-        block_hasher=hasher,
-        **ends,
-    )
-
-
-def make_output(sampled):
-    return ModelRunnerOutput(
-        req_ids=list(sampled),
-        req_id_to_index={name: place for place, name in enumerate(sampled)},
-        sampled_token_ids=list(sampled.values()),
-        logprobs=None,
-        prompt_logprobs_dict={},
-        pooler_output=None,
-    )
-
-
-def propose(scheduler, proposed):
-    scheduler.update_draft_token_ids(DraftTokenIds(list(proposed), list(proposed.values())))
-
-
-def starts_of(said):
-    again = said.scheduled_cached_reqs
-    new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
-    return {**new, **dict(zip(again.req_ids, again.num_computed_tokens))}
-
-
-def dropped_of(said):
-    return said.free_encoder_mm_hashes
-
-
-def free_blocks(scheduler):
-    return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
 def sampling(tokens):
@@ -374,6 +279,104 @@ def run_on(engine, rounds):
     return planned
 
 
+def parameters(function):
+    return inspect.signature(function).parameters
+
+
+def digest(value):
+    """The hash function that the release is given for its blocks."""
+    return hashlib.sha256(repr(value).encode()).digest()
+
+
+class NoStructure:
+    """No request asks for structured output."""
+
+    def should_advance(self, request):
+        return False
+
+    def accept_tokens(self, request, tokens):
+        return True
+
+    def validate_tokens(self, request, tokens):
+        return tokens
+
+
+def make_scheduler(setting):
+    """The release's own constructor, with an engine's settings as plain attributes."""
+    settings = engine_settings(setting)
+    size = setting["block_size"]
+    full = {"block_size": size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
+    if "use_mla" in parameters(FullAttentionSpec):
+        full["use_mla"] = False
+    groups = [KVCacheGroupSpec(["layer 0"], FullAttentionSpec(**full))]
+    blocks = KVCacheConfig(num_blocks=setting["kv_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
+    made = (AsyncScheduler if setting["ahead"] > 1 else Scheduler)(
+        vllm_config=settings,
+        kv_cache_config=blocks,
+        structured_output_manager=NoStructure(),
+        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model_config: False),
+        **({"block_size": size} if "block_size" in parameters(Scheduler) else {}),
+    )
+    # an engine takes both from its multimodal model
+    made.max_num_encoder_input_tokens = setting["encoder_compute"]
+    made.encoder_cache_manager = EncoderCacheManager(cache_size=setting["encoder_capacity"])
+    init_none_hash(digest)
+    return made, get_request_block_hasher(size, digest)
+
+
+def make_request(name, tokens, output, items, priority, arrival, hasher):
+    ends = {"eos_token_id": None} if "eos_token_id" in parameters(Request) else {}
+    features = [
+        MultiModalFeatureSpec(
+            data=None,
+            modality="image",
+            identifier=str(content),
+            mm_position=PlaceholderRange(offset=start, length=length),
+        )
+        for content, start, length in items
+    ]
+    return Request(
+        request_id=name,
+        prompt_token_ids=tokens,
+        sampling_params=sampling(output),
+        pooling_params=None,
+        arrival_time=arrival,
+        priority=priority,
+        mm_features=features,
+        block_hasher=hasher,
+        **ends,
+    )
+
+
+def make_output(sampled):
+    return ModelRunnerOutput(
+        req_ids=list(sampled),
+        req_id_to_index={name: place for place, name in enumerate(sampled)},
+        sampled_token_ids=list(sampled.values()),
+        logprobs=None,
+        prompt_logprobs_dict={},
+        pooler_output=None,
+    )
+
+
+def propose(scheduler, proposed):
+    scheduler.update_draft_token_ids(DraftTokenIds(list(proposed), list(proposed.values())))
+
+
+def starts_of(said):
+    again = said.scheduled_cached_reqs
+    new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
+    return {**new, **dict(zip(again.req_ids, again.num_computed_tokens))}
+
+
+def dropped_of(said):
+    return said.free_encoder_mm_hashes
+
+
+def free_blocks(scheduler):
+    return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
+
+
 def reproduce():
     setting = {
         "block_size": 2,
@@ -383,7 +386,7 @@ def reproduce():
         "encoder_capacity": 2,
         "max_running": 2,
         "max_model_len": 9,
-        "prompts": [3, 1],
+        "prompts": [1, 1],
         "outputs": [4, 4],
         "items": [],
         "groups": [],
@@ -397,12 +400,16 @@ def reproduce():
         "drafts": 1,
     }
     engine = Engine(setting)
+
     call(engine.add, 0)
     call(engine.schedule)
     call(engine.update, 0)
     call(engine.add, 1)
-    failed = isinstance(call(engine.schedule), AssertionError)
-    return failed, "an assertion of schedule " + ("fails" if failed else "does not fail")
+    planned = call(engine.schedule)
+    if not isinstance(planned, AssertionError):
+        return False, f"planned is: {planned}"
+    failed = traceback.extract_tb(planned.__traceback__)[-1]
+    return True, f"this fails in {failed.name}: {failed.line}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""vllm 0.11.0: requests that are passed over are put back the other way round, at every step (C-SCH-13, #27441).
+"""vllm==0.11.0: Requests that are passed over are put back the other way round, at every step.
 
-Every request is the same: 2 tokens, one token of output, and a step has room for one of them (3 tokens, prompts are
-not cut, as for models that pool). Three arrive; then one is served and one more arrives, again and again. The one that
-came second is not served while all that came after it are.
-
-Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported.
-Ends with: 1 where this is seen, 0 where it is not, 2 where the script cannot run.
+Release: vllm==0.11.0
+Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
+What happens: Every request is the same: 2 tokens, one token of output, and a step has room for one of them (3
+  tokens, prompts are not cut, as for models that pool). Three arrive; then one is served and one more
+  arrives, again and again. The one that came second is not served while all that came after it are.
+Known as: C-SCH-13, #27441, #32173, #33522
+Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
+Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """
 
 import signal
@@ -71,104 +73,6 @@ def describe(value):
 def is_as(recorded, answer):
     """Whether an answer is as it was recorded; of an error, any will do."""
     return recorded in (None, answer) or (recorded == "an error" and "Error" in answer)
-
-
-def parameters(function):
-    return inspect.signature(function).parameters
-
-
-def digest(value):
-    """The hash function that the release is given for its blocks."""
-    return hashlib.sha256(repr(value).encode()).digest()
-
-
-class NoStructure:
-    """No request asks for structured output."""
-
-    def should_advance(self, request):
-        return False
-
-    def accept_tokens(self, request, tokens):
-        return True
-
-    def validate_tokens(self, request, tokens):
-        return tokens
-
-
-def make_scheduler(setting):
-    """The release's own constructor, with an engine's settings as plain attributes."""
-    settings = engine_settings(setting)
-    size = setting["block_size"]
-    full = {"block_size": size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
-    if "use_mla" in parameters(FullAttentionSpec):
-        full["use_mla"] = False
-    groups = [KVCacheGroupSpec(["layer 0"], FullAttentionSpec(**full))]
-    blocks = KVCacheConfig(num_blocks=setting["kv_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
-    made = (AsyncScheduler if setting["ahead"] > 1 else Scheduler)(
-        vllm_config=settings,
-        kv_cache_config=blocks,
-        structured_output_manager=NoStructure(),
-        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model_config: False),
-        **({"block_size": size} if "block_size" in parameters(Scheduler) else {}),
-    )
-    # an engine takes both from its multimodal model
-    made.max_num_encoder_input_tokens = setting["encoder_compute"]
-    made.encoder_cache_manager = EncoderCacheManager(cache_size=setting["encoder_capacity"])
-    init_none_hash(digest)
-    return made, get_request_block_hasher(size, digest)
-
-
-def make_request(name, tokens, output, items, priority, arrival, hasher):
-    ends = {"eos_token_id": None} if "eos_token_id" in parameters(Request) else {}
-    features = [
-        MultiModalFeatureSpec(
-            data=None,
-            modality="image",
-            identifier=str(content),
-            mm_position=PlaceholderRange(offset=start, length=length),
-        )
-        for content, start, length in items
-    ]
-    return Request(
-        request_id=name,
-        prompt_token_ids=tokens,
-        sampling_params=sampling(output),
-        pooling_params=None,
-        arrival_time=arrival,
-        priority=priority,
-        mm_features=features,
-        block_hasher=hasher,
-        **ends,
-    )
-
-
-def make_output(sampled):
-    return ModelRunnerOutput(
-        req_ids=list(sampled),
-        req_id_to_index={name: place for place, name in enumerate(sampled)},
-        sampled_token_ids=list(sampled.values()),
-        logprobs=None,
-        prompt_logprobs_dict={},
-        pooler_output=None,
-    )
-
-
-def propose(scheduler, proposed):
-    scheduler.update_draft_token_ids(DraftTokenIds(list(proposed), list(proposed.values())))
-
-
-def starts_of(said):
-    again = said.scheduled_cached_reqs
-    new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
-    return {**new, **dict(zip(again.req_ids, again.num_computed_tokens))}
-
-
-def dropped_of(said):
-    return said.free_encoder_mm_hashes
-
-
-def free_blocks(scheduler):
-    return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
 def sampling(tokens):
@@ -374,6 +278,104 @@ def run_on(engine, rounds):
     return planned
 
 
+def parameters(function):
+    return inspect.signature(function).parameters
+
+
+def digest(value):
+    """The hash function that the release is given for its blocks."""
+    return hashlib.sha256(repr(value).encode()).digest()
+
+
+class NoStructure:
+    """No request asks for structured output."""
+
+    def should_advance(self, request):
+        return False
+
+    def accept_tokens(self, request, tokens):
+        return True
+
+    def validate_tokens(self, request, tokens):
+        return tokens
+
+
+def make_scheduler(setting):
+    """The release's own constructor, with an engine's settings as plain attributes."""
+    settings = engine_settings(setting)
+    size = setting["block_size"]
+    full = {"block_size": size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
+    if "use_mla" in parameters(FullAttentionSpec):
+        full["use_mla"] = False
+    groups = [KVCacheGroupSpec(["layer 0"], FullAttentionSpec(**full))]
+    blocks = KVCacheConfig(num_blocks=setting["kv_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
+    made = (AsyncScheduler if setting["ahead"] > 1 else Scheduler)(
+        vllm_config=settings,
+        kv_cache_config=blocks,
+        structured_output_manager=NoStructure(),
+        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model_config: False),
+        **({"block_size": size} if "block_size" in parameters(Scheduler) else {}),
+    )
+    # an engine takes both from its multimodal model
+    made.max_num_encoder_input_tokens = setting["encoder_compute"]
+    made.encoder_cache_manager = EncoderCacheManager(cache_size=setting["encoder_capacity"])
+    init_none_hash(digest)
+    return made, get_request_block_hasher(size, digest)
+
+
+def make_request(name, tokens, output, items, priority, arrival, hasher):
+    ends = {"eos_token_id": None} if "eos_token_id" in parameters(Request) else {}
+    features = [
+        MultiModalFeatureSpec(
+            data=None,
+            modality="image",
+            identifier=str(content),
+            mm_position=PlaceholderRange(offset=start, length=length),
+        )
+        for content, start, length in items
+    ]
+    return Request(
+        request_id=name,
+        prompt_token_ids=tokens,
+        sampling_params=sampling(output),
+        pooling_params=None,
+        arrival_time=arrival,
+        priority=priority,
+        mm_features=features,
+        block_hasher=hasher,
+        **ends,
+    )
+
+
+def make_output(sampled):
+    return ModelRunnerOutput(
+        req_ids=list(sampled),
+        req_id_to_index={name: place for place, name in enumerate(sampled)},
+        sampled_token_ids=list(sampled.values()),
+        logprobs=None,
+        prompt_logprobs_dict={},
+        pooler_output=None,
+    )
+
+
+def propose(scheduler, proposed):
+    scheduler.update_draft_token_ids(DraftTokenIds(list(proposed), list(proposed.values())))
+
+
+def starts_of(said):
+    again = said.scheduled_cached_reqs
+    new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
+    return {**new, **dict(zip(again.req_ids, again.num_computed_tokens))}
+
+
+def dropped_of(said):
+    return said.free_encoder_mm_hashes
+
+
+def free_blocks(scheduler):
+    return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
+
+
 def reproduce():
     setting = {
         "block_size": 2,
@@ -397,15 +399,20 @@ def reproduce():
         "drafts": 0,
     }
     engine = Engine(setting)
+
     for number in range(3):
         call(engine.add, number)
-    for number in range(3, 40):
+    lines = []
+    for newest in range(3, 40):
         call(engine.schedule)
         call(engine.update, 0)
-        print("  waiting:", engine.shown()["waiting"])
-        call(engine.add, number)
-    waits = [number for number in engine.live() if number < 20]
-    return bool(waits), f"of the first 20 requests, {waits} still wait; {len(engine.gone)} were served"
+        lines.append(engine.shown()["waiting"])
+        print("  waiting:", lines[-1])
+        call(engine.add, newest)
+    last = sum(line == [newest - 1, 1] for newest, line in enumerate(lines, start=3))
+    told = "still waits" if 1 in engine.live() else "was served"
+    what = f"after {last} of {len(lines)} steps only the newest waits before request 1, which came second and {told}"
+    return last == len(lines) and 1 in engine.live(), f"{what}; {len(engine.gone)} were served"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from cacheproof.book.planted_page import planted_part
 from cacheproof.book.source import source_part
 from cacheproof.book.tables import era_part, eras_part, properties_part, scopes_part
 from cacheproof.errors import InputError
+from cacheproof.results.findings.page import findings_part
 from cacheproof.results.pages import results_part
 
 PARTS: Mapping[str, Part] = MappingProxyType(
@@ -30,6 +31,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "device": device_part,
         "planted": planted_part,
         "results": results_part,
+        "findings": findings_part,
     }
 )
 """What can be generated, by the word of its marker."""

@@ -35,6 +35,12 @@ def link(number: str) -> str:
     return f"[{number}]({CATALOGUE_PAGE}#{number.lower()})"
 
 
+def anchor(title: str) -> str:
+    """Of a heading, as sites make them."""
+    kept = "".join(character for character in title.lower() if character.isalnum() or character in "_- ")
+    return kept.replace(" ", "-")
+
+
 def properties_part(words: Sequence[str]) -> str:
     """`lru`, or `lru LRU-1 LRU-6`: what the properties say, with their parts, and which eras break them."""
     component, wanted = _component(words)

@@ -10,9 +10,10 @@ import typer
 from cacheproof.command import conform
 from cacheproof.command.console import Progress, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.results.checking import Checked, checked
+from cacheproof.results.checking import Checked, checked, of_findings, of_record
+from cacheproof.results.findings.finding import findings
 from cacheproof.results.gathering import VLLM, record_of, try_scripts
-from cacheproof.results.record import FOLDER, RECORDS, Record, is_new, load, save
+from cacheproof.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
 from cacheproof.results.scripts.composing import named
 from cacheproof.results.writing import stale, wanted, write
 
@@ -50,8 +51,9 @@ def command(
     """Keep what runs of released packages showed in docs/results, and make its pages and scripts from that.
 
     `run` holds each release to its eras as `conform` does, and keeps a record of it, with what a script of every
-    violation printed there. `scripts` makes and runs the scripts of a record again, without the rest. `write` makes the
-    pages and the scripts of all records. Works in a checkout.
+    violation printed there. `scripts` makes and runs the scripts of a record again, without the rest; with `--check` it
+    runs those that are there, and those of the findings. `write` makes the pages and the scripts of all records and
+    findings. Works in a checkout.
     """
     given = targets or []
     if action is Action.WRITE:
@@ -113,15 +115,18 @@ def tried(records: list[Record]) -> Report:
 
 
 def compared(records: list[Record]) -> Report:
-    """The scripts that are there, run; each has to print what is recorded."""
+    """The scripts of the records and of the findings, run; each has to end as is recorded."""
     found: list[Checked] = []
     with progress() as show:
         for record in records:
             _only_vllm(record, show)
-            found += checked(record, FOLDER)
+            target = record.target
+            found += checked(target, [*of_record(record, FOLDER), *of_findings(findings(), target, FINDINGS)])
     wrong = [one for one in found if not one.agrees]
-    lines = [f"{one.script}: {one.printed}; recorded: {one.recorded}" for one in wrong]
-    lines.append(f"{len(found)} scripts were run, {len(wrong)} printed something else than is recorded")
+    lines = [
+        f"{one.script}: ended with {one.status}, {one.printed}; recorded: {one.wanted}, {one.recorded}" for one in wrong
+    ]
+    lines.append(f"{len(found)} scripts were run, {len(wrong)} ended otherwise than is recorded")
     if not found:
         return Report({"scripts": []}, ["there is no script: nothing was seen"], ExitStatus.INCONCLUSIVE)
     return Report({"scripts": found}, lines, ExitStatus.FELL_SHORT if wrong else ExitStatus.AS_EXPECTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cacheproof.book.tables import markdown_table
+from cacheproof.book.tables import anchor, markdown_table
 from cacheproof.errors import InputError
 from cacheproof.registry import components
 from cacheproof.results.matrix import matrix, what_is_new
@@ -95,12 +95,6 @@ def _violations(record: Record) -> str:
         for one in record.violations
     ]
     return markdown_table(("component", "property", "reach", "calls", "known as", "script"), rows)
-
-
-def anchor(title: str) -> str:
-    """Of a heading, as sites make them."""
-    kept = "".join(character for character in title.lower() if character.isalnum() or character in "_- ")
-    return kept.replace(" ", "-")
 
 
 def _known(violation: Violation) -> str:

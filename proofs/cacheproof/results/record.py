@@ -17,6 +17,8 @@ from cacheproof.files import replace_file
 
 FORMAT, VERSION = "cacheproof-results", "0.1"
 FOLDER = Path("docs/results")
+FINDINGS = Path("docs/findings")
+"""Where the scripts of the findings are."""
 RECORDS = "records"
 
 Reach = Literal["misuse", "class", "engine"]

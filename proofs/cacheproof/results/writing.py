@@ -1,4 +1,4 @@
-"""The whole book of results as files: pages and scripts that belong to the records, and those that are not current."""
+"""The whole book of results as files: pages and scripts of the records and the findings, and what is not current."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from cacheproof.book.markers import filled
 from cacheproof.book.pages import PARTS
 from cacheproof.errors import InputError
 from cacheproof.files import replace_file
+from cacheproof.results.findings.finding import findings
 from cacheproof.results.pages import SCRIPTS, new_page, page_path
-from cacheproof.results.record import FOLDER, Record, load_all
+from cacheproof.results.record import FINDINGS, FOLDER, Record, load_all
 from cacheproof.results.scripts.composing import script_of
 
 
@@ -26,16 +27,16 @@ def wanted() -> Mapping[Path, str]:
         for violation in record.violations:
             if violation.verdict:
                 found[FOLDER / SCRIPTS / record.name / violation.script] = script_of(violation)
-    return found
+    return found | {FINDINGS / f"{finding.name}.py": finding.script for finding in findings()}
 
 
 def stale(files: Mapping[Path, str]) -> dict[Path, str | None]:
-    """Those that are not as they should be, with what they should be; None for a script that no record has."""
+    """Those that are not as they should be, with what they should be; None for a script that nothing has."""
     changed: dict[Path, str | None] = {
         path: text for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
     }
-    left = (path for path in sorted((FOLDER / SCRIPTS).rglob("*.py")) if path not in files)
-    return changed | dict.fromkeys(left)
+    there = [*(FOLDER / SCRIPTS).rglob("*.py"), *FINDINGS.glob("*.py")]
+    return changed | dict.fromkeys(path for path in sorted(there) if path not in files)
 
 
 def write(changed: Mapping[Path, str | None]) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from tests.proofs.results.making import Ends, charged_again, made_up, record, run_with
 
-from cacheproof import command
 from cacheproof.catalogue.kept import load as kept_of
+from cacheproof.command import results
 from cacheproof.errors import InputError
 from cacheproof.registry import component_named, variant_named
 from cacheproof.results import checking, gathering
 from cacheproof.results.catalogued import shown_by_release
 from cacheproof.results.gathering import merged, row_of, told_apart
-from cacheproof.results.record import Machine, Record, Row, Undriven, Violation, load, save
+from cacheproof.results.record import load, save
 from cacheproof.results.scripts.composing import named, script_of
 from cacheproof.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
 from cacheproof.results.scripts.writer import NotWrittenError, writer_of
@@ -28,20 +25,9 @@ from cacheproof.results.writing import stale, wanted
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release, installed
-from cacheproof.wire import config_from_message, config_to_message
 
 ROOT = Path(__file__).parents[3]
 
-MANAGER = """
-class EncoderCacheManager:
-    def __init__(self, cache_size):
-        self.num_free_slots, self.cached = cache_size, {}
-    def allocate(self, request, input_id):
-        content = request.mm_features[input_id].identifier
-        WHERE_PRESENT
-        self.cached[content] = {request.request_id}
-        self.num_free_slots -= request.get_num_encoder_embeds(input_id)
-"""
 NOT_WRITTEN = {
     "the configuration has chunks with a header of 4 bytes, and not 8",
     "the configuration has chunks with a header of 2 bytes, and not 8",
@@ -49,86 +35,6 @@ NOT_WRITTEN = {
     "no script is written for contents with one hash",
 }
 """Why there is none of a catalogued violation, of a component of which scripts are written."""
-INDEX = "# The results\n\n<!-- results: matrix -->\n<!-- end -->\n\n<!-- results: new -->\n<!-- end -->\n"
-
-Ends = Callable[..., int]
-
-
-def charged_again(**changes: Any) -> Violation:
-    """What is resident is charged a second time: two calls of a caller that does not look before."""
-    call = {"op": "allocate", "request": 0, "input": 0}
-    component = component_named("encoder_cache")
-    given = {"capacity": 2, "sizes": [1, 1], "requests": [[0], [1]]}
-    made = Violation(
-        component="encoder_cache",
-        variant="E2",
-        target="vllm==0.33.0",
-        property="ENC-2",
-        statement="free slots and resident entries add up to the capacity",
-        config=dict(config_to_message(config_from_message(component, given))),
-        operations=[call, call],
-        outcomes=[{"code": "done"}, {"code": "done"}],
-        reach="misuse",
-        operation="allocate",
-        catalogue=["C-ENC-2"],
-        script="encoder_cache-E2-ENC-2-C-ENC-2.py",
-        verdict="VIOLATED: 0 slots are free and the entries have 1, of a capacity of 2",
-    )
-    return msgspec.structs.replace(made, **changes)
-
-
-def record(*violations: Violation, **changes: Any) -> Record:
-    made = Record(
-        target="vllm==0.33.0",
-        date="2026-01-31",
-        seed=7,
-        steps=100,
-        specification="0123",
-        version="9.9",
-        machine=Machine("a processor", 2, "a system", "3.11"),
-        rows=[Row("encoder_cache", "E2", 100, "agrees", agrees=True, states=8)],
-        searched=[],
-        violations=list(violations),
-        undriven=[Undriven("mirror", "there is a reason")],
-    )
-    return msgspec.structs.replace(made, **changes)
-
-
-@pytest.fixture
-def ends(capsys: pytest.CaptureFixture[str]) -> Ends:
-    def run(*arguments: str) -> int:
-        with pytest.raises(SystemExit) as ended:
-            command.main(list(arguments))
-        return int(str(ended.value.code))
-
-    return run
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a book of one record, whose pages are not written yet."""
-    folder = tmp_path / "docs" / "results"
-    folder.mkdir(parents=True)
-    (folder / "index.md").write_text(INDEX)
-    monkeypatch.chdir(tmp_path)
-    save(record(charged_again()), folder)
-    return folder
-
-
-def made_up(folder: Path, where_present: str) -> Path:
-    """A package with the one class, that does this where an entry is there already."""
-    path = folder / "vllm" / "v1" / "core" / "encoder_cache_manager.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(MANAGER.replace("WHERE_PRESENT", where_present))
-    return folder
-
-
-def run_with(package: Path, script: Path) -> Performed:
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-    ended = subprocess.run(  # what the test has written itself
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
-    )
-    return Performed(ended.returncode, ended.stdout + ended.stderr)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -284,6 +190,7 @@ def test_a_wrong_verdict_is_caught(
         return {script: run_with(package, script) for script in scripts}
 
     monkeypatch.setattr(checking, "performed", performed)
+    monkeypatch.setattr(results, "findings", list)
     assert ends("results", "scripts", "--check", "vllm==0.33.0") == status
 
 
@@ -341,7 +248,7 @@ def test_every_script_shows_on_its_release_what_is_recorded(path: Path) -> None:
     found = load(path)
     if installed(Release.parsed(found.target)) is None:
         pytest.skip(f"{found.target} is not installed")
-    checked = list(checking.checked(found, ROOT / "docs/results"))
+    checked = list(checking.checked(found.target, checking.of_record(found, ROOT / "docs/results")))
     assert checked
     assert [one for one in checked if not one.agrees] == []
     assert json.loads(path.read_text())["target"] == found.target

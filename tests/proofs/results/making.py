@@ -1,0 +1,87 @@
+"""A violation, a record of it, and a package that has it: made up, so that no release is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cacheproof.registry import component_named
+from cacheproof.results.record import Machine, Record, Row, Undriven, Violation
+from cacheproof.results.scripts.performing import Performed
+from cacheproof.wire import config_from_message, config_to_message
+
+Ends = Callable[..., int]
+"""Arguments of the command line, and the exit status."""
+
+MANAGER = """
+class EncoderCacheManager:
+    def __init__(self, cache_size):
+        self.num_free_slots, self.cached = cache_size, {}
+    def allocate(self, request, input_id):
+        content = request.mm_features[input_id].identifier
+        WHERE_PRESENT
+        self.cached[content] = {request.request_id}
+        self.num_free_slots -= request.get_num_encoder_embeds(input_id)
+"""
+
+
+def charged_again(**changes: Any) -> Violation:
+    """What is resident is charged a second time: two calls of a caller that does not look before."""
+    call = {"op": "allocate", "request": 0, "input": 0}
+    component = component_named("encoder_cache")
+    given = {"capacity": 2, "sizes": [1, 1], "requests": [[0], [1]]}
+    made = Violation(
+        component="encoder_cache",
+        variant="E2",
+        target="vllm==0.33.0",
+        property="ENC-2",
+        statement="free slots and resident entries add up to the capacity",
+        config=dict(config_to_message(config_from_message(component, given))),
+        operations=[call, call],
+        outcomes=[{"code": "done"}, {"code": "done"}],
+        reach="misuse",
+        operation="allocate",
+        catalogue=["C-ENC-2"],
+        script="encoder_cache-E2-ENC-2-C-ENC-2.py",
+        verdict="VIOLATED: 0 slots are free and the entries have 1, of a capacity of 2",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def record(*violations: Violation, **changes: Any) -> Record:
+    made = Record(
+        target="vllm==0.33.0",
+        date="2026-01-31",
+        seed=7,
+        steps=100,
+        specification="0123",
+        version="9.9",
+        machine=Machine("a processor", 2, "a system", "3.11"),
+        rows=[Row("encoder_cache", "E2", 100, "agrees", agrees=True, states=8)],
+        searched=[],
+        violations=list(violations),
+        undriven=[Undriven("mirror", "there is a reason")],
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def made_up(folder: Path, where_present: str) -> Path:
+    """A package with the one class, that does this where an entry is there already."""
+    path = folder / "vllm" / "v1" / "core" / "encoder_cache_manager.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(MANAGER.replace("WHERE_PRESENT", where_present))
+    return folder
+
+
+def run_with(package: Path, script: Path) -> Performed:
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    ended = subprocess.run(  # what the test has written itself
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
+    )
+    return Performed(ended.returncode, ended.stdout + ended.stderr)
