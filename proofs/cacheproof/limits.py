@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ SECONDS = 60.0
 ADDRESS_SPACE = Path("/proc/self/statm")
 """Its first number: the pages that the process has, where the system says so."""
 
+LONGEST = 1e6
+"""Seconds that a system can be asked to wait, some eleven days: whoever asks for more, or for `inf`, gets this."""
 SOON = 0.001
 SMALLER = "choose smaller numbers"
 
@@ -32,7 +35,7 @@ class Clock:
     """Runs while work is done, and raises TooSlowError in work that takes longer than it may. No seconds: never."""
 
     def __init__(self, seconds: float | None) -> None:
-        self._seconds = seconds
+        self._seconds = None if seconds is None else min(seconds, LONGEST)
 
     def begin(self) -> None:
         """The time begins, or begins anew."""
@@ -79,13 +82,18 @@ def memory(megabytes: int | None) -> Iterator[None]:
     if megabytes is None or there is None:
         yield
         return
-    most = there + (megabytes << 20)
-    bounds = [bound for bound in before if bound != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min([most, *bounds]), before[1]))
+    limit_address_space(there + (megabytes << 20))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def limit_address_space(most: int) -> None:
+    """So many bytes for the whole process, or what it was limited to already where that is less."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    bounds = [bound for bound in before if bound != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([most, sys.maxsize, *bounds]), before[1]))
 
 
 def too_large(megabytes: int | None) -> str:

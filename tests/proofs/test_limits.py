@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import resource
 import signal
 import time
@@ -16,9 +17,10 @@ from tests.proofs.validate.logs import header_for, log_of
 
 from cacheproof import command
 from cacheproof.errors import InconclusiveError, InputError
-from cacheproof.limits import TooSlowError, memory, within
+from cacheproof.limits import LONGEST, TooSlowError, memory, within
 from cacheproof.registry import component_named
 from cacheproof.targets.declaration import Declaration
+from cacheproof.targets.pipe import ChildProcess
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.validate.run import Validation
 from cacheproof.validate.source import Source
@@ -62,6 +64,27 @@ def test_what_takes_too_long_is_stopped() -> None:
         endless()
     with within(None):
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e300])
+def test_a_limit_that_no_timer_takes_is_a_long_one(seconds: float) -> None:
+    with within(seconds):
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= LONGEST
+    child = ChildProcess("cat")
+    try:
+        assert child.ask(b"one\n", seconds) == b"one"
+    finally:
+        child.kill()
+
+
+def test_more_memory_than_can_be_counted_is_no_limit() -> None:
+    with memory(1 << 70):
+        assert resource.getrlimit(resource.RLIMIT_AS)[0] >= 1 << 62
+
+
+def test_a_limit_of_memory_never_gives_more_than_there_was() -> None:
+    with memory(200), memory(1 << 70), pytest.raises(MemoryError):
+        greedy()
 
 
 def test_a_clock_that_is_paused_waits() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from typing import Annotated
 
 import typer
 
 from cacheproof.errors import ExitStatus
-from cacheproof.limits import MEGABYTES, SECONDS
+from cacheproof.limits import MEGABYTES, SECONDS, limit_address_space
 from cacheproof.serve import serve
 
 
@@ -22,7 +21,6 @@ def command(
 
     What would take more time or memory is answered with the error `no_answer`, and the conversation goes on.
     """
-    most, hardest = memory << 20, resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (most if hardest == resource.RLIM_INFINITY else min(most, hardest), hardest))
+    limit_address_space(memory << 20)
     serve(sys.stdin.buffer, sys.stdout.buffer, answer)
     return ExitStatus.AS_EXPECTED

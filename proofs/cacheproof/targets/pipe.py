@@ -12,6 +12,7 @@ import time
 import weakref
 
 from cacheproof.errors import InputError, shortened
+from cacheproof.limits import LONGEST
 from cacheproof.protocol import LONGEST_LINE_BYTES
 from cacheproof.targets.target import Failure, TargetError
 
@@ -94,7 +95,7 @@ class ChildProcess:
                 selector.register(self._errors, selectors.EVENT_READ)
             if unsent:
                 selector.register(self._input, selectors.EVENT_WRITE)
-            left = deadline - time.monotonic()
+            left = min(deadline - time.monotonic(), LONGEST)
             ready = selector.select(left) if left > 0 else []
             if not ready:
                 silent = f"the child did not answer within {seconds:g} seconds{self._last_words()}"
