@@ -16,7 +16,7 @@ from typing import Any
 
 from cacheproof.errors import InconclusiveError
 from cacheproof.targets.vllm import environment
-from cacheproof.targets.vllm.folders import UNFINISHED, remove
+from cacheproof.targets.vllm.folders import UNFINISHED, finish, locked, remove, size_of, sweep
 from cacheproof.targets.vllm.pip import Progress, run_pip
 
 PLATFORMS = (
@@ -67,7 +67,7 @@ def probed(name: str, command: Sequence[str]) -> dict[str, Any]:
     return touched
 
 
-def keep_what_is_needed(name: str, making: Path, command: Callable[[Path], Sequence[str]]) -> Mapping[str, Any]:
+def _keep_what_is_needed(name: str, making: Path, command: Callable[[Path], Sequence[str]]) -> Mapping[str, Any]:
     """Of the modules in `making/all`, put those that are touched into `making/source`; what the trial found.
 
     `command` starts the driver on the modules in a folder. Raises InconclusiveError where nothing can be driven.
@@ -86,7 +86,29 @@ def keep_what_is_needed(name: str, making: Path, command: Callable[[Path], Seque
     return touched
 
 
-def remove_unused_environments(root: Path) -> None:
+def put_in_place(
+    name: str, making: Path, folder: Path, command: Callable[[Path], Sequence[str]], about: Mapping[str, Any]
+) -> None:
+    """Keep what is needed of the modules in `making/all`, and give the folder its name; `about` goes into its record.
+
+    Raises InconclusiveError where nothing can be driven.
+    """
+    touched = _keep_what_is_needed(name, making, command)
+    finish(making, folder, {**about, **touched, "bytes": size_of(making / "source")})
+
+
+def discarded(root: Path, *folders: Path) -> int:
+    """Remove these folders, and the environments with the last release; how many bytes that gave back."""
+    with locked(root):
+        before = size_of(root)
+        sweep(root)
+        for folder in folders:
+            remove(folder)
+        _remove_unused_environments(root)
+        return before - size_of(root)
+
+
+def _remove_unused_environments(root: Path) -> None:
     """The environments go with the last release, whichever package it is of. The caller holds the lock."""
     beginnings = (environment.PREFIX, WHEELS, UNFINISHED)
     if any(folder.is_dir() and not folder.name.startswith(beginnings) for folder in root.iterdir()):

@@ -17,24 +17,9 @@ from typing import Any
 
 from cacheproof.errors import InputError
 from cacheproof.targets.families import Added
-from cacheproof.targets.fetching import (
-    downloaded,
-    keep_what_is_needed,
-    remove_unused_environments,
-    unpack,
-)
+from cacheproof.targets.fetching import discarded, downloaded, put_in_place, unpack
 from cacheproof.targets.vllm import environment
-from cacheproof.targets.vllm.folders import (
-    UNFINISHED,
-    clear_disk_errors,
-    finish,
-    locked,
-    record_of,
-    remove,
-    size_of,
-    sweep,
-    targets_folder,
-)
+from cacheproof.targets.vllm.folders import UNFINISHED, clear_disk_errors, locked, record_of, sweep, targets_folder
 from cacheproof.targets.vllm.pip import Progress
 from cacheproof.targets.vllm.release import START as START_OF_VLLM
 from cacheproof.targets.vllm.release import needed_environment
@@ -95,15 +80,10 @@ class PrefixFamily:
 
     def discard(self, text: str) -> int:
         """Remove it; how many bytes that gave back."""
-        package, root = self.parsed(text), targets_folder()
+        package = self.parsed(text)
         if not package.folder.exists():
             raise InputError(f"{package.name} is not installed")
-        with locked(root):
-            before = size_of(root)
-            sweep(root)
-            remove(package.folder)
-            remove_unused_environments(root)
-            return before - size_of(root)
+        return discarded(targets_folder(), package.folder)
 
     def all_added(self) -> list[Added]:
         """Every one that is there and whole, by version."""
@@ -163,7 +143,7 @@ class Package:
 def _digest(child: Path) -> str:
     digest = hashlib.sha256()
     shared = [START_OF_VLLM.parent / "driver" / f"{name}.py" for name in SHARED]
-    for path in (START, *sorted(child.glob("*.py")), *shared):
+    for path in (*sorted(START.parent.glob("*.py")), *sorted(child.glob("*.py")), *shared):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
@@ -173,7 +153,8 @@ def _install(package: Package, making: Path, python: Path, progress: Progress) -
     family = package.family
     wheel = downloaded(package.name, python, making, progress)
     unpack(wheel, making / "all", lambda name: name.startswith(family.inside) and name.endswith(family.endings))
-    touched = keep_what_is_needed(package.name, making, lambda source: family.call(python, source, package.version))
     wheel.unlink()
     about = {"version": package.version, "wheel": wheel.name, "driver": family.driver_digest()}
-    finish(making, package.folder, {**about, **touched, "bytes": size_of(making / "source")})
+    put_in_place(
+        package.name, making, package.folder, lambda source: family.call(python, source, package.version), about
+    )

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.errors import InputError
-from cacheproof.targets.fetching import (
-    WHEELS,
-    downloaded,
-    keep_what_is_needed,
-    probed,
-    remove_unused_environments,
-    unpack,
-)
+from cacheproof.targets.fetching import WHEELS, discarded, downloaded, probed, put_in_place, unpack
 from cacheproof.targets.vllm import environment
 from cacheproof.targets.vllm.environment import Environment
 from cacheproof.targets.vllm.folders import (
@@ -30,7 +23,6 @@ from cacheproof.targets.vllm.folders import (
     mark_complete,
     record_of,
     remove,
-    size_of,
     sweep,
     targets_folder,
 )
@@ -157,13 +149,7 @@ def discard(release: Release) -> int:
     root = targets_folder()
     if not release.folder(root).exists():
         raise InputError(f"{release.name} is not installed: {_there_are(all_installed())}")
-    with locked(root):
-        before = size_of(root)
-        sweep(root)
-        remove(release.folder(root))
-        remove(_wheels(release, root))
-        remove_unused_environments(root)
-        return before - size_of(root)
+    return discarded(root, release.folder(root), _wheels(release, root))
 
 
 def _renewed(release: Release, root: Path, home: Environment) -> bool:
@@ -186,10 +172,8 @@ def _install(release: Release, root: Path, home: Environment, progress: Progress
     with clear_disk_errors(root):
         progress(f"{release.name}: unpacking the Python modules")
         unpack(wheel, making / "all", lambda name: name.startswith("vllm/") and name.endswith(".py"))
-        touched = keep_what_is_needed(release.name, making, lambda source: _call(release, home, source))
         about = {"version": release.version, "wheel": wheel.name, "driver": driver_digest()}
-        record = {**about, **touched, "bytes": size_of(making / "source")}
-        finish(making, release.folder(root), record)
+        put_in_place(release.name, making, release.folder(root), lambda source: _call(release, home, source), about)
         remove(_wheels(release, root))
 
 

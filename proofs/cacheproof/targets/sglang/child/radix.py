@@ -20,17 +20,13 @@ from cores import (  # type: ignore[import-not-found]  # beside this file, on th
     PythonCore,
     RustCore,
 )
-from driver.calls import (  # type: ignore[import-not-found]  # of the driver for vLLM, likewise
-    DONE,
-    MISS,
-    Calls,
-    Reply,
-    integer,
+from driver.calls import DONE, MISS, Calls, Reply  # type: ignore[import-not-found]  # of the driver for vLLM, likewise
+from requests_in_pages import (  # type: ignore[import-not-found]  # of all such drivers, likewise
+    REFUSED,
+    SMALLEST,
+    four_calls,
+    tokens_of,
 )
-
-REFUSED = Reply("refused")
-UNHASHED = 1 << 40
-"""Tokens of a page that is never full; each request has its own."""
 
 
 class Held:
@@ -46,17 +42,9 @@ class RadixDriver:
     core: Callable[[Any, int], Core] = PythonCore
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
         self._allocators = importlib.import_module(f"{MEM_CACHE}.allocator")
-        self._keys: list[Any] = []
-        self._held: dict[int, Held] = {}
-        self.reset({"block_size": 1, "blocks": 1, "chains": [], "lengths": []})
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            "lookup": self._lookup,
-            "admit": self._admit,
-            "commit": self._commit,
-            "finish": self._finish,
-        }
+        self.reset(SMALLEST)
+        self.operations = four_calls(calls, self)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new tree of so many pages, and the tokens of each request."""
@@ -67,8 +55,8 @@ class RadixDriver:
         else:
             self._allocator = self._allocators.PagedTokenToKVPoolAllocator(slots, size, torch.int64, "cpu", None, False)
         self._tree = type(self).core(self._allocator, size)
-        self._keys = [self._tokens(*one) for one in enumerate(zip(config["chains"], config["lengths"], strict=True))]
-        self._held = {}
+        self._keys = [array("q", tokens) for tokens in tokens_of(config)]
+        self._held: dict[int, Held] = {}
 
     def observe(self) -> dict[str, Any]:
         """Pages, ascending; and the sizes that the release itself counts, in slots."""
@@ -83,67 +71,49 @@ class RadixDriver:
             "available": self._allocator.available_size(),
         }
 
-    def _tokens(self, number: int, request: tuple[list[int], int]) -> Any:
-        chain, length = request
-        tokens = [content * self._size + place for content in chain for place in range(self._size)][:length]
-        return array("q", tokens + [UNHASHED + number] * (length - len(tokens)))
-
     def _pages(self, slots: Any) -> tuple[int, ...]:
         return tuple(slots[:: self._size].div(self._size, rounding_mode="floor").tolist())
 
-    def _lookup(self, message: Mapping[str, Any]) -> Reply:
+    def lookup(self, number: int) -> Reply:
         """As for a request that is admitted: at least one token is left to compute."""
+        slots, _ = self._tree.match(self._keys[number][:-1])
+        return Reply("hit", self._pages(slots)) if len(slots) else MISS
 
-        def call() -> Reply:
-            slots, _ = self._tree.match(self._keys[integer(message, "request")][:-1])
-            return Reply("hit", self._pages(slots)) if len(slots) else MISS
-
-        return self._calls.perform(call)
-
-    def _admit(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def admit(self, number: int) -> Reply:
+        """What was found is locked, and pages are taken for the rest."""
         tokens = self._keys[number]
+        hits, node = self._tree.match(tokens[:-1])
+        receipt = self._tree.lock(node)
+        missing = -(-(len(tokens) - len(hits)) // self._size) * self._size
+        if missing > self._allocator.available_size():
+            self._tree.evict(missing - self._allocator.available_size())
+        new = self._allocator.alloc(missing)
+        if new is None:
+            self._tree.unlock(receipt)
+            return REFUSED
+        return self._keeps(number, Held(torch.cat((hits, new)), receipt, len(hits)))
 
-        def call() -> Reply:
-            hits, node = self._tree.match(tokens[:-1])
-            receipt = self._tree.lock(node)
-            missing = -(-(len(tokens) - len(hits)) // self._size) * self._size
-            if missing > self._allocator.available_size():
-                self._tree.evict(missing - self._allocator.available_size())
-            new = self._allocator.alloc(missing)
-            if new is None:
-                self._tree.unlock(receipt)
-                return REFUSED
-            self._held[number] = Held(torch.cat((hits, new)), receipt, len(hits))
-            return Reply("done", self._pages(self._held[number].slots))
-
-        return self._calls.perform(call)
-
-    def _commit(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def commit(self, number: int) -> Reply:
+        """Full pages are in the tree, and locked there."""
         held = self._held[number]
+        full = len(self._keys[number]) // self._size * self._size
+        tokens = self._keys[number][:full]
+        self._tree.insert(tokens, held.slots[:full], held.in_tree)
+        slots, node = self._tree.match(tokens)
+        receipt = self._tree.lock(node)
+        self._tree.unlock(held.receipt)
+        return self._keeps(number, Held(torch.cat((slots, held.slots[len(slots) :])), receipt, len(slots)))
 
-        def call() -> Reply:
-            full = len(self._keys[number]) // self._size * self._size
-            tokens = self._keys[number][:full]
-            self._tree.insert(tokens, held.slots[:full], held.in_tree)
-            slots, node = self._tree.match(tokens)
-            receipt = self._tree.lock(node)
-            self._tree.unlock(held.receipt)
-            self._held[number] = Held(torch.cat((slots, held.slots[len(slots) :])), receipt, len(slots))
-            return Reply("done", self._pages(self._held[number].slots))
+    def finish(self, number: int) -> Reply:
+        """What is not in the tree is given back."""
+        held = self._held.pop(number)
+        self._allocator.free(held.slots[held.in_tree :])
+        self._tree.unlock(held.receipt)
+        return DONE
 
-        return self._calls.perform(call)
-
-    def _finish(self, message: Mapping[str, Any]) -> Reply:
-        held = self._held.pop(integer(message, "request"))
-
-        def call() -> Reply:
-            self._allocator.free(held.slots[held.in_tree :])
-            self._tree.unlock(held.receipt)
-            return DONE
-
-        return self._calls.perform(call)
+    def _keeps(self, number: int, held: Held) -> Reply:
+        self._held[number] = held
+        return Reply("done", self._pages(held.slots))
 
 
 class RustDriver(RadixDriver):

@@ -9,7 +9,7 @@ tokens that name its content.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,13 +19,15 @@ from driver.calls import (  # type: ignore[import-not-found]  # of the driver fo
     MISS,
     Calls,
     Reply,
-    integer,
+)
+from requests_in_pages import (  # type: ignore[import-not-found]  # of all such drivers, likewise
+    REFUSED,
+    SMALLEST,
+    four_calls,
+    tokens_of,
 )
 
 BATCHING = "transformers.generation.continuous_batching"
-REFUSED = Reply("refused")
-UNHASHED = 1 << 30
-"""Tokens of a page that is never full; each request has its own."""
 ALIGNMENT = 128
 """Bytes of the smallest sector: blocks are made so small that the sectors have as many as they should."""
 
@@ -58,16 +60,10 @@ class PagedDriver:
     """One cache with one allocator, that of full attention. Its blocks are numbered from 1 here."""
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
         self._requests = importlib.import_module(f"{BATCHING}.requests")
         importlib.import_module(f"{BATCHING}.scheduler")
-        self.reset({"block_size": 1, "blocks": 1, "chains": [], "lengths": []})
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            "lookup": self._lookup,
-            "admit": self._admit,
-            "commit": self._commit,
-            "finish": self._finish,
-        }
+        self.reset(SMALLEST)
+        self.operations = four_calls(calls, self)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new cache of so many blocks, and the tokens of each request."""
@@ -75,7 +71,7 @@ class PagedDriver:
         self._cache = made_cache(self._size, config["blocks"], config.get("blocks_per_sector", 1))
         (self._allocator,) = self._cache.cache_allocators.values()
         self._first = self._cache.pool.num_reserved_sectors * self._allocator.blocks_per_sector - 1
-        self._keys = [self._tokens(*one) for one in enumerate(zip(config["chains"], config["lengths"], strict=True))]
+        self._keys = tokens_of(config)
         self._states: dict[int, Any] = {}
         self._completed: dict[int, Mapping[str, int]] = {}
 
@@ -101,54 +97,35 @@ class PagedDriver:
     def _table(self, request: str) -> tuple[int, ...]:
         return self._numbered(self._allocator.block_table[request])
 
-    def _tokens(self, number: int, request: tuple[list[int], int]) -> list[int]:
-        chain, length = request
-        tokens = [content * self._size + place for content in chain for place in range(self._size)][:length]
-        return tokens + [UNHASHED + number] * (length - len(tokens))
+    def lookup(self, number: int) -> Reply:
+        """Nothing is taken."""
+        found = self._allocator.match_prefix_blocks(self._keys[number])
+        return Reply("hit", self._numbered(found)) if found else MISS
 
-    def _lookup(self, message: Mapping[str, Any]) -> Reply:
-        def call() -> Reply:
-            found = self._allocator.match_prefix_blocks(self._keys[integer(message, "request")])
-            return Reply("hit", self._numbered(found)) if found else MISS
-
-        return self._calls.perform(call)
-
-    def _admit(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def admit(self, number: int) -> Reply:
+        """What was found is taken, and room for the rest."""
         tokens = self._keys[number]
         state = self._requests.RequestState(str(number), tokens)
-
-        def call() -> Reply:
-            state.position_offset = self._cache.search_prefix_match(state.request_id, tokens)
-            missing = len(tokens) - state.position_offset
+        state.position_offset = self._cache.search_prefix_match(state.request_id, tokens)
+        missing = len(tokens) - state.position_offset
+        if not self._cache.can_store_request_tokens(state, missing):
+            self._cache.evict_cached_blocks()
+            self._cache.pool.try_to_free_sectors()
             if not self._cache.can_store_request_tokens(state, missing):
-                self._cache.evict_cached_blocks()
-                self._cache.pool.try_to_free_sectors()
-                if not self._cache.can_store_request_tokens(state, missing):
-                    self._cache.free_blocks(state.request_id)
-                    return REFUSED
-            self._states[number] = state
-            self._completed[number] = self._cache.count_new_complete_blocks(state, missing)
-            return Reply("done", self._table(state.request_id))
+                self._cache.free_blocks(state.request_id)
+                return REFUSED
+        self._states[number] = state
+        self._completed[number] = self._cache.count_new_complete_blocks(state, missing)
+        return Reply("done", self._table(state.request_id))
 
-        return self._calls.perform(call)
-
-    def _commit(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def commit(self, number: int) -> Reply:
+        """Blocks that are full are registered."""
         state = self._states[number]
+        state.position_offset = len(self._keys[number])
+        self._cache.mark_complete_blocks(state, self._completed.pop(number))
+        return Reply("done", self._table(state.request_id))
 
-        def call() -> Reply:
-            state.position_offset = len(self._keys[number])
-            self._cache.mark_complete_blocks(state, self._completed.pop(number))
-            return Reply("done", self._table(state.request_id))
-
-        return self._calls.perform(call)
-
-    def _finish(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
-
-        def call() -> Reply:
-            self._cache.free_blocks(self._states.pop(number).request_id)
-            return DONE
-
-        return self._calls.perform(call)
+    def finish(self, number: int) -> Reply:
+        """Its table is freed."""
+        self._cache.free_blocks(self._states.pop(number).request_id)
+        return DONE
