@@ -195,6 +195,13 @@ class Sides:
         self.pool, code = tensors.evict_block(self.tables, self.pool, torch.tensor(block))
         self.same_codes(code.reshape(1), [EvictBlock(block)])
 
+    def evict_all(self, blocks: Rows) -> None:
+        """By number, one after the other, in one go; the last one is nobody's."""
+        padded = integers([*blocks, tensors.null_block(self.pool)])
+        self.pool, codes = tensors.evict_blocks(self.tables, self.pool, padded)
+        assert codes.tolist()[-1] == int(Code.ABSENT)
+        self.same_codes(codes[:-1], [EvictBlock(block) for block in blocks])
+
     def reset(self) -> None:
         """Of the prefix cache."""
         self.pool, code = tensors.reset_prefix_cache(self.tables, self.pool)
@@ -319,9 +326,13 @@ class Crowd:
         self.sides.withdraw(self.some(new=False)[:3])
 
     def forget(self) -> None:
-        """A block is evicted by number, or everything is where nothing is held."""
+        """A block is evicted by number, or some are, or everything is where nothing is held."""
         if self.draw.random() < 0.9:
-            self.sides.evict(self.draw.randrange(self.sides.config.blocks))
+            block, more = self.draw.randrange(self.sides.config.blocks), self.few.choice((None, 0, 1, 4))
+            if more is None:
+                self.sides.evict(block)
+            else:
+                self.sides.evict_all([block, *self.few.choices(range(self.sides.config.blocks), k=more)])
         else:
             self.sides.reset()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from cachespec.kv_blocks import (
     AllocateSlots,
     Commit,
     Config,
+    EvictBlock,
     FreeRequest,
     GetComputedBlocks,
     Withdraw,
@@ -267,6 +268,27 @@ def test_from_every_state_a_decode_step_is_its_calls_one_after_the_other(name: s
                 assert ours[place] == wanted
                 answered += len(codes)
     assert answered > 50
+
+
+@pytest.mark.parametrize("name", ["copies", "any call", "cascade"])
+def test_from_every_state_several_blocks_are_evicted_one_after_the_other(name: str) -> None:
+    config = SCOPES[name]
+    code = model(config)
+    states = reached(code, 200)
+    before, codes_seen = code.decoded(states), set()
+    for order in product(range(config.blocks), repeat=3):
+        lifted = torch.func.vmap(lambda pool: tensors.evict_blocks(code.parameters, pool, integers(order)))  # noqa: B023  # called here
+        after, codes = lifted(states)
+        ours = code.decoded(code.layout.unpack(code.layout.pack(after)))
+        for place, now in enumerate(before):
+            wanted = []
+            for block in order:
+                now, outcome = NORMATIVE_KV_BLOCKS.call(config, now, EvictBlock(block))  # noqa: PLW2901  # step by step
+                wanted.append(outcome.code.name)
+            assert [Code(one).name for one in codes[place].tolist()] == wanted
+            assert ours[place] == now
+            codes_seen.add(tuple(wanted))
+    assert {("DONE", "ABSENT", "DONE"), ("DONE", "DONE", "ABSENT")} <= codes_seen
 
 
 def test_padding_changes_nothing() -> None:

@@ -317,9 +317,34 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "one that does not run is asked": ("cascade", f"{PREFIX}.common_prefix", " | ~running[:, None]", ""),
     "what is behind an evicted block is found": (
         "any call",
-        f"{FORGETTING}.evict_block",
-        "torch.where(behind, pool.tables.long(), null)",
-        "torch.where(behind & (null < 0), pool.tables.long(), null)",
+        f"{FORGETTING}.evict_blocks",
+        "torch.where(its, pool.tables.long(), null)",
+        "torch.where(its & (null < 0), pool.tables.long(), null)",
+    ),
+    "only the next block behind an evicted one goes": (
+        "crowd",
+        f"{FORGETTING}.evict_blocks",
+        ".cummin(1).values[:, :-1]",
+        "[:, :-1]",
+    ),
+    "what a turn takes along is evicted again": (
+        "crowd",
+        f"{FORGETTING}.evict_blocks",
+        "(taken_along.index_select(0, blocks) >= turn)",
+        "(turn >= 0)",
+    ),
+    "a block is evicted twice": (
+        "crowd",
+        f"{FORGETTING}.evict_blocks",
+        "(first.index_select(0, blocks) == turn)",
+        "(turn >= 0)",
+    ),
+    "the null block is evicted": ("crowd", f"{FORGETTING}.evict_blocks", " & (blocks < null)", ""),
+    "the last turn of a content counts": (
+        "crowd",
+        f"{FORGETTING}.evict_blocks",
+        "(0, behind, when, ",
+        "(0, behind, turns - 1 - 0 * when, ",
     ),
     "a reset while blocks are held": (
         "any call",

@@ -36,7 +36,7 @@ def test_it_does_what_the_functions_do_at_addresses_that_stay() -> None:
         ends = torch.minimum(pool.scheduled, config.lengths).index_select(0, rows)
         hits = engine.get_computed_blocks(rows, lengths)
         tokens = lengths - hits.lengths * config.block_size
-        block = torch.tensor(draw.randrange(BLOCKS))
+        block, some = torch.tensor(draw.randrange(BLOCKS)), integers(draw.choices(range(BLOCKS), k=3))
         calls: list[tuple[Callable[[], object], Callable[[], tuple[Pool, object]]]] = [
             (
                 lambda: engine.admit(rows, zeros, tokens, hits, width=POSITIONS).codes,  # noqa: B023  # called here
@@ -50,6 +50,7 @@ def test_it_does_what_the_functions_do_at_addresses_that_stay() -> None:
             (lambda: engine.free_request(rows), lambda: kv_blocks.free_request(config, pool, rows)),  # noqa: B023
             (lambda: engine.withdraw(rows[:1]), lambda: kv_blocks.withdraw(config, pool, rows[:1])),  # noqa: B023
             (lambda: engine.evict_block(block), lambda: kv_blocks.evict_block(config, pool, block)),  # noqa: B023
+            (lambda: engine.evict_blocks(some), lambda: kv_blocks.evict_blocks(config, pool, some)),  # noqa: B023
             (engine.reset_prefix_cache, lambda: kv_blocks.reset_prefix_cache(config, pool)),  # noqa: B023
         ]
         in_place, copying = draw.choice(calls)
@@ -79,6 +80,8 @@ BAD: dict[str, Callable[[Serving], object]] = {
         ONE, integers([0]), integers([1]), hits(BLOCKS + 1), width=POSITIONS
     ),
     "another block that there is not": lambda engine: engine.evict_block(torch.tensor(-1)),
+    "several, and one that there is not": lambda engine: engine.evict_blocks(integers([0, BLOCKS + 1])),
+    "one block for several": lambda engine: engine.evict_blocks(torch.tensor(0)),
     "another type": lambda engine: engine.commit(ONE.int(), integers([0]), width=1),
     "too few counts": lambda engine: engine.commit(TWICE[:2], integers([0]), width=1),
     "no burst": lambda engine: engine.free_request(torch.tensor(2)),

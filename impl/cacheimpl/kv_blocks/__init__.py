@@ -20,7 +20,8 @@ leaves it as it is. `SERVING` is in place, and does not keep the history that on
   `allocate_slots` of one token each, in one go, where at most the last block of each becomes full. What is not
   `Decoded.executed` is for those two.
 - `free_request(config, pool, requests, *, write)` and `withdraw(...)` `-> (Pool, codes [turns])`.
-- `evict_block(config, pool, block []) -> (Pool, code [])`, `reset_prefix_cache(config, pool) -> (Pool, code [])`.
+- `evict_blocks(config, pool, blocks [turns]) -> (Pool, codes [turns])`, one after the other; `evict_block(config, pool,
+  block []) -> (Pool, code [])`; `reset_prefix_cache(config, pool) -> (Pool, code [])`.
 - `common_prefix(config, pool, request [], running [requests + 1] bool) -> []`.
 - `slot_mapping(config, pool, requests [tokens], positions [tokens]) -> [tokens]`.
 
@@ -32,7 +33,7 @@ from cacheimpl.kv_blocks.admission import admit
 from cacheimpl.kv_blocks.bounds import layout
 from cacheimpl.kv_blocks.decoding import Decoded, decode
 from cacheimpl.kv_blocks.execution import commit
-from cacheimpl.kv_blocks.forgetting import evict_block, reset_prefix_cache
+from cacheimpl.kv_blocks.forgetting import evict_block, evict_blocks, reset_prefix_cache
 from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
 from cacheimpl.kv_blocks.releasing import free_request, withdraw
 from cacheimpl.kv_blocks.serving import BurstError, Serving
@@ -60,6 +61,7 @@ __all__ = [
     "decode",
     "empty",
     "evict_block",
+    "evict_blocks",
     "free_request",
     "get_computed_blocks",
     "layout",

@@ -9,22 +9,38 @@ from cacheimpl.answer import Code, either
 from cacheimpl.kv_blocks.state import Config, Pool, null_block
 
 
-def evict_block(config: Config, pool: Pool, block: Tensor) -> tuple[Pool, Tensor]:
-    """The block ([] int64) cannot be found any more, nor what stands behind its content in any table (KV-6).
+def evict_blocks(config: Config, pool: Pool, blocks: Tensor) -> tuple[Pool, Tensor]:
+    """These blocks ([turns] int64) cannot be found any more, one after the other, nor what stands behind them (KV-6).
 
-    Who holds it keeps it. Looks at every table. Returns DONE or ABSENT.
+    With a block goes what stands behind its content in any table; who holds it keeps it. Looks at every table, once for
+    all turns. Returns the code of each: DONE, or ABSENT where it cannot be found, or not any more when its turn comes.
+    Pad with the null block, which is ABSENT.
     """
-    null = null_block(pool)
-    rows = torch.arange(null + 1, device=pool.carried.device)
-    content = pool.carried.index_select(0, block.reshape(1))[0]
-    known = content >= 0
-    its = torch.arange(pool.tables.shape[1], device=rows.device) < pool.blocks[:, None]
-    here = its & (config.contents == content)
-    behind = its & (here.cumsum(1) - here.long() > 0)
-    places = torch.where(behind, pool.tables.long(), null).flatten()
-    hidden = (rows == block) | torch.zeros_like(pool.carried).scatter(0, places, torch.ones_like(places)).bool()
-    after = pool._replace(carried=torch.where(hidden & known, -1, pool.carried))
-    return after, either(known, Code.DONE, Code.ABSENT)
+    null, none, turns = null_block(pool), config.hashes.shape[0] - 1, blocks.shape[0]
+    turn = torch.arange(turns, device=blocks.device)
+    content = pool.carried.index_select(0, blocks)
+    there = (content >= 0) & (blocks < null)
+    when = torch.where(there, turn, turns)
+    first = torch.full_like(pool.carried, turns).scatter_reduce(0, blocks, when, "amin")
+    behind = torch.where(there, content, none)
+    by_content = blocks.new_full((none + 1,), turns).scatter_reduce(0, behind, when, "amin")
+    # A content names all before it. So where the first turn that would take a block with it comes too late itself,
+    # that is because of a turn before, and what stands behind that one's content includes the block.
+    its = torch.arange(pool.tables.shape[1], device=blocks.device) < pool.blocks[:, None]
+    asked = by_content.index_select(0, config.contents.flatten()).reshape(config.contents.shape)
+    before = torch.nn.functional.pad(torch.where(its, asked, turns).cummin(1).values[:, :-1], (1, 0), value=turns)
+    places = torch.where(its, pool.tables.long(), null).flatten()
+    taken_along = torch.full_like(pool.carried, turns).scatter_reduce(0, places, before.flatten(), "amin")
+    done = there & (first.index_select(0, blocks) == turn) & (taken_along.index_select(0, blocks) >= turn)
+    hidden = torch.minimum(first, taken_along) < turns
+    after = pool._replace(carried=torch.where(hidden, -1, pool.carried))
+    return after, either(done, Code.DONE, Code.ABSENT)
+
+
+def evict_block(config: Config, pool: Pool, block: Tensor) -> tuple[Pool, Tensor]:
+    """The same of one block ([] int64)."""
+    after, codes = evict_blocks(config, pool, block.reshape(1))
+    return after, codes[0]
 
 
 def reset_prefix_cache(config: Config, pool: Pool) -> tuple[Pool, Tensor]:

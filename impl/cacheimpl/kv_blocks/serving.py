@@ -96,6 +96,13 @@ class Serving:
         self._keep(after)
         return code
 
+    def evict_blocks(self, blocks: Tensor) -> Tensor:
+        """They are not to be found any more, one after the other; the code of each turn."""
+        self._look_at_blocks(blocks, None)
+        after, codes = forgetting.evict_blocks(self.config, self.pool, blocks)
+        self._keep(after)
+        return codes
+
     def reset_prefix_cache(self) -> Tensor:
         """Nothing is to be found any more; the code."""
         after, code = forgetting.reset_prefix_cache(self.config, self.pool)
@@ -141,7 +148,7 @@ class Serving:
         if bool((hits.lengths >= self.pool.tables.shape[1]).any()):
             raise BurstError(f"hits must not be longer than a table: {self.pool.tables.shape[1] - 1} blocks")
 
-    def _look_at_blocks(self, blocks: Tensor, shape: tuple[int, ...]) -> None:
+    def _look_at_blocks(self, blocks: Tensor, shape: tuple[int, ...] | None) -> None:
         if not self.checked:
             return
         self._look_at_form(blocks, shape)

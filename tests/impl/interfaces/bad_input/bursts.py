@@ -39,6 +39,8 @@ def twice(good: torch.Tensor) -> torch.Tensor:
 
 WHO: Sort = {**rows(0, REQUESTS), "a request twice": twice}
 WIDTH: Sort = count(1, most=POSITIONS)
+MANY: Sort = {what: bad for what, bad in rows(0, BLOCKS).items() if what != "one element more"}
+"""So many blocks as one likes, and one more is as good."""
 
 
 def with_blocks(hits: Hits, bad: Any) -> Hits:
@@ -113,6 +115,11 @@ SERVING = Face(
         "evict_block": Call(
             lambda made: {"block": torch.tensor(0)},
             {"block": rows(0, BLOCKS)},
+            says=SAYS,
+        ),
+        "evict_blocks": Call(
+            lambda made: {"blocks": integers([0, 1])},
+            {"blocks": MANY},
             says=SAYS,
         ),
     },

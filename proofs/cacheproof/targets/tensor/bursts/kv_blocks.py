@@ -194,9 +194,11 @@ class ServingTarget:
         return self.answered(asked, self.serving.withdraw(self.column([call.request for call in asked])))
 
     def evict(self, asked: Sequence[Any]) -> Answered:
-        """There is no burst of these: one after the other."""
-        codes = [self.serving.evict_block(torch.tensor(call.block, device=self._device)) for call in asked]
-        return self.answered(asked, torch.stack(codes))
+        """One alone, or all of them in one go."""
+        if len(asked) == 1:
+            code = self.serving.evict_block(torch.tensor(asked[0].block, device=self._device))
+            return self.answered(asked, code.reshape(1))
+        return self.answered(asked, self.serving.evict_blocks(self.column([call.block for call in asked])))
 
     def reset_prefix_cache(self, asked: Sequence[Any]) -> Answered:
         """There is one."""
