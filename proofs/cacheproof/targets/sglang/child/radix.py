@@ -105,9 +105,9 @@ class RadixDriver:
         return self._keeps(number, Held(torch.cat((slots, held.slots[len(slots) :])), receipt, len(slots)))
 
     def finish(self, number: int) -> Reply:
-        """What is not in the tree is given back."""
+        """What is not in the tree is given back: of its last page only the slots that its tokens have."""
         held = self._held.pop(number)
-        self._allocator.free(held.slots[held.in_tree :])
+        self._allocator.free(held.slots[held.in_tree : len(self._keys[number])])
         self._tree.unlock(held.receipt)
         return DONE
 
