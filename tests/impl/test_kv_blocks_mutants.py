@@ -33,6 +33,7 @@ SCOPES = {
     "drafts": Config(2, 4, ((0, 1),), (4,), steps=(1, 2), drafts=1),
     "too few": Config(1, 3, ((0, 1), (2, 3)), (2, 2), groups=1),
     "groups": Config(1, 4, ((0, 1), (2, 3)), (2, 2), groups=1),
+    "one chain": Config(1, 4, ((0, 1, 2),), (3,), evictions=1),
 }
 
 ADMISSION, SLOTS, EXECUTION = (f"cacheimpl.kv_blocks.{name}" for name in ("admission", "slots", "execution"))
@@ -186,9 +187,9 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "a gap is closed": (
         "any call",
-        f"{EXECUTION}.follows",
-        "(pool.carried.index_select(0, before) >= 0)",
-        "(before >= 0)",
+        f"{EXECUTION}.commit",
+        "torch.where(pool.severed.index_select(0, pieces.of(requests)), null_block(pool), now.blocks)",
+        "now.blocks",
     ),
     "the latest copy is found": (
         "copies",
@@ -268,31 +269,64 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "two full blocks in one step": (
         "crowd",
         f"{DECODING}.decode",
-        "(held - first > one)",
-        "(held - first > one + one)",
+        "(unwritten > config.block_size)",
+        "(unwritten > 2 * config.block_size)",
     ),
     "a block before it is needed": (
         "crowd",
         f"{DECODING}.decode",
-        "planned == held * config.block_size",
-        "planned + 1 == held * config.block_size",
+        "(planned == room)",
+        "(planned + 1 == room)",
     ),
     "the last free block is kept": ("crowd", f"{DECODING}.decode", "number <= pool.free", "number < pool.free"),
-    "slots without a block": ("crowd", f"{DECODING}.decode", "up_to <= pool.free.clamp(max=width)", "up_to <= width"),
+    "slots without a block": (
+        "crowd",
+        f"{DECODING}.decode",
+        "torch.minimum(pool.free, most_of_all)",
+        "most_of_all",
+    ),
     "the next block but one": ("crowd", f"{DECODING}.decode", "pool.head - one + number", "pool.head + number"),
     "registered again": (
         "crowd",
         f"{DECODING}.decode",
-        "(first.index_select(0, turn) < size)",
-        "(first.index_select(0, turn) <= size)",
+        "(unwritten.index_select(0, turn) >= one)",
+        "(unwritten.index_select(0, turn) >= 0)",
     ),
-    "a decoded gap is closed": ("crowd", f"{DECODING}.decode", "| (size == one)", "| (size >= one)"),
-    "the chain is looked up one place too far": ("crowd", f"{DECODING}.decode", "(here - one)", "here"),
+    "a decoded gap is closed": (
+        "crowd",
+        f"{DECODING}.decode",
+        "torch.where(pool.severed.index_select(0, who), null, ended)",
+        "ended",
+    ),
+    "a gap in every table": (
+        "any call",
+        f"{FORGETTING}.evict_blocks",
+        "severed=severed(after)",
+        "severed=~pool.severed",
+    ),
+    "no gap where one is made": (
+        "any call",
+        f"{FORGETTING}.evict_blocks",
+        "severed=severed(after)",
+        "severed=pool.severed",
+    ),
+    "a gap before the last registered block": (
+        "one chain",
+        "cacheimpl.kv_blocks.state.severed",
+        "(pool.registered - 1)",
+        "(pool.registered - 2)",
+    ),
+    "a gap that stays with the row": (
+        "any call",
+        f"{RELEASING}.cleared",
+        "return write.put(",
+        "return column if column.dtype == torch.bool else write.put(",
+    ),
     "a block that is not full is registered": (
         "crowd",
         f"{DECODING}.decode",
-        "torch.where(filled, here, spare)",
-        "torch.where(filled | ~full, here, spare)",
+        "torch.where(filled, behind - one, spare)",
+        "torch.where(filled | ~full, behind - one, spare)",
     ),
     "a new block has no owner": (
         "crowd",
@@ -369,7 +403,7 @@ def caught(by: str) -> str:
         if by in SCOPES:
             difference = compare(model_of(component_named("kv_blocks"), SCOPES[by]), limit_triples=3000).difference
             return "nothing" if difference is None else difference.operation.wire_name()
-        requests, seeds, room = (200, 1, 1.0) if by == "wide crowd" else (6, 40, 0.3)
+        requests, seeds, room = (200, 1, 1.0) if by == "wide crowd" else (6, 120, 0.3)
         for seed in range(seeds):
             sides = Sides(crowded(requests, seed, room=room + 0.1 * (seed % 3)), IN_PLACE if seed % 2 else COPYING)
             Crowd(sides, seed, requests).play(30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cacheimpl.kv_blocks.state import Config, Pool, cells_for, nowhere, null_block, wrapped
+from cacheimpl.kv_blocks.state import Config, Pool, cells_for, nowhere, null_block, severed, wrapped
 from cacheimpl.layout import Field, Layout
 
 
@@ -49,8 +49,10 @@ def derive(config: Config, pool: Pool) -> Pool:
     held = torch.zeros_like(pool.references).scatter_add(0, places, torch.ones_like(places))
     rows = torch.arange(null + 1, device=places.device)
     references = torch.where(rows < null, held, 0)
+    registered = torch.div(pool.computed, config.block_size, rounding_mode="floor")
     return pool._replace(
-        registered=torch.div(pool.computed, config.block_size, rounding_mode="floor"),
+        registered=registered,
+        severed=severed(pool._replace(registered=registered)),
         references=references,
         free=(references == 0).sum() - 1,
         clock=torch.full_like(pool.clock, null),
@@ -74,6 +76,7 @@ def layout(config: Config, blocks: int) -> Layout[Pool]:
             Field("tables", (rows, cells), torch.int32, 0, blocks, axes=("request", ""), holds="block"),
             column("blocks", cells - 1),
             column("registered", cells - 1, derived=True),
+            Field("severed", (rows,), torch.bool, 0, 1, axes=("request",), derived=True),
             column("origin", limit),
             column("computed", limit),
             column("scheduled", limit),

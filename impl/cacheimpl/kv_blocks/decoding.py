@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.constants import constant
 from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
@@ -67,30 +68,29 @@ def decode(
     """
     turns = requests.shape[0]
     width = turns if most is None else most
-    # Numbers are tensors: that is faster than a number of Python's wherever something is compared with it.
-    one, beyond = torch.ones_like(pool.free), torch.full_like(pool.free, width + 1)
-    null, spare = torch.full_like(pool.free, null_block(pool)), torch.full_like(pool.free, nothing_of_nobody(pool))
-    held, planned = pool.blocks.index_select(0, requests), pool.scheduled.index_select(0, requests)
-    first, written = pool.registered.index_select(0, requests), pool.computed.index_select(0, requests)
-    unsettled = (held - first > one) | (planned < one) | (planned >= config.limit)
-    lacking = (planned == held * config.block_size).long()  # types are changed here once: mixed ones cost more
+    device = requests.device
+    one, most_of_all, beyond = constant(1, device), constant(width, device), constant(width + 1, device)
+    null, spare = constant(null_block(pool), device), constant(nothing_of_nobody(pool), device)
+    planned, written = pool.scheduled.index_select(0, requests), pool.computed.index_select(0, requests)
+    room = pool.blocks.index_select(0, requests) * config.block_size
+    unwritten = room - written  # where it is more than a block, more than the last block is not registered
+    unsettled = (unwritten > config.block_size) | (planned < one) | (planned >= config.limit)
+    lacking = (planned == room).long()  # types are changed here once: mixed ones cost more
     up_to = torch.where(unsettled, beyond, lacking).cumsum(0)
-    executed, done = up_to < beyond, up_to <= pool.free.clamp(max=width)
+    executed, done = up_to < beyond, up_to <= torch.minimum(pool.free, most_of_all)
     # From here on [most]: the turns whose last block is full, each of which needs one more. Where there is none, the
     # last turn stands for it, and nothing is added to it.
-    number = torch.arange(1, width + 1, device=requests.device)
+    number = torch.arange(1, width + 1, device=device)
     turn = torch.searchsorted(up_to[:-1], number)
     full = up_to.index_select(0, turn) == number
-    given, size, who = full & (number <= pool.free), held.index_select(0, turn), requests.index_select(0, turn)
-    filled = full & (first.index_select(0, turn) < size)
-    more, behind = given.long(), who * pool.tables.shape[1] + size
+    given, who = full & (number <= pool.free), requests.index_select(0, turn)
+    filled = full & (unwritten.index_select(0, turn) >= one)
+    more, behind = given.long(), who * pool.tables.shape[1] + pool.blocks.index_select(0, who)
     blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head - one + number)), null)
-    here = behind - one
-    last, before = torch.where(filled, here, spare), (here - one).clamp(min=0)
-    table = pool.tables.flatten()
-    ended, contents = table.index_select(0, last).long(), config.contents.flatten().index_select(0, last)
-    chained = (pool.carried.index_select(0, table.index_select(0, before)) >= 0) | (size == one)
-    found = torch.where(chained, ended, null)
+    last = torch.where(filled, behind - one, spare)
+    ended = pool.tables.flatten().index_select(0, last).long()
+    contents = config.contents.flatten().index_select(0, last)
+    found = torch.where(pool.severed.index_select(0, who), null, ended)
     total = more.sum()
     after = pool._replace(
         tables=write.put(pool.tables, torch.where(given, behind, spare), blocks.to(pool.tables.dtype)),

@@ -86,11 +86,7 @@ def commit(
         counts = counts * done
     pieces = spread(counts, width, most)
     now = filled(config, pool, requests, first, pieces)
-    if pieces.turn is None:
-        linked = pieces.of(follows(pool, requests, first, counts > 0))
-    else:
-        linked = follows(pool, pieces.of(requests), pieces.of(first), pieces.there)
-    found = torch.where(linked, now.blocks, null_block(pool))
+    found = torch.where(pool.severed.index_select(0, pieces.of(requests)), null_block(pool), now.blocks)
     registering = (found < null_block(pool)).long()
     after = pool._replace(
         registered=write.add(pool.registered, requests, counts),
@@ -101,15 +97,3 @@ def commit(
         bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )
     return after, Committed(known, current, too_wide)
-
-
-def follows(pool: Pool, requests: Tensor, first: Tensor, asked: Tensor) -> Tensor:
-    """[turns] bool: whether the block before this position of the table ([turns] int64) can be found, or there is none.
-
-    If it can, so can all that are registered behind it in one go; if not, none of them. Arbitrary where it is not
-    asked ([turns] bool).
-    """
-    cells = pool.tables.shape[1]
-    place = torch.where(asked & (first > 0), requests * cells + first - 1, nothing_of_nobody(pool))
-    before = pool.tables.flatten().index_select(0, place)
-    return (first == 0) | (pool.carried.index_select(0, before) >= 0)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import Code, either
-from cacheimpl.kv_blocks.state import Config, Pool, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, null_block, severed
 
 
 def evict_blocks(config: Config, pool: Pool, blocks: Tensor) -> tuple[Pool, Tensor]:
@@ -34,7 +34,7 @@ def evict_blocks(config: Config, pool: Pool, blocks: Tensor) -> tuple[Pool, Tens
     done = there & (first.index_select(0, blocks) == turn) & (taken_along.index_select(0, blocks) >= turn)
     hidden = torch.minimum(first, taken_along) < turns
     after = pool._replace(carried=torch.where(hidden, -1, pool.carried))
-    return after, either(done, Code.DONE, Code.ABSENT)
+    return after._replace(severed=severed(after)), either(done, Code.DONE, Code.ABSENT)
 
 
 def evict_block(config: Config, pool: Pool, block: Tensor) -> tuple[Pool, Tensor]:

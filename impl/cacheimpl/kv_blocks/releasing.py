@@ -71,12 +71,12 @@ def release(pool: Pool, requests: Tensor, write: Writing) -> tuple[Pool, Tensor]
     return after, torch.where(lengths > 0, int(Code.DONE), int(Code.ABSENT))
 
 
-COLUMNS = ("blocks", "registered", "origin", "computed", "scheduled")
+COLUMNS = ("blocks", "registered", "severed", "origin", "computed", "scheduled")
 
 
 def cleared(column: Tensor, requests: Tensor, write: Writing) -> Tensor:
     """All zeros for these requests."""
-    return write.put(column, requests, torch.zeros_like(requests))
+    return write.put(column, requests, torch.zeros_like(requests, dtype=column.dtype))
 
 
 def is_last(pool: Pool, blocks: Tensor, turns: Tensor) -> Tensor:

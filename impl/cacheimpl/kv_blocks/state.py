@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cacheimpl.constants import constant
+
 
 class Config(NamedTuple):
     """What the state refers to. `requests`, `positions`, `blocks` and `contents` are counts without the last row."""
@@ -38,6 +40,9 @@ class Pool(NamedTuple):
     """[requests + 1] int64: the length of each table; 0 where a request has none"""
     registered: Tensor
     """[requests + 1] int64: so many of its blocks, from the first, were hits or have been registered"""
+    severed: Tensor
+    """[requests + 1] bool (derived): whether the last of those cannot be found any more; then nothing that becomes full
+    behind it will be"""
     origin: Tensor
     """[requests + 1] int64, tokens: history, from where on the request computes by itself"""
     computed: Tensor
@@ -96,6 +101,7 @@ def empty(config: Config, blocks: int) -> Pool:
         tables=torch.full((rows, positions), blocks, dtype=torch.int32, device=device),
         blocks=filled(rows, 0),
         registered=filled(rows, 0),
+        severed=filled(rows, 0).bool(),
         origin=filled(rows, 0),
         computed=filled(rows, 0),
         scheduled=filled(rows, 0),
@@ -108,6 +114,13 @@ def empty(config: Config, blocks: int) -> Pool:
         clock=torch.tensor(0, device=device),
         bytes=filled(blocks + 1, -1),
     )
+
+
+def severed(pool: Pool) -> Tensor:
+    """[requests + 1] bool: the column of this name, from the tables and from what can be found."""
+    place = (pool.registered - 1).clamp(min=0)
+    last = pool.tables.gather(1, place[:, None]).squeeze(1)
+    return (pool.registered > 0) & (pool.carried.index_select(0, last) < 0)
 
 
 def nobody(pool: Pool) -> int:
@@ -136,7 +149,7 @@ def cells_for(blocks: int) -> int:
 
 def wrapped(pool: Pool, places: Tensor) -> Tensor:
     """The cells of the free queue's buffer for places that count on beyond its end, or back before its beginning."""
-    return places & (pool.order.shape[0] - 2)
+    return places & constant(pool.order.shape[0] - 2, places.device)
 
 
 def nowhere(pool: Pool) -> int:
