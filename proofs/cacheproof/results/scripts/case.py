@@ -14,6 +14,11 @@ from cacheproof.wire import config_from_message, operation_from_message
 from cachespec.kernel import Observation
 
 
+def letter(number: int) -> str:
+    """What a script calls a content or a key: A, B, and so on."""
+    return chr(ord("A") + number)
+
+
 @dataclass(frozen=True)
 class Setting:
     """A release in a configuration: what a script is made for, whatever it calls."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.case import Case, Setting, letter
 from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 SHARED_FROM = (0, 11)
@@ -13,11 +13,6 @@ SHARED_FROM = (0, 11)
 BLOCKS = 1
 RELEASES_WITHOUT_BLOCKS = (0, 20)
 COUNTING = "ED"
-
-
-def content(number: int) -> str:
-    """Contents are letters."""
-    return chr(ord("A") + number)
 
 
 def class_of(setting: Setting) -> str:
@@ -36,7 +31,7 @@ def setup(setting: Setting) -> Lines:
     lines = [f"CAPACITY = {config['capacity']}", f"manager = {class_of(setting)}(cache_size=CAPACITY)"]
     for number, contents in enumerate(config["requests"]):
         sizes = claims[number] if claims else [config["sizes"][one] for one in contents]
-        named = ", ".join(f'"{content(one)}"' for one in contents)
+        named = ", ".join(f'"{letter(one)}"' for one in contents)
         lines.append(f'r{number} = Request("r{number}", [{named}], {list(sizes)})')
     return lines
 
@@ -87,7 +82,7 @@ def answer(case: Case, message: Message, outcome: Message) -> str | None:
 
 def sizes_of(case: Case) -> dict[str, int]:
     """By content."""
-    return {content(number): size for number, size in enumerate(case.config["sizes"])}
+    return {letter(number): size for number, size in enumerate(case.config["sizes"])}
 
 
 def resident(case: Case) -> str:
@@ -103,7 +98,7 @@ def held(case: Case, place: int) -> dict[str, list[str]]:
     """What callers were granted and have not released, before or after a call: requests and their contents."""
     found: dict[str, list[str]] = {}
     for request, position in sorted(case.views[place].held):
-        found.setdefault(f"r{request}", []).append(content(case.config["requests"][request][position]))
+        found.setdefault(f"r{request}", []).append(letter(case.config["requests"][request][position]))
     return found
 
 
@@ -285,11 +280,11 @@ def state(case: Case) -> tuple[str, object]:
     assert isinstance(freed, tuple)
     if case.variant == COUNTING:
         waiting = '{"free": manager.num_free_slots, "freed": [*manager.to_free, *manager.allocated]}'
-        return waiting, {"free": case.shown["free"], "freed": [content(one) for one in freed]}
+        return waiting, {"free": case.shown["free"], "freed": [letter(one) for one in freed]}
     if shares(case):
         return '{"free": manager.num_free_slots, "freed": list(manager.freed)}', {
             "free": case.shown["free"],
-            "freed": [content(one) for one in freed],
+            "freed": [letter(one) for one in freed],
         }
     pairs = [(f"r{request}", position) for request, position in zip(freed[::2], freed[1::2], strict=True)]
     return '{"free": manager.num_free_slots, "freed": manager.freed}', {"free": case.shown["free"], "freed": pairs}

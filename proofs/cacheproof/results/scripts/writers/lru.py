@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.case import Case, Setting, letter
 from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 MOVED = (0, 20)
@@ -27,7 +27,7 @@ def setup(setting: Setting) -> Lines:
 
 def lines_of(case: Case, message: Message) -> Lines:
     """The class's own calls; a key is a letter."""
-    key = f'"{chr(ord("A") + message["key"])}"' if "key" in message else ""
+    key = f'"{letter(message["key"])}"' if "key" in message else ""
     match message["op"]:
         case "contains":
             return [f"call(cache.__contains__, {key})"]
@@ -69,13 +69,12 @@ def returns(case: Case) -> Observation:
 def needed(case: Case) -> Observation:
     """What went although there was room."""
     kept = {
-        chr(ord("A") + key): size
-        for key, size in zip(_integers(case, -2, "order"), _integers(case, -2, "sizes"), strict=True)
+        letter(key): size for key, size in zip(_integers(case, -2, "order"), _integers(case, -2, "sizes"), strict=True)
     }
     last = case.violation.operations[-1]
     return Observation(
         [
-            f'sizes = {kept} | {{"{chr(ord("A") + last["key"])}": {last.get("size", 0)}}}',
+            f'sizes = {kept} | {{"{letter(last["key"])}": {last.get("size", 0)}}}',
             "gone = [key for key in before if key not in cache]",
             "would_be_used = sum(sizes.values())",
             'what = f"{gone} went, where all together are {would_be_used} of {CAPACITY}"',
@@ -103,7 +102,7 @@ def state(case: Case) -> tuple[str, object]:
     """The order."""
     order = case.shown["order"]
     assert isinstance(order, tuple)
-    return "list(cache.order)", [chr(ord("A") + key) for key in order]
+    return "list(cache.order)", [letter(key) for key in order]
 
 
 WRITER = Writer(

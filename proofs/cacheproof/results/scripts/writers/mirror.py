@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.case import Case, Setting, letter
 from cacheproof.results.scripts.writer import Lines, Observation, Writer
 
 COUNTING_UNTIL = (0, 11)
@@ -45,11 +45,6 @@ def imports(setting: Setting) -> Lines:
     ]
 
 
-def content(number: int) -> str:
-    """Contents are letters."""
-    return chr(ord("A") + number)
-
-
 def key(number: int) -> str:
     """Hashes are named by what they are of, where they are of one thing."""
     return f"#{number}"
@@ -67,15 +62,15 @@ def setup(setting: Setting) -> Lines:
     for number, size in enumerate(config["sizes"]):
         identity = identities[number] if identities else number
         modality = modalities[number] if modalities else 0
-        named = f'"{content(number)}", "{key(identity)}", "modality {modality}", {size}'
-        lines.append(f"{content(number)} = Item({named})")
+        named = f'"{letter(number)}", "{key(identity)}", "modality {modality}", {size}'
+        lines.append(f"{letter(number)} = Item({named})")
     return lines
 
 
 def lines_of(case: Case, message: Message) -> Lines:
     """A call, by the functions of the prelude."""
     p0 = f"p0_{message['sender']}" if "sender" in message else ""
-    items = f"[{', '.join(content(one) for one in message['items'])}]" if "items" in message else ""
+    items = f"[{', '.join(letter(one) for one in message['items'])}]" if "items" in message else ""
     which = message.get("which")
     match message["op"]:
         case "render" | "submit" | "submit_rejected":
@@ -117,7 +112,7 @@ def answer(case: Case, message: Message, outcome: Message) -> str | None:
     """Only what a front end sends is compared: other answers are told in words of the script."""
     if message["op"] not in ("render", "submit") or outcome["code"] != "done":
         return None
-    sent = [content(one) for one, flag in zip(message["items"], outcome.get("values") or (), strict=True) if flag]
+    sent = [letter(one) for one, flag in zip(message["items"], outcome.get("values") or (), strict=True) if flag]
     return f"data is sent of {sent}"
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.results.record import Message
-from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.case import Case, Setting, letter
+from cacheproof.results.scripts.shared_memory import MODULE, RELEASED_HEADER, RELEASED_IDS
 from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer
 
-MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 WITH_TOUCH, WITH_SIGNATURES = (0, 12), (0, 21)
-RELEASED_HEADER, RELEASED_IDS = 8, 1 << 31
 SAID = {
     "send": "request {request} is sent",
     "reject": "request {request} is rejected by the front end",
@@ -21,11 +20,6 @@ SAID = {
     "resume": "request {request} is resumed",
 }
 """What the store is told nothing of."""
-
-
-def letter(content: int) -> str:
-    """Contents are letters."""
-    return chr(ord("A") + content)
 
 
 def touching(setting: Setting) -> bool:

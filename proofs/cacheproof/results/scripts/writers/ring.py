@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from cacheproof.results.record import Message
 from cacheproof.results.scripts.case import Case, Setting
+from cacheproof.results.scripts.shared_memory import MODULE, RELEASED_HEADER, RELEASED_IDS
 from cacheproof.results.scripts.writer import Lines, Observation, Writer
-
-MODULE = "vllm.distributed.device_communicators.shm_object_storage"
-RELEASED_HEADER, RELEASED_IDS = 8, 1 << 31
 
 
 def value(content: int) -> int:
