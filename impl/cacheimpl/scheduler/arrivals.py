@@ -96,13 +96,11 @@ class Arrivals:
 
     # At once --------------------------------------------------------------------------------------------------------
 
-    @property
-    def noted(self) -> bool:
+    def has_notes(self) -> bool:
         """Whether there is anything to do on the device."""
         return bool(self._new or self._leaving)
 
-    @property
-    def aborts_noted(self) -> bool:
+    def has_aborts(self) -> bool:
         """Whether somebody is to be aborted on the device."""
         return bool(self._leaving)
 

@@ -197,7 +197,7 @@ class Scheduler:
         if self._plans == 0:
             raise NoPlanError("no plan is in flight")
         drafts = self._drafts(accepted)
-        if self._arrivals.aborts_noted:
+        if self._arrivals.has_aborts():
             self._flush()
         extent = self._extent()
         state, _ = requests.update(self._config, self._state, drafts, extent=extent, write=SERVING)
@@ -258,7 +258,7 @@ class Scheduler:
 
         Who was both is written, waits and goes: so the workers are told of its end as of any other.
         """
-        if not self._arrivals.noted:
+        if not self._arrivals.has_notes():
             return
         with torch.inference_mode():
             self._state, arrived = self._arrivals.flushed(self._state)
