@@ -194,9 +194,12 @@ def reproduce():
     # request 0 is aborted, of which the store hears nothing
     # the front end hears that request 0 is over, of which the store hears nothing
 
-    issued, said = shown(writer)["issued by id"], acknowledged(writer)
-    violated = not any(INBOXES) and any(said[identity] < issued[identity] for identity in issued)
-    return violated, f"nobody has anything to do any more; issued by id: {issued}; acknowledged: {said}"
+    identity = 0  # nobody was issued or sent a handle of it and has not acknowledged it
+    issued, said = shown(writer)["issued by id"][identity], acknowledged(writer)[identity]
+    sent = [handle for inbox in INBOXES for handle, _ in inbox if handle[2] == identity]
+    violated = not sent and said != len(readers) * issued
+    what = f"nobody has anything to do with chunk {identity} any more"
+    return violated, f"{what}; issued: {issued}, acknowledged: {said}, readers: {len(readers)}"
 
 
 if __name__ == "__main__":

@@ -198,8 +198,8 @@ def reproduce():
     call(next_delivery, 0, readers)
 
     issued, said = shown(writer)["issued by id"], acknowledged(writer)
-    violated = any(said[identity] > issued[identity] for identity in issued)
-    return violated, f"handles issued by id: {issued}; acknowledged: {said}"
+    violated = any(said[identity] > len(readers) * issued[identity] for identity in issued)
+    return violated, f"handles issued by id: {issued}; acknowledged: {said}; readers: {len(readers)}"
 
 
 if __name__ == "__main__":

@@ -410,8 +410,9 @@ def reproduce():
     before = engine.shown()
     planned = run_on(engine, 26)
     same = set(planned) == {"nothing"} and engine.shown() == before
+    left = before["waiting"] + before["running"]
     what = f"in {len(planned)} rounds nothing was scheduled, and left is {before}" if same else str(planned)
-    return same and bool(before["waiting"] + before["running"]), what
+    return same and bool(left), what if left else "all that were queued are served"
 
 
 if __name__ == "__main__":

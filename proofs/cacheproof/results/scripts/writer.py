@@ -74,6 +74,11 @@ def engine_of(setting: Setting, names: Sequence[str]) -> Lines:
     ]
 
 
+def engine_fails(case: Case) -> Observation:
+    """The last call ended in an error, in a script that has such an engine."""
+    return Observation(['return "Error" in ANSWERS[-1], f"the last call: {ANSWERS[-1]}; left: {engine.shown()}"'])
+
+
 @cache
 def prelude(name: str) -> str:
     """A text of `preludes/`."""

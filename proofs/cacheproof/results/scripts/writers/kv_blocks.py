@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cacheproof.results.record import Message
 from cacheproof.results.scripts.case import Case, Setting
-from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, engine_of
+from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, engine_fails, engine_of
 
 LATER_FROM = (0, 11)
 """From this release on, at the latest, there are groups of layers, and hashes come with the request."""
@@ -78,12 +78,7 @@ def answer(case: Case, message: Message, outcome: Message) -> str | None:
             return None
 
 
-def fails(case: Case) -> Observation:
-    """The last call ended in a failed assertion."""
-    return Observation(['return "Error" in ANSWERS[-1], f"the last call: {ANSWERS[-1]}; left: {engine.shown()}"'])
-
-
-OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {"KV-8/answered": fails}
+OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {"KV-8/answered": engine_fails}
 
 
 def state(case: Case) -> tuple[str, object]:

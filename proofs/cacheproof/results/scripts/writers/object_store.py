@@ -115,23 +115,29 @@ def payload(case: Case) -> Observation:
 
 
 def acknowledgements(case: Case) -> Observation:
-    """More than was issued."""
+    """More than each reader may have given for what was issued."""
     return Observation(
         [
             'issued, said = shown(writer)["issued by id"], acknowledged(writer)',
-            "violated = any(said[identity] > issued[identity] for identity in issued)",
-            'return violated, f"handles issued by id: {issued}; acknowledged: {said}"',
+            "violated = any(said[identity] > len(readers) * issued[identity] for identity in issued)",
+            'return violated, f"handles issued by id: {issued}; acknowledged: {said}; readers: {len(readers)}"',
         ]
     )
 
 
 def unsettled(case: Case) -> Observation:
-    """Less than was issued, where nobody is left who would acknowledge."""
+    """A chunk with which nobody has anything to do, and that will not be acknowledged as often as it was issued."""
+    readers = case.config["readers"]
+    quiet = (chunk for chunk in case.views[-1].chunks if chunk.quiet)
+    identity = next(chunk.identity for chunk in quiet if chunk.acknowledged != readers * chunk.issued)
     return Observation(
         [
-            'issued, said = shown(writer)["issued by id"], acknowledged(writer)',
-            "violated = not any(INBOXES) and any(said[identity] < issued[identity] for identity in issued)",
-            'return violated, f"nobody has anything to do any more; issued by id: {issued}; acknowledged: {said}"',
+            f"identity = {identity}  # nobody was issued or sent a handle of it and has not acknowledged it",
+            'issued, said = shown(writer)["issued by id"][identity], acknowledged(writer)[identity]',
+            "sent = [handle for inbox in INBOXES for handle, _ in inbox if handle[2] == identity]",
+            "violated = not sent and said != len(readers) * issued",
+            'what = f"nobody has anything to do with chunk {identity} any more"',
+            'return violated, f"{what}; issued: {issued}, acknowledged: {said}, readers: {len(readers)}"',
         ]
     )
 

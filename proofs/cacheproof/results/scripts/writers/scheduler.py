@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cacheproof.results.record import Message
 from cacheproof.results.scripts.case import Case, Setting
-from cacheproof.results.scripts.writer import Lines, Observation, Writer, engine_of
+from cacheproof.results.scripts.writer import Lines, Observation, Writer, engine_fails, engine_of
 
 LATER_FROM = (0, 11)
 """From this release on, at the latest, there is `vllm.v1.core.sched`."""
@@ -81,7 +81,9 @@ def answer(case: Case, message: Message, outcome: Message) -> str | None:
 
 
 def goes_on(case: Case) -> Observation:
-    """When nobody arrives any more, all are served; here some are not."""
+    """When nobody arrives any more, all are served; here some are not, or a failed call has ended the engine."""
+    if case.calls and case.calls[-1][1]["code"] == "failed":
+        return engine_fails(case)
     rounds = 2 * len(case.config["prompts"]) + 2
     return Observation(
         [
@@ -89,8 +91,9 @@ def goes_on(case: Case) -> Observation:
             "before = engine.shown()",
             f"planned = run_on(engine, {rounds})",
             'same = set(planned) == {"nothing"} and engine.shown() == before',
+            'left = before["waiting"] + before["running"]',
             'what = f"in {len(planned)} rounds nothing was scheduled, and left is {before}" if same else str(planned)',
-            'return same and bool(before["waiting"] + before["running"]), what',
+            'return same and bool(left), what if left else "all that were queued are served"',
         ]
     )
 
@@ -119,6 +122,7 @@ def counts(case: Case) -> Observation:
 
 
 OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
+    "SCH-2/taken": engine_fails,
     "SCH-8": goes_on,
     "SCH-9": goes_on,
     "SCH-10": goes_on,
