@@ -8,18 +8,20 @@ one go. That requests arrive is not timed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 from cacheproof.bench.measure import Benchmark, Contender, Make, Released
 from cacheproof.bench.plain_pictures import PlainPictures
+from cacheproof.bench.workload import Pictures
 
 REQUESTS = (16, 64, 256)
 SMALL_PART = 8
 
 
-def sizes(requests: int, *, small: bool) -> dict[str, int]:
-    """Of the work; lengths are in tokens."""
+def load(requests: int, *, small: bool) -> Pictures:
+    """The work."""
     count = requests // SMALL_PART if small else requests
-    return {"requests": count, "block_size": 16, "text": 15, "picture": 64, "steps": 4}
+    return Pictures(requests=count, block_size=16, text=15, picture=64, steps=4)
 
 
 def make(requests: int) -> Make:
@@ -28,15 +30,15 @@ def make(requests: int) -> Make:
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.pictures import TensorPictures  # noqa: PLC0415  # torch is an extra
 
-        asked = sizes(requests, small=small)
-        return {"plain dictionaries": PlainPictures(**asked), "tensors": TensorPictures(**asked)}
+        asked = load(requests, small=small)
+        return {"plain dictionaries": PlainPictures(asked), "tensors": TensorPictures(asked)}
 
     return contenders
 
 
 def released(requests: int) -> Callable[[bool], Released]:
     """The same of a release."""
-    return lambda small: Released("pictures", sizes(requests, small=small))
+    return lambda small: Released("pictures", asdict(load(requests, small=small)))
 
 
 BENCHMARKS = tuple(

@@ -6,16 +6,16 @@ import time
 from collections import OrderedDict, deque
 
 from cacheproof.bench.measure import Work
+from cacheproof.bench.workload import Pictures
 
 
 class PlainPictures:
     """Blocks from a deque, pictures in the order in which they were let go."""
 
-    def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int) -> None:
-        self.count, self.block_size, self.prompt, self.steps = requests, block_size, text + picture, steps
-        self.picture, self.room = picture, 2 * requests * picture
-        self.blocks = 2 * requests * -(-(text + picture + 1) // block_size)
-        self.free = deque(range(self.blocks))
+    def __init__(self, load: Pictures) -> None:
+        self.load, self.room = load, load.encoder_cache
+        self.picture, self.prompt, self.block_size = load.picture, load.prompt, load.block_size
+        self.free = deque(range(load.blocks))
         self.carried: dict[int, tuple[int, int]] = {}
         self.held: dict[int, int] = {}
         self.idle: OrderedDict[int, int] = OrderedDict()
@@ -28,15 +28,15 @@ class PlainPictures:
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
         seconds, answers = 0.0, []
-        for _ in range(self.steps):
-            waiting = range(self.arrived, self.arrived + self.count)
-            self.arrived += self.count
+        for _ in range(self.load.steps):
+            waiting = range(self.arrived, self.arrived + self.load.requests)
+            self.arrived += self.load.requests
             started = time.process_time()
             tables = {request: self._admitted(request) for request in waiting}
             self._finished(tables)
             seconds += time.process_time() - started
-            answers += [self.count * self.prompt, self.count, len(self.free)]
-        return Work(self.steps, answers, seconds)
+            answers += [self.load.requests * self.prompt, self.load.requests, len(self.free)]
+        return Work(self.load.steps, answers, seconds)
 
     def _admitted(self, request: int) -> list[int]:
         while self.room < self.picture:

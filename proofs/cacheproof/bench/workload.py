@@ -1,8 +1,12 @@
-"""Prompts by their number, the same for everybody; the child process of a release draws them in the same way."""
+"""What is asked of every contender alike: prompts by their number, and pictures.
+
+The child process of a release draws prompts in the same way.
+"""
 
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 TOKENS = 100_000
 
@@ -10,3 +14,29 @@ TOKENS = 100_000
 def prompt_of(number: int, tokens: int) -> list[int]:
     """The tokens of a prompt."""
     return random.Random(number).choices(range(TOKENS), k=tokens)  # noqa: S311  # a workload, nothing secret
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """So many requests in each of so many steps, with a picture each behind a text; lengths are in tokens."""
+
+    requests: int
+    block_size: int
+    text: int
+    picture: int
+    steps: int
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of a request."""
+        return self.text + self.picture
+
+    @property
+    def blocks(self) -> int:
+        """Twice as many as the requests of a step need, each with a token of output."""
+        return 2 * self.requests * -(-(self.prompt + 1) // self.block_size)
+
+    @property
+    def encoder_cache(self) -> int:
+        """Room for the pictures of two steps."""
+        return 2 * self.requests * self.picture

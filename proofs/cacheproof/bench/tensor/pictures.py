@@ -10,26 +10,27 @@ from cacheimpl.scheduler.engine import Scheduler, SchedulerOutput
 from cacheimpl.scheduler.settings import Settings
 from cacheproof.bench.measure import Work
 from cacheproof.bench.tensor.loads import Asked, Feature, Place
+from cacheproof.bench.workload import Pictures
 
 
 class TensorPictures:
     """Each step: `schedule` and `update_from_output`."""
 
-    def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int) -> None:
+    def __init__(self, load: Pictures) -> None:
         torch.set_num_threads(1)
-        self.count, self.text, self.picture, self.steps = requests, text, picture, steps
-        limit = text + picture + 2
+        self.load = load
+        limit = load.prompt + 2
         self.scheduler = Scheduler(
             Settings(
-                block_size=block_size,
-                num_gpu_blocks=2 * requests * -(-(text + picture + 1) // block_size),
-                max_num_batched_tokens=requests * limit,
-                max_num_seqs=requests,
+                block_size=load.block_size,
+                num_gpu_blocks=load.blocks,
+                max_num_batched_tokens=load.requests * limit,
+                max_num_seqs=load.requests,
                 max_model_len=limit,
-                max_requests=2 * requests,
+                max_requests=2 * load.requests,
                 max_items=1,
-                encoder_compute_budget=requests * picture,
-                encoder_cache_size=2 * requests * picture,
+                encoder_compute_budget=load.requests * load.picture,
+                encoder_cache_size=load.encoder_cache,
             )
         )
         self.arrived = 0
@@ -41,8 +42,8 @@ class TensorPictures:
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
         seconds, answers = 0.0, []
-        for _ in range(self.steps):
-            for _ in range(self.count):
+        for _ in range(self.load.steps):
+            for _ in range(self.load.requests):
                 self.scheduler.add_request(self._new())
             started = time.process_time()
             output = self.scheduler.schedule()
@@ -53,12 +54,12 @@ class TensorPictures:
             self.scheduler.update_from_output()
             seconds += time.process_time() - started
             answers.append(int(self.scheduler.state.kv.free))
-        return Work(self.steps, answers, seconds)
+        return Work(self.load.steps, answers, seconds)
 
     def _new(self) -> Asked:
         self.arrived += 1
-        tokens = [self.arrived] * (self.text + self.picture)
-        return Asked(str(self.arrived), tokens, 1, (Feature(str(self.arrived), Place(self.text, self.picture)),))
+        name, place = str(self.arrived), Place(self.load.text, self.load.picture)
+        return Asked(name, [self.arrived] * self.load.prompt, 1, (Feature(name, place),))
 
 
 def counted(output: SchedulerOutput) -> list[int]:
