@@ -67,6 +67,17 @@ def test_two_requests_from_their_arrival_to_their_end() -> None:
     assert state.encoder.free + state.encoder.sizes.total == 2
 
 
+@pytest.mark.parametrize(("tag", "told"), [("normative", (0,)), ("S3", (0,)), ("S1", (0, 0))])
+def test_what_the_workers_are_told_to_drop_is_shown(tag: str, told: tuple[int, ...]) -> None:
+    """Of the newest plan: item *a*, which is evicted for *b*; by request and item where entries are of requests."""
+    variant = COMPONENT.variants[tag]
+    steps, shown = [Add(0), Add(1), Schedule(), Update(0), Schedule(), Update(0)], list[object]()
+    for count in range(len(steps) + 1):
+        state, _ = after(SMALL, steps[:count], tag)
+        shown.append(COMPONENT.observe(SMALL, variant.view(SMALL, state))["dropped"])
+    assert shown == [(), (), (), (), (), told, ()]
+
+
 def test_the_worked_example_of_11895() -> None:
     """Its own numbers: a negative count before, and tokens from the cached prefix on normatively."""
     config = scope_named(COMPONENT, "worked-example").config

@@ -90,9 +90,12 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
     """What an implementation shows.
 
     `waiting`, `running`: the queues. `computed`, `produced`: request, tokens, and so on, ascending. `plans`: how many
-    are in flight, and of the newest `scheduled`: request, first token, tokens, and so on; `encoded`: request, item.
+    are in flight, and of the newest `scheduled`: request, first token, tokens, and so on; `encoded`: request, item;
+    `dropped`: the encoder outputs that the workers are told to drop, by content (by request and item where entries are
+    of requests).
     """
-    newest = view.plans[-1].scheduled if view.plans else ()
+    plan = view.plans[-1] if view.plans else EMPTY
+    newest = plan.scheduled
     return {
         "waiting": view.waiting,
         "running": view.running,
@@ -101,6 +104,7 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
         "plans": len(view.plans),
         "scheduled": tuple(part for one in newest for part in (one.request, one.start, one.tokens)),
         "encoded": tuple(part for one in newest for place in one.encode for part in (one.request, place)),
+        "dropped": plan.dropped,
         "encoder_free": view.encoder.free,
         "kv_free": len(view.kv.free),
     }

@@ -15,9 +15,11 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from .calls import ABSENT, DONE, UNSUPPORTED, Calls, Reply, integer
+from .modules import module_if_there
 
 UTILITIES = "vllm.v1.core.kv_cache_utils"
 MANAGER = "vllm.v1.core.kv_cache_manager"
+POOL = "vllm.v1.core.block_pool"
 
 PLACEHOLDER = 0
 REFUSED, PRESENT = Reply("refused"), Reply("present")
@@ -52,6 +54,7 @@ class Request:
     lora_request: Any = None
     cache_salt: str | None = None
     prompt_embeds: None = None
+    sampling_params: Any = field(default_factory=lambda: SimpleNamespace(prompt_logprobs=None))
     submitted: bool = False
     block_hashes: list[Any] = field(default_factory=list)
 
@@ -138,11 +141,45 @@ class HashingManager:
         request.block_hashes = [block.block_hash for block in blocks]
 
 
+class HashingPool:
+    """0.8: the manager hashes a prompt when it looks for its blocks, its pool a later block when it registers it."""
+
+    def __init__(self, block_size: int) -> None:
+        self._block = importlib.import_module(UTILITIES).KVCacheBlock
+        pool, manager = importlib.import_module(POOL).BlockPool, importlib.import_module(MANAGER).KVCacheManager
+        self._size = block_size
+        self._pool = object.__new__(pool)  # without blocks, which play no part in a key
+        self._pool.cached_block_hash_to_block = defaultdict(dict)
+        self._manager = object.__new__(manager)
+        self._manager.block_size = block_size
+        self._manager.enable_caching = True
+        self._manager.use_eagle = self._manager.log_stats = False
+        self._manager.caching_hash_fn = digest
+        self._manager.req_to_block_hashes = defaultdict(list)
+        self._manager.specialized_manager = SimpleNamespace(find_longest_cache_hit=lambda hashes: [])
+        self._blocks: dict[str, list[Any]] = defaultdict(list)
+
+    def submit(self, request: Request) -> None:
+        """Look for the prompt's blocks, and register those that it fills. No engine takes a prompt without tokens."""
+        if request.num_tokens:
+            self._manager.get_computed_blocks(request)
+        self.filled(request)
+
+    def filled(self, request: Request) -> None:
+        """Register the block, if the token fills one."""
+        blocks = self._blocks[request.request_id]
+        first, full = len(blocks), request.num_tokens // self._size
+        blocks.extend(self._block(block_id=place) for place in range(first, full))
+        hashes = self._manager.req_to_block_hashes[request.request_id]
+        self._pool.cache_full_blocks(request, blocks, hashes, first, full, self._size, digest)
+        request.block_hashes = [block.block_hash for block in blocks]
+
+
 def hasher_of(block_size: int) -> Hasher:
     """As this release has it."""
     if hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher"):
         return HashingRequest(block_size)
-    return HashingManager(block_size)
+    return HashingManager(block_size) if module_if_there(POOL) is None else HashingPool(block_size)
 
 
 class BlockHashDriver:

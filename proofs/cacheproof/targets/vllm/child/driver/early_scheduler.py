@@ -86,10 +86,9 @@ class EarlyClasses:
             prompt_logprobs_dict={},
         )
 
-    def dropped(self, said: Any) -> Sequence[Any]:
-        """Encoder outputs that the workers are told to drop."""
-        dropped: Sequence[Any] = said.free_encoder_input_ids
-        return dropped
+    def dropped(self, said: Any) -> list[int]:
+        """Encoder outputs that the workers are told to drop: request and item, and so on."""
+        return [int(part) for one in said.free_encoder_input_ids for part in one]
 
     def starts(self, said: Any) -> dict[str, int]:
         """Where the parts of a step begin."""

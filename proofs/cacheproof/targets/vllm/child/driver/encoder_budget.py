@@ -22,7 +22,7 @@ class TooLargeError(ValueError):
 
 
 class EncoderBudgetDriver:
-    """Until 0.11 the function that computes both budgets; from 0.20 the class around it, and intake."""
+    """Until 0.12 the function that computes both budgets; from 0.20 the class around it, and intake."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -84,7 +84,7 @@ class EncoderBudgetDriver:
         self._embeddings = integer(message, "embeddings") > 0
 
     def _computed(self, message: Mapping[str, Any]) -> tuple[int, int]:
-        """Until 0.11: sizes are tokens, of the modalities that are on."""
+        """Until 0.12: sizes are tokens, of the modalities that are on."""
         sizes = {
             _modality(place): size
             for place, (size, limit) in enumerate(zip(self._model["tokens"], message["limits"], strict=True))
@@ -92,6 +92,7 @@ class EncoderBudgetDriver:
         }
         registry = SimpleNamespace(
             get_max_tokens_per_item_by_nonzero_modality=lambda model_config: sizes,
+            get_max_tokens_per_item_by_modality=lambda model_config: sizes,  # its name in 0.12
             supports_multimodal_inputs=lambda model_config: True,
         )
         self._formula.MULTIMODAL_REGISTRY = registry

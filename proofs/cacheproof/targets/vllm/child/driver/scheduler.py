@@ -120,6 +120,7 @@ class SchedulerDriver:
             "plans": len(self._steps),
             "scheduled": _flat((part.request, part.start, part.tokens) for part in newest),
             "encoded": _flat((part.request, place) for part in newest for place in part.encodes),
+            "dropped": self._classes.dropped(self._steps[-1].said) if self._steps else [],
             "encoder_free": scheduler.encoder_cache_manager.num_free_slots,
             "kv_free": self._classes.free_blocks(scheduler),
         }

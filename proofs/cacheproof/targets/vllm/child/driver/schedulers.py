@@ -157,10 +157,9 @@ class Classes:
             **wanted,
         )
 
-    def dropped(self, said: Any) -> Sequence[Any]:
-        """Encoder outputs that the workers are told to drop."""
-        dropped: Sequence[Any] = said.free_encoder_mm_hashes
-        return dropped
+    def dropped(self, said: Any) -> list[int]:
+        """Encoder outputs that the workers are told to drop, by content."""
+        return [int(content) for content in said.free_encoder_mm_hashes]
 
     def starts(self, said: Any) -> dict[str, int]:
         """Where the parts of a step begin; not of a request that was preempted in the same step."""
