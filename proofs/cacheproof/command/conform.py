@@ -68,7 +68,7 @@ def command(
         typer.Option(min=0.001, help="How long to search for them, for each era, instead of so many calls."),
     ] = None,
     show: Annotated[
-        list[int] | None, typer.Option(metavar="NUMBER", help="Show the calls of these violations; 0: of all.")
+        list[int] | None, typer.Option(min=0, metavar="NUMBER", help="Show the calls of these violations; 0: of all.")
     ] = None,
     new_falls_short: Annotated[
         bool, typer.Option("--new-falls-short", help="A violation that is not in the catalogue is status 1.")
@@ -87,13 +87,24 @@ def command(
     its era is known to do. That falls short only with `--new-falls-short`, where no entry of the catalogue explains it.
     """
     file_to_write(junit)
+    if show and not violations:
+        raise InputError("--show shows violations, and --violations 0 looks for none")
+    randomly = configurations is Configurations.RANDOM
     observed = {family_of(target).observed for target in targets or []}
     if observed - {None}:
+        of_eras = {
+            "--configurations random": randomly,
+            "--seconds": seconds is not None,
+            "--show": show,
+            "--new-falls-short": new_falls_short,
+            "--readers-apart": readers_apart,
+        }
+        if given := [name for name, value in of_eras.items() if value]:
+            raise InputError(f"{', '.join(given)}: for releases that are compared with eras, as vLLM's are")
         return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
     releases = asked_for(table(), targets or [], component)
     eras: list[Era] = []
     undriven: list[nearest.Undriven] = []
-    randomly = configurations is Configurations.RANDOM
     with progress() as line:
         for release in releases:
             there = add(release, told_at_once(line)) if install else needed(release)

@@ -28,7 +28,7 @@ from cacheproof.targets.factory import FORMS, open_target
 from cacheproof.targets.target import Target, TargetError
 from cacheproof.vectors.consuming import Consumer, Consumption, Result, Verdict, finding_of, worded_run
 from cacheproof.vectors.files import found, read
-from cacheproof.vectors.report import cases_of, checked_skips, data_of, table_of
+from cacheproof.vectors.report import cases_of, checked_deviations, checked_skips, data_of, table_of
 from cacheproof.vectors.vector import VectorSet
 
 SECONDS_TO_SHRINK = 20.0
@@ -64,13 +64,13 @@ def command(
     sets = one_component(all_of(found(vectors)), component)
     of = sets[0][1]
     skipped = checked_skips(of.component, (one for _, one in sets), skip or [])
+    expected = checked_deviations((one for _, one in sets), deviation or [])
     if write is not None:
         folder_to_write(write)
     opened = open_target(target, of.component, variant_named(of.component, of.variant), answer)
     try:
         declaration = declared_by(of.component, opened)
         ours = target.startswith(OWN)  # its answers cost what they cost here: nobody else limits them
-        expected = tuple(deviation or ())
         consumer = Consumer(opened, target, declaration, skipped, expected, SECONDS if ours else None)
         with progress() as show:
             with memory(MEGABYTES if ours else None):

@@ -11,6 +11,7 @@ import typer
 from cacheproof.command.console import Progress, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.registry import component_named, components, variant_named
+from cacheproof.show.formats import folder_to_write
 from cacheproof.vectors.files import RELEASED, found, missing, write
 from cacheproof.vectors.filling import SEED, filled
 from cacheproof.vectors.vector import VectorSet
@@ -39,6 +40,12 @@ def command(
     folder = output or (RELEASED if check else None)
     if folder is None:
         raise InputError("fill needs --output DIR, or --check to look at what was released")
+    if check and not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder")
+    for component in chosen:
+        variant_named(component, variant)
+    if not check:
+        folder_to_write(folder)
     announce(f"seed {seed}")
     sets: list[VectorSet] = []
 

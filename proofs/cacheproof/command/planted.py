@@ -16,6 +16,7 @@ from cacheproof.planted.listing import Planted, as_released, planted_in, selecte
 from cacheproof.planted.trial import Fate, perform
 from cacheproof.registry import component_named
 from cacheproof.show.finding_json import finding_to_message
+from cacheproof.targets.families import families
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, needed
 
@@ -38,10 +39,14 @@ def command(
 
     The release as it is comes first: where that differs, a bug that is found says nothing. Every bug has to be found.
     """
+    if target.partition("==")[0] in [family.package for family in families() if family.observed is not None]:
+        raise InputError(f"bugs are planted in releases that are compared with eras, as vLLM's are, not in {target}")
     release = Release.parsed(target)
     todo = chosen(release, component, only or [])
     if keep and (component or only):
         raise InputError("--keep is for a whole table: leave out --component and --only")
+    if listing and (keep or junit):
+        raise InputError("--list runs nothing: there is nothing for --keep or --junit to write")
     if listing:
         return listed(todo)
     file_to_write(junit)
@@ -49,11 +54,13 @@ def command(
     announce(f"seed {seed}")
     fates: list[Fate] = []
     with progress() as show, interruptible() as stop:
-        for one in [*as_released(todo), *todo]:
-            show(f"{len(fates)} of {len(todo)}: {one.name or f'{one.component} as released'}")
-            fates.append(perform(one, steps=steps, seed=seed))
-            if fates[-1].result.interrupted:
+        every = [*as_released(todo), *todo]
+        for one in every:
+            show(f"{len(fates)} of {len(every)}: {one.name or f'{one.component} as released'}")
+            fate = perform(one, steps=steps, seed=seed)
+            if fate.result.interrupted:  # what it did not find by then, it might have found
                 raise KeyboardInterrupt
+            fates.append(fate)
     if keep and not stop.happened:
         announce(f"kept in {kept.write(release, fates, steps=steps, seed=seed)}")
     write(junit, "planted", [case(fate) for fate in fates], interrupted=stop.happened)
@@ -68,7 +75,9 @@ def chosen(release: Release, component: str | None, only: Sequence[str]) -> list
     every = planted_in(release, component)
     if not every:
         there_are = ", ".join(one.name for one in table().releases() if planted_in(one, component))
-        raise InputError(f"nothing is planted in {release.name}: there are bugs for {there_are or 'no release'}")
+        if not there_are:
+            raise InputError(f"nothing is planted in {component}, in no release")
+        raise InputError(f"nothing is planted in {release.name}: there are bugs for {there_are}")
     return selected(every, only)
 
 

@@ -59,8 +59,9 @@ def command(
         raise
     finally:
         source.close()
-    if validation.header is None:
-        raise InputError(f"{source.name}: the header was not read yet")
+    if validation.header is None:  # nothing but Ctrl-C ends it without an error before there is one
+        write(junit, "validate", [], interrupted=True)
+        raise KeyboardInterrupt
     data = data_of(validation, validation.header, source.name, cap)
     shown = rendered(validation, validation.header)
     write(junit, "validate", [_case(validation, validation.header, source.name, shown)], interrupted=stop.happened)

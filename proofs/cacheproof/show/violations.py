@@ -305,6 +305,9 @@ def rendered_searches(searches: Sequence[Search], found: Sequence[Message], want
         if number in wanted or 0 in wanted:
             yield ""
             yield from in_full(number, message)
+    for number in wanted:
+        if number > len(found):
+            yield f"--show {number}: there is no violation of this number, but {len(found)} in all"
 
 
 def status_of(done: Search, *, new_falls_short: bool) -> ExitStatus:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from cacheproof.catalogue.register import entry_named
 from cacheproof.errors import InputError
 from cacheproof.features import checked, observable_feature
 from cacheproof.junit import Case, CaseStatus
@@ -42,6 +43,18 @@ def checked_skips(component: AnyComponent, sets: Iterable[VectorSet], features: 
     strange = sorted(given - known)
     if strange:
         raise InputError(f"nothing in these vectors needs '{strange[0]}': they need {', '.join(sorted(known))}")
+    return given
+
+
+def checked_deviations(sets: Iterable[VectorSet], numbers: Iterable[str]) -> tuple[str, ...]:
+    """Numbers that are to be expected, each of the catalogue, or of a deviation in these vectors; or InputError."""
+    given = tuple(dict.fromkeys(numbers))
+    unknown = {number for number in given if entry_named(number) is None}
+    for one in sets if unknown else ():
+        unknown -= set(one.deviations)
+        unknown -= {number for case in one.cases for step in case for number in getattr(step, "deviations", ())}
+    if unknown:
+        raise InputError(f"--deviation {min(unknown)}: neither the catalogue nor these vectors have it")
     return given
 
 

@@ -146,6 +146,17 @@ def test_ctrl_c_says_how_far_it_came(
         load("validate", "kv_blocks.normative.pool.ndjson")
 
 
+def test_ctrl_c_before_there_is_a_header_is_no_wrong_input(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream: Any = io.BufferedReader(Interrupted(b""))
+    monkeypatch.setattr(validate, "open_source", lambda path: Source(str(path), stream, None, 4096))
+    report = log.with_suffix(".xml")
+    status, data = answered(capsys, str(log), "--junit", str(report))
+    assert (status, data["error"]) == (ExitStatus.INCONCLUSIVE, "interrupted: nothing is known yet")
+    assert "the run was interrupted" in report.read_text(encoding="utf-8")
+
+
 @pytest.mark.nightly
 def test_a_long_log_of_a_large_pool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pool of 100,000 blocks: all of it is consumed, a corrupted line far in is the first impossible one."""

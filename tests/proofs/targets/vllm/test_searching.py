@@ -10,7 +10,7 @@ import pytest
 from cacheproof.fuzz.stalls import Sort
 from cacheproof.fuzz.tally import Limit
 from cacheproof.registry import component_named
-from cacheproof.show.violations import messages, searched_message
+from cacheproof.show.violations import messages, rendered_searches, searched_message
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.target import TargetError
 from cacheproof.targets.vllm import searching
@@ -52,6 +52,15 @@ def test_a_scheduler_alone_is_seen_to_stall(monkeypatch: pytest.MonkeyPatch) -> 
     assert told["length"] == len(told["operations"]) == len(told["outcomes"]) <= 8
     assert (searched_message(done)["alone"], searched_message(done)["steps"]) == (done.alone, 0)
     assert done.alone >= 390 * searching.CALLS_ALONE
+
+
+def test_a_number_that_no_violation_has_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    component = component_named("scheduler")
+    era = component.variants["S2"]
+    monkeypatch.setattr(searching, "open_target", lambda *arguments: SpecificationTarget(component, era))
+    done = searching.search(table(), ALONE, limit=Limit(steps=390), seed=1)
+    *_, last = rendered_searches([done], messages(done), [1, 7])
+    assert last == "--show 7: there is no violation of this number, but 1 in all"
 
 
 def test_a_driver_that_is_gone_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
