@@ -40,3 +40,11 @@ class Pictures:
     def encoder_cache(self) -> int:
         """Room for the pictures of two steps."""
         return 2 * self.requests * self.picture
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals(Pictures):
+    """So many requests that arrive before each of so many steps; no picture where it has no tokens."""
+
+    named: int
+    """1 where all is timed that is done for a request before it can be served: what its blocks hold has a name"""

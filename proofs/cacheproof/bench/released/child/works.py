@@ -202,6 +202,49 @@ class Pictures:
         self.scheduler.add_request(self.classes.new_request(str(self.arrived), tokens, 1, self.hasher, shown))
 
 
+class Arrivals:
+    """Requests that are added to the release's scheduler in bursts; with `named`, their blocks are hashed in the clock.
+
+    They are made before, and all are served and finished in the step behind the burst: that is not timed.
+    """
+
+    def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int, named: int) -> None:
+        self.load = Pictures(requests, block_size, text, picture, steps)
+        self.steps, self.named, self.arrived = steps, named, 0
+
+    def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
+        """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""
+        load, scheduler, seconds, answers = self.load, self.load.scheduler, 0.0, []
+        add, hashed = scheduler.add_request, self.load.hasher
+        for _ in range(self.steps):
+            burst = [self._new() for _ in range(load.count)]
+            started = time.process_time()
+            if self.named:
+                for request in burst:
+                    request.block_hashes.extend(hashed(request))
+                    add(request)
+            else:
+                for request in burst:
+                    add(request)
+            seconds += time.process_time() - started
+            answers.append(scheduler.get_num_unfinished_requests())
+            planned = scheduler.schedule()
+            scheduler.update_from_output(
+                planned, load.classes.output({name: [1] for name in planned.num_scheduled_tokens})
+            )
+            encoded = sum(len(items) for items in planned.scheduled_encoder_inputs.values())
+            answers += [planned.total_num_scheduled_tokens, encoded]
+        return Turn(seconds, self.steps * load.count, answers)
+
+    def _new(self) -> Any:
+        """Hashed where that is not timed."""
+        load, name = self.load, str(self.arrived)
+        tokens = prompt_of(self.arrived, load.text + load.picture)
+        shown = [schedulers.Item(self.arrived, load.text, load.picture)] if load.picture else []
+        self.arrived += 1
+        return load.classes.new_request(name, tokens, 1, None if self.named else load.hasher, shown)
+
+
 def prompt_of(number: int, tokens: int) -> list[int]:
     """The tokens of a prompt, by its number."""
     return random.Random(number).choices(range(100_000), k=tokens)  # noqa: S311  # a workload, nothing secret
@@ -370,6 +413,7 @@ WORKS: Mapping[str, Callable[..., Any]] = {
     "decode": Decode,
     "step": Step,
     "pictures": Pictures,
+    "arrivals": Arrivals,
     "burst": Burst,
     "cycle": Cycle,
     "hashes": Hashes,

@@ -1,0 +1,64 @@
+"""Requests that arrive in bursts, at our scheduler as an engine calls it."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from cacheimpl.scheduler.engine import Scheduler
+from cacheimpl.scheduler.settings import Settings
+from cacheproof.bench.measure import Work
+from cacheproof.bench.tensor.loads import Asked, Feature, Place
+from cacheproof.bench.tensor.pictures import counted
+from cacheproof.bench.workload import Arrivals, prompt_of
+
+
+class TensorArrivals:
+    """`add_request`, and where names are asked for, what is written before the next step."""
+
+    def __init__(self, load: Arrivals) -> None:
+        torch.set_num_threads(1)
+        self.load, self.arrived = load, 0
+        limit = load.prompt + 2
+        self.scheduler = Scheduler(
+            Settings(
+                block_size=load.block_size,
+                num_gpu_blocks=load.blocks,
+                max_num_batched_tokens=load.requests * limit,
+                max_num_seqs=load.requests,
+                max_model_len=limit,
+                max_requests=2 * load.requests,
+                max_items=int(load.picture > 0),
+                encoder_compute_budget=max(1, load.requests * load.picture),
+                encoder_cache_size=max(1, load.encoder_cache),
+            )
+        )
+
+    def warm_up(self) -> None:
+        """Until the encoder cache is full, and rows are used again."""
+        self.turn(-1)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""
+        load, scheduler, seconds, answers = self.load, self.scheduler, 0.0, []
+        for _ in range(load.steps):
+            asked = [self._new() for _ in range(load.requests)]
+            started = time.process_time()
+            for one in asked:
+                scheduler.add_request(one)
+            if load.named:
+                assert scheduler.state is not None  # who reads the state has all written that is noted
+            seconds += time.process_time() - started
+            answers.append(scheduler.get_num_unfinished_requests())
+            output = scheduler.schedule()
+            assert output is not None
+            answers += counted(output)
+            scheduler.update_from_output()
+        return Work(load.steps * load.requests, answers, seconds)
+
+    def _new(self) -> Asked:
+        load, name = self.load, str(self.arrived)
+        tokens, place = prompt_of(self.arrived, load.prompt), Place(load.text, load.picture)
+        self.arrived += 1
+        return Asked(name, tokens, 1, (Feature(name, place),) if load.picture else ())
