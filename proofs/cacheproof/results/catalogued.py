@@ -10,18 +10,13 @@ from cacheproof.fuzz.difference import Subject
 from cacheproof.fuzz.pair import Pair
 from cacheproof.meaning import kind_of
 from cacheproof.registry import component_named, variant_named
-from cacheproof.results.record import Reach, Violation
+from cacheproof.results.record import Violation
 from cacheproof.scope import scope_named
+from cacheproof.show.reach import STRENGTH, Reach, reach_of
 from cacheproof.targets.target import Target
 from cacheproof.targets.vllm.eras import Era
 from cacheproof.wire import config_to_message, operation_from_message
 from cachespec.kernel import Kind
-
-DISCIPLINED = ("encoder_cache", "kv_blocks")
-"""Components whose configurations say whether callers keep the engine's order; elsewhere there is no other."""
-
-STRENGTH: tuple[Reach, ...] = ("misuse", "class", "engine")
-"""From what says least about an engine to what says most."""
 
 
 def shown_by_release(era: Era, target: Target) -> Iterator[Violation]:
@@ -46,7 +41,7 @@ def shown_by_release(era: Era, target: Target) -> Iterator[Violation]:
 
 def _telling(component: str, kept: Kept) -> tuple[int, int]:
     config = scope_named(component_named(component), kept.scope).config
-    return STRENGTH.index(_reach(component, config)), -len(kept.operations)
+    return STRENGTH.index(_reach(component, kept, config)), -len(kept.operations)
 
 
 def _made(era: Era, kept: Kept, target: Target) -> Violation | None:
@@ -80,7 +75,7 @@ def _made(era: Era, kept: Kept, target: Target) -> Violation | None:
         config=dict(config_to_message(config)),
         operations=[dict(message) for message in kept.operations[: len(made)]],
         outcomes=outcomes,
-        reach=_reach(era.component, config),
+        reach=_reach(era.component, kept, config),
         ending="lasso" if kept.cycle is not None else "",
         cycle=[dict(message) for message in kept.operations[kept.cycle :]] if kept.cycle is not None else None,
         catalogue=[kept.catalogue],
@@ -90,9 +85,5 @@ def _made(era: Era, kept: Kept, target: Target) -> Violation | None:
     )
 
 
-def _reach(component: str, config: object) -> Reach:
-    """Where callers are not held to the order of the engine's own, it is misuse."""
-    if component == "scheduler":
-        return "engine"
-    free = component in DISCIPLINED and getattr(config, "disciplined", 1) == 0
-    return "misuse" if free or getattr(config, "forges", 0) else "class"
+def _reach(component: str, kept: Kept, config: object) -> Reach:
+    return reach_of(component, {message["op"] for message in kept.operations}, config)

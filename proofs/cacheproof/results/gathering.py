@@ -12,12 +12,13 @@ import msgspec
 
 import cachespec
 from cacheproof.fingerprint import specification_digest
-from cacheproof.results.catalogued import STRENGTH, shown_by_release
+from cacheproof.results.catalogued import shown_by_release
 from cacheproof.results.machine import this_machine
 from cacheproof.results.record import Message, Record, Row, Search, Undriven, Violation
 from cacheproof.results.scripts.composing import named, script_of
 from cacheproof.results.scripts.performing import VIOLATED, performed
 from cacheproof.results.scripts.writer import NotWrittenError
+from cacheproof.show.reach import STRENGTH
 from cacheproof.targets.vllm.conformance import open_released
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from cacheproof.book.tables import markdown_table
 from cacheproof.registry import components
 from cacheproof.results.record import Record, Row, is_new
-from cacheproof.results.wording import REACHES, SHORT, reach_of
+from cacheproof.results.wording import reach_with_faults
+from cacheproof.show.reach import REACHES, SHORT
 
 FEW = 3
 """Rows of a component that are told one by one."""
@@ -34,7 +35,7 @@ def cell(record: Record, component: str) -> str:
         return "not driven" if reason else ""
     parts = [agreement(row) for row in rows] if len(rows) <= FEW else list(summed(rows))
     found = Counter(one.reach for one in record.violations if one.component == component)
-    parts += [f"{found[reach]} broken: {SHORT[reach]}" for reach in reversed(REACHES) if found[reach]]
+    parts += [f"{found[reach]} broken: {SHORT[reach]}" for reach in REACHES if found[reach]]
     return "<br>".join(parts)
 
 
@@ -56,5 +57,5 @@ def what_is_new(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         for one in record.violations:
             if is_new(one):
-                said = f"{one.property} in `{one.operation}` ({reach_of(one)})"
+                said = f"{one.property} in `{one.operation}` ({reach_with_faults(one)})"
                 yield f"- {record.target}, `{one.component}`, {said}: {one.statement}"

@@ -10,7 +10,8 @@ from cacheproof.errors import InputError
 from cacheproof.registry import components
 from cacheproof.results.matrix import matrix, what_is_new
 from cacheproof.results.record import FOLDER, RECORDS, Record, Row, Violation, is_new, load, load_all
-from cacheproof.results.wording import REACHES, SHORT, reach_of
+from cacheproof.results.wording import reach_with_faults
+from cacheproof.show.reach import REACHES, SHORT
 from cacheproof.show.wording import operation_text
 from cacheproof.wire import operation_from_message
 
@@ -119,7 +120,7 @@ def _detail(record: Record, violation: Violation) -> str:
     )
     said = [
         f"*{violation.statement}*: this does not hold.",
-        f"Reach: {reach_of(violation)}. {found}. Known as {_known(violation)}.",
+        f"Reach: {reach_with_faults(violation)}. {found}. Known as {_known(violation)}.",
     ]
     if violation.ending:
         said[1] += f" {ENDINGS.get(violation.ending, violation.ending)}."
@@ -154,7 +155,8 @@ def _links(records: Sequence[Record]) -> str:
 
 
 def _reaches(records: Sequence[Record]) -> str:
-    return markdown_table(("in tables", "reach"), ((SHORT[reach], said) for reach, said in REACHES.items()))
+    rows = ((f"`{reach}`", SHORT[reach], said) for reach, said in REACHES.items())
+    return markdown_table(("reach", "in tables", "what was seen"), rows)
 
 
 def _new(records: Sequence[Record]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from cacheproof.errors import InputError
 from cacheproof.files import replace_file
+from cacheproof.show.reach import Reach
 
 FORMAT, VERSION = "cacheproof-results", "0.1"
 FOLDER = Path("docs/results")
@@ -21,7 +22,6 @@ FINDINGS = Path("docs/findings")
 """Where the scripts of the findings are."""
 RECORDS = "records"
 
-Reach = Literal["misuse", "class", "engine"]
 Message = dict[str, Any]
 
 

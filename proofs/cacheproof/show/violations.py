@@ -18,19 +18,12 @@ from cacheproof.meaning import kind_of
 from cacheproof.registry import component_named
 from cacheproof.show.finding_json import finding_to_message
 from cacheproof.show.formats import FORMATS
+from cacheproof.show.reach import ENGINE, REACHES, reach_of
 from cacheproof.show.wording import remarks
 from cacheproof.targets.vllm.searching import SCHEDULER, Search
 from cacheproof.wire import config_to_message, operation_to_message, outcome_to_message
 from cachespec.kernel import Outcome, Progress
 
-ENGINE, CLASS, MISUSE = "engine", "class", "misuse"
-REACH = {
-    ENGINE: "the release's own scheduler did it",
-    CLASS: "the release's own classes, called in the order of the engine's callers",
-    MISUSE: "callers that do what the engine's own never do",
-}
-FORGED = "forge"
-"""A call that only somebody outside of the engine makes up."""
 NEVER_SERVED = "SCH-8"
 
 COLUMNS = (
@@ -75,7 +68,7 @@ def of_broken(done: Search, broken: Broken) -> Message:
         "ending": broken.ending,
         "cycle": [operation_to_message(call) for call in broken.cycle],
         "idle": 0,
-        "reach": reach_of(era.component, sorts, disciplined=broken.key.disciplined),
+        "reach": reach_of(era.component, sorts, config),
         **_catalogued(likeness(marks)),
         "steps": broken.steps,
         "episode": broken.episode,
@@ -128,13 +121,6 @@ def searched_message(done: Search) -> Message:
     }
 
 
-def reach_of(component: str, sorts: frozenset[str], *, disciplined: bool) -> str:
-    """Who has to do what for it to happen."""
-    if not disciplined or FORGED in sorts:
-        return MISUSE
-    return ENGINE if component == SCHEDULER else CLASS
-
-
 def is_new(message: Mapping[str, Any]) -> bool:
     """Whether no entry of the catalogue explains it."""
     return bool(message["certainty"] == Certainty.NONE.value)
@@ -178,7 +164,7 @@ def folded(found: Sequence[Message]) -> list[list[tuple[int, Message]]]:
 
 def _reached(several: Sequence[Message]) -> list[tuple[str, int]]:
     """Each reach with the length of the shortest that has it: what misuse does sooner says nothing of an engine."""
-    reaches = ((reach, [one["length"] for one in several if one["reach"] == reach]) for reach in REACH)
+    reaches = ((reach, [one["length"] for one in several if one["reach"] == reach]) for reach in REACHES)
     return [(reach, min(lengths)) for reach, lengths in reaches if lengths]
 
 
@@ -222,7 +208,8 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     where = f"{message['component']} {message['variant']}".strip()
     yield f"{number}. {where}, {package_of(message)}: {message['property']} is broken"
     yield f"   {message['statement']}"
-    yield f"   {REACH[message['reach']]}; {said_catalogue(message)}" + "".join(f", {one}" for one in message["issues"])
+    issues = "".join(f", {issue}" for issue in message["issues"])
+    yield f"   {REACHES[message['reach']]}; {said_catalogue(message)}{issues}"
     settings = (f"{name} {value}" for name, value in message["config"].items() if value not in (0, []))
     yield f"   configuration: {', '.join(settings)}"
     shown = Table(box=None)
@@ -293,7 +280,7 @@ def rendered_searches(searches: Sequence[Search], found: Sequence[Message], want
     yield f"looked for in {states:,} states and {calls:,} random calls, {beside:,} of these made on the release at once"
     if found:
         yield as_table(found)
-        yield "reach: " + "; ".join(f"{name}: {says}" for name, says in REACH.items())
+        yield "reach: " + "; ".join(f"{name}: {says}" for name, says in REACHES.items())
         yield "the calls of one: --show NUMBER, with the same seed; of all: --show 0, or --json"
     for done in searches:
         if done.failure:

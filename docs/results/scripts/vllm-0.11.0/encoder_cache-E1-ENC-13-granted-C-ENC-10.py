@@ -6,7 +6,7 @@ Property: ENC-13/granted: room is refused only where what is held, what is pendi
   leaves too little; this does not hold
 What happens: Asking whether an entry is there refers to it. The request then finds no blocks and goes on
   waiting, and its reference stays: the cache fills with what waiting requests hold, and nobody can go on.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: ENC-2: free slots and resident entries add up to the capacity; this do
 What happens: Once entries were shared by content, a request with the same image twice was charged for two
   entries, of which there is one. The room of the other is lost for as long as the request lives, and any
   client can ask for it.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-ENC-6, #22711, #23544
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,7 +7,7 @@ Property: KV-7/found: what is found has the KV of the content, or a step that is
 What happens: A block gets its hash when its request is scheduled. If the request is withdrawn before the step
   has run, by a preemption in the same pass, an abort or a failed load, the hash stays on memory that nobody
   wrote. The next hit reads it.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-KV-6, #43569, #57580, #56525, #41400, #29387, #34367
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: LRU-1: the order holds exactly the entries; this does not hold
 What happens: Touching a key that is absent puts it into the order of the cache. When the eviction loop comes
   to this ghost, it removes nothing, and goes on for ever, holding the interpreter's lock; health checks still
   answer.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: LRUCache, of vllm.utils or vllm.utils.cache
 Property: LRU-8: a put that fails changes nothing; this does not hold
 What happens: A put that needs room evicts entry after entry. When all that is left is pinned, it fails in the
   middle of its loop: what it evicted until then is gone, and what it was to store is not there.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-LRU-1
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -4,7 +4,7 @@ Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
   this does not hold
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-1, C-MIR-5, #31404, #33865, #46354, QwenVL#1876, ms-swift#7307, tt-inference-
   server#2405, #34749, #46747, vllm-omni#7788, vllm-omni#7255
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

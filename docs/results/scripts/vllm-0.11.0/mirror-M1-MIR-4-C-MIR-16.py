@@ -5,7 +5,7 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-4: P0 is updated for a request only together with the message that tells P1; this does not hold
 What happens: Inserting an item that is larger than the cache raises an error, in the middle of a request or
   at startup; with touching first it also leaves a ghost (C-MIR-10).
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-MIR-16
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

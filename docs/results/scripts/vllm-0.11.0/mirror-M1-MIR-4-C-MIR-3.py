@@ -5,8 +5,8 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-4: P0 is updated for a request only together with the message that tells P1; this does not hold
 What happens: A request is rendered, which stores its image at P0, and is then found too long. P1 never hears
   of it. The next request with that image comes without its payload.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: submit_rejected
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: submit_rejected
 Known as: C-MIR-3, #43941, #46451
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-6: the contents that P1 uses are those that were rendered; this does not hold
 What happens: P0 has evicted a key and sends its payload again; P1 still has an entry under that key, keeps it
   and ignores what was sent. Where the content is another one, the stale tensor is used.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-17, #57833
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

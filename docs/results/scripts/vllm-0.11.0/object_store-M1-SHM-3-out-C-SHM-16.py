@@ -5,7 +5,7 @@ Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm
 Property: SHM-3/out: where all that was issued is acknowledged, no handle is out; this does not hold
 What happens: The writer stores data and header with nothing in between that keeps their order. Where the
   machine reorders them, a reader that comes late finds the old header before the new data.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-16
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

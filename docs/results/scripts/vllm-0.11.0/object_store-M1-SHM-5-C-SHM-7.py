@@ -5,7 +5,7 @@ Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm
 Property: SHM-5: a new chunk has no place and identity to which anybody has a handle; this does not hold
 What happens: Clearing the ring sets the next id back. A handle from before it can then name a chunk from
   after it, with the id that it expects, and is read without complaint.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-7
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

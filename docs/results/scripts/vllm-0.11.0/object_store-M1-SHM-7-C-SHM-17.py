@@ -6,7 +6,7 @@ Property: SHM-7: a put that stores nothing leaves the books as they were, but fo
   this does not hold
 What happens: The frontend asks whether an item is there, the store is cleared, and the frontend comes to the
   item: it has neither a handle nor the data. C-MIR-9 is the same failure without a clearing.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-17
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: SHM-9: a reader changes at the most its own cell, or the count of the 
   this does not hold
 What happens: Clearing the ring sets the next id back. A handle from before it can then name a chunk from
   after it, with the id that it expects, and is read without complaint.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-7
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

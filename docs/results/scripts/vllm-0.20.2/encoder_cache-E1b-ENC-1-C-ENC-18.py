@@ -6,7 +6,7 @@ Property: ENC-1: free slots are among the freeable ones, and neither count leave
   hold
 What happens: Two requests share an entry and disagree about its size. When it comes to rest, it is listed
   with the size that the last one claims; evicted, it gives back more room than there is.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-ENC-18
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

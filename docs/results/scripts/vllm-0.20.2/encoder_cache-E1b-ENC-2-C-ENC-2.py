@@ -5,7 +5,7 @@ Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-2: free slots and resident entries add up to the capacity; this does not hold
 What happens: Allocating an input that is already cached takes its room again, and the set of inputs shows
   nothing of it: the room never comes back.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-2
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

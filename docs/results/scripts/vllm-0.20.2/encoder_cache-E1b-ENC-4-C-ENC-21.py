@@ -6,7 +6,7 @@ Property: ENC-4: an entry has the size that each of its holders claims, and will
   does not hold
 What happens: An input whose size differs from that of the entry of its content is counted among its
   referents: the entry has not the size that the request expects to gather.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-ENC-21
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

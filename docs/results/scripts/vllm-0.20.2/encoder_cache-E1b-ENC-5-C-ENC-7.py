@@ -6,7 +6,7 @@ Property: ENC-5: an entry is referred to by exactly the requests that hold an in
   not hold
 What happens: A request shows one image twice. When the first occurrence is done, the request's only reference
   goes; the entry can be evicted although the second occurrence needs it.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-7, #54284, vllm-ascend#16781
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: ENC-7/once: each eviction that still stands at the report is in it onc
   does not hold
 What happens: An entry is evicted and made again before the report of what was evicted. The report names it; a
   worker that drops it after encoding drops the live one, and the next use kills the engine.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-8, #52482
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: KV-11: what a request gives back and can be found is evicted after all
   sequence first; this does not hold
 What happens: A single block is withdrawn by its number. The blocks that stood behind it in the chain stay
   registered, although nobody can come to them any more, and are kept longer than what can be found.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-19
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,8 +7,8 @@ Property: MIR-1: once P1 has applied every message of the epoch, both orders are
 What happens: Several requests render at the same time, so P0 is updated in the order in which rendering ends,
   while messages arrive in another. With room for two: P0 takes A and then B, P1 takes B and then A, both
   insert C. P0 evicts A and P1 evicts B.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: reorder
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: reorder
 Known as: C-MIR-5, #34749, #46747, vllm-omni#7788, vllm-omni#7255
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,7 +7,7 @@ Property: MIR-1: once P1 has applied every message of the epoch, both orders are
 What happens: P0 goes through a request modality by modality, P1 in the order of the prompt. An image, a video
   and an image leave the two caches in different orders, and a later eviction takes different items. No
   failure and no second client is needed.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-MIR-7
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: MIR-1/again: after the last fault, once a further request was answered
   both orders are equal; this does not hold
 What happens: Two frontends mirror the same cache of the engine core. Each believes that its own updates are
   all there are.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-13, #22198, #23717
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

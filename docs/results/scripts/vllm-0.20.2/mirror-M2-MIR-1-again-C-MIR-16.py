@@ -6,7 +6,7 @@ Property: MIR-1/again: after the last fault, once a further request was answered
   both orders are equal; this does not hold
 What happens: Inserting an item that is larger than the cache raises an error, in the middle of a request or
   at startup; with touching first it also leaves a ghost (C-MIR-10).
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-16
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

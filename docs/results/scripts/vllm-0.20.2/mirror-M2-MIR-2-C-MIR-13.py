@@ -5,7 +5,7 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
 What happens: Two frontends mirror the same cache of the engine core. Each believes that its own updates are
   all there are.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-13, #22198, #23717
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -4,8 +4,8 @@ Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
 What happens: P1 comes back empty. P0 goes on sending no payload for what it believes to be there.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: restart_receiver
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: restart_receiver
 Known as: C-MIR-18
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,8 +6,8 @@ Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates 
   this does not hold
 What happens: P1's cache is emptied, by a sleep, a pause or a weight update, and P0 keeps its keys; or the
   other way round; or both are cleared while messages that belong to before are still under way.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: reset_sender
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: reset_sender
 Known as: possibly C-MIR-12, #42995, #43001, AReaL#1143, verl#7067
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

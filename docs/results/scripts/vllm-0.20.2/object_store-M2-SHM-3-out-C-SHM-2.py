@@ -7,7 +7,7 @@ What happens: The writer counts every touch of a resident key as a handle; a rea
   where the chunk has been read often enough to be an old one. With two readers, whether the counts come out
   depends on how their reads and touches interleave; where they do not, the chunk is never free, and nothing
   behind it is.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-2
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm
 Property: SHM-8: every handle that was issued is acknowledged or revoked; this does not hold
 What happens: Items inside a cached prefix are not needed, so they were taken out of the message, handles and
   all. The readers never acknowledge them, and what is raw instead of a handle fails a check of the receiver.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-5, #52041, #54994
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,7 +7,7 @@ Property: X-3/store: when P0 has heard of the end of a request, what nobody need
 What happens: A request is refused or aborted after its handle was issued and before any worker saw it. The
   count of the chunk is never reached: it stays, and as chunks are freed in their order, so does everything
   behind it.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-4, #46451
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-7/once: each eviction that still stands at the report is in it once, and nothing else is; this
   does not hold
 What happens: What is evicted, made again and evicted again between two reports is in the report twice.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-ENC-20
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

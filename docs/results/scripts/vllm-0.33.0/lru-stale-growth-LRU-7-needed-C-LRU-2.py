@@ -6,7 +6,7 @@ Property: LRU-7/needed: nothing is evicted that could have stayed; this does not
 What happens: While room is made for an entry that replaces a smaller one of the same key, both sizes are
   counted, so that entries are evicted that could have stayed. It is a rule of the package cachetools up to
   7.1.6, on which the cache is built.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-LRU-2
 Needs: Python with vllm==0.33.0 with cachetools==7.1.6 and what that imports, no accelerator; nothing else is
   imported

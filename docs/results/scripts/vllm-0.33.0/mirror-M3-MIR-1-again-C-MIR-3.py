@@ -6,8 +6,8 @@ Property: MIR-1/again: after the last fault, once a further request was answered
   both orders are equal; this does not hold
 What happens: A request is rendered, which stores its image at P0, and is then found too long. P1 never hears
   of it. The next request with that image comes without its payload.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: submit_rejected
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: submit_rejected
 Known as: possibly C-MIR-3, #43941, #46451
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,8 +7,8 @@ Property: MIR-1/mended: after a fault, once a miss was mended and nothing is in 
 What happens: After a miss the payload is sent again, and both sides have the item. What else they have, and
   in which order, is still different, so that another request or another eviction brings the next miss,
   without a new fault.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: drop
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: drop
 Known as: C-MIR-20
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

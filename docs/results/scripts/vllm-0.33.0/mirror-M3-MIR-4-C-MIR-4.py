@@ -6,7 +6,7 @@ Property: MIR-4: P0 is updated for a request only together with the message that
 What happens: A limit on waiting requests is applied to a request that is already rendered. As in C-MIR-3 the
   frontend's cache has its items and the engine core never sees them; with the shared-memory store a handle
   has been issued that nobody will read.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-4
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-6: the contents that P1 uses are those that were rendered; this does not hold
 What happens: A client reuses an identifier of its own for another image. P1 answers with the old tensor for
   the new placeholders: the model sees the wrong image, or the sizes differ and the engine core dies.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-14, #55546, #55547, #57696, #57833
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,7 +7,7 @@ Property: SHM-3/settled: where nobody has anything to do with a chunk, all that 
 What happens: An item is found at look-up, and evicted by the request's own new items before its turn comes;
   then P0 has neither the processed item nor a place that holds it, and an assertion fails at P0. Touching all
   items first removes the common case; a request that is larger than the cache still does it.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-9, #26195, #28496, #28525
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

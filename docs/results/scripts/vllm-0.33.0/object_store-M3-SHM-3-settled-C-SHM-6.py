@@ -7,7 +7,7 @@ Property: SHM-3/settled: where nobody has anything to do with a chunk, all that 
 What happens: A preempted request comes back as if it were new; its workers read the handle a second time. The
   surplus makes a later handle of the same chunk look read before it is: the chunk is freed and overwritten
   under its reader. Or the chunk is long gone at the second reading, which fails.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-6
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

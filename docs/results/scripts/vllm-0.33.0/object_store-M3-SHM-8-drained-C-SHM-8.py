@@ -6,7 +6,7 @@ Property: SHM-8/drained: the chunk at which a refused item found no way on is no
   not hold
 What happens: Chunks are freed in the order in which they were made. One that is always in use keeps
   everything behind it, however long that has been unused.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-8, #20452
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

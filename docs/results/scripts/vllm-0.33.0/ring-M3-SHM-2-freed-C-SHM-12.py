@@ -5,7 +5,7 @@ Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_ob
 Property: SHM-2/freed: no chunk goes while a handle to it is not answered; this does not hold
 What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
   what they read; at best the id that they find is not the one that they expect.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-SHM-12
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: SHM-5: an id belongs to one chunk among those that are live and those 
   this does not hold
 What happens: Ids come round. Nothing asks whether the next one still belongs to a chunk that lives, or to a
   handle from before a clearing.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-11
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: ENC-1: free slots are among the freeable ones, and neither count leave
   hold
 What happens: The scheduler asks for each input of a request whether it fits, and allocates after the last.
   Each is compared with the same free room: together they do not fit, and the count becomes negative.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-ENC-3, #23544
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

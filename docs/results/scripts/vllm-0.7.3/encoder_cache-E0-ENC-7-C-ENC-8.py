@@ -5,7 +5,7 @@ Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-7: what is reported as dropped is not resident; this does not hold
 What happens: An entry is evicted and made again before the report of what was evicted. The report names it; a
   worker that drops it after encoding drops the live one, and the next use kills the engine.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-ENC-8, #52482
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

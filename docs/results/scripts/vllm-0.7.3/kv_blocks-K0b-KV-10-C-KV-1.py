@@ -5,7 +5,7 @@ Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-10: no table is longer than the longest request; this does not hold
 What happens: The longest length is not a multiple of the block size, or preallocation adds blocks at the end:
   a table gets more blocks than the worker's table is wide.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-1, #10730, #10891, #10903
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -6,7 +6,7 @@ Property: KV-10/covers: a table has room for all tokens that are scheduled; this
 What happens: A table is as long as it may be, and draft tokens past the end ask for more. The number of new
   blocks is cut to zero, and an assertion that it is positive fails; or it is cut below the need, and nobody
   notices.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-KV-2, #13673
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,7 +7,7 @@ Property: KV-11: what a request gives back and can be found is evicted after all
 What happens: The blocks of a hit get their references, and then there is no room for the rest; the allocation
   fails and the references stay. The other order has its own trap: blocks allocated first may be those of the
   hit.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-3, #11562, #11565, #10507
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

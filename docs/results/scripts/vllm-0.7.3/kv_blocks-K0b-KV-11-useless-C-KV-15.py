@@ -6,7 +6,7 @@ Property: KV-11/useless: what a request gives back and cannot be found is taken 
   not hold
 What happens: Blocks without a hash can never be hit, and stood in the queue behind blocks that can; useful
   prefixes were evicted before them.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-KV-15, #42948, #33710
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

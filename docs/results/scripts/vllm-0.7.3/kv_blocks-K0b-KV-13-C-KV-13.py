@@ -6,7 +6,7 @@ Property: KV-13: common blocks are in the tables of all running requests; this d
 What happens: A block is taken to be common to all running requests if it has as many references as there are
   of them. References of requests that have finished, or are being moved away, count as well: attention reads
   the prefix of somebody else.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: C-KV-13, #23130, #23485, #55227
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-4: at most one request writes into a block; this does not hold
 What happens: Fuzzers report that the same request, decoded greedily, gives different tokens when other
   requests run beside it.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-16, #37076, #39146, #39589
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

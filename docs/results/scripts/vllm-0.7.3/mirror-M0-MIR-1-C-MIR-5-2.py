@@ -4,7 +4,7 @@ Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1: once P1 has applied every message of the epoch, both orders are equal, sizes included; this
   does not hold
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-5, C-MIR-13, #34749, #46747, vllm-omni#7788, vllm-omni#7255, #22198, #23717
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -7,7 +7,7 @@ Property: MIR-11: the bytes of P1's cache never exceed its capacity, nor those o
 What happens: The cache of processed inputs holds a fixed number of entries, whatever their size: 256 of them
   in 0.7.3. What it may take of memory follows from the largest input that comes; there is no limit in bytes
   that it would keep.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-21
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -3,7 +3,7 @@
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-7: no process of the engine dies or hangs; this does not hold
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-1, C-MIR-13, #31404, #33865, #46354, QwenVL#1876, ms-swift#7307, tt-inference-
   server#2405, #22198, #23717
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

@@ -7,8 +7,8 @@ What happens: P0 believes that P1 holds an item and sends a message without its 
   and an assertion fails: in older releases in the thread that takes messages, so that every later request
   aborts; in newer ones the request alone fails. How the two came to differ is the business of the entries
   after this one; a lost message is enough.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run; with
-  faults of the environment between the processes: reorder
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
+  with faults of the environment between the processes: reorder
 Known as: C-MIR-1, #31404, #33865, #46354, QwenVL#1876, ms-swift#7307, tt-inference-server#2405
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

@@ -5,7 +5,7 @@ Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.eng
 Property: MIR-7/served: every request that was sent is answered; this does not hold
 What happens: A request that is larger than the cache misses, invalidates and sends again; on its way each try
   evicts at P1 what the next one needs. No answer comes.
-Reach: calls in an order in which the engine's own callers make them; its whole engine was not run
+Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-19
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run

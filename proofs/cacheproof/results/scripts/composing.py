@@ -9,7 +9,7 @@ from cacheproof.catalogue.register import entry_named
 from cacheproof.results.record import Violation
 from cacheproof.results.scripts.case import Case, Setting
 from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude, writer_of
-from cacheproof.results.wording import known_as, reach_of
+from cacheproof.results.wording import known_as, reach_with_faults
 
 WIDTH = 110
 INDENT = "    "
@@ -132,7 +132,7 @@ def _docstring(writer: Writer, violation: Violation) -> Lines:
         ("Code", writer.subject),
         ("Property", f"{violation.property}: {violation.statement}; this does not hold"),
         *([("What happens", entries[0].what)] if len(entries) == 1 else []),
-        ("Reach", reach_of(violation)),
+        ("Reach", reach_with_faults(violation)),
         ("Known as", known_as(violation)),
     ]
     return docstring_of(f"{violation.target}: {title}", told, needs=release)

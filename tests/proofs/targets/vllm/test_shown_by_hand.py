@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from cacheproof.fuzz.tally import Limit
-from cacheproof.show.violations import CLASS, ENGINE, MISUSE, messages
+from cacheproof.show.reach import CLASS, ENGINE, MISUSE
+from cacheproof.show.violations import messages
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, add, installed
 from cacheproof.targets.vllm.searching import search
