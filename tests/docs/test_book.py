@@ -76,6 +76,12 @@ def test_a_part_that_means_nothing_is_found_with_its_line(marker: str) -> None:
         filled(f"# A page\n\n<!-- {marker} -->\n", PARTS, "page.md")
 
 
+def test_the_table_of_an_era_says_how_it_begins() -> None:
+    first = "| operation | in kv-2026-11 (K2) |\n| --- | --- |\n| at first | a block is set aside"
+    assert first in filled("<!-- era: kv_blocks K2 -->\n", PARTS, "page")
+    assert "at first" not in filled("<!-- era: kv_blocks K0 -->\n", PARTS, "page")
+
+
 def test_methods_classes_and_constants_are_source_too() -> None:
     text = filled("<!-- source: cachespec.lru.eras:GHOST -->\n", PARTS, "page")
     assert 'GHOST = RELEASED.era(\n    "M2",' in text

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pytest
 
 from cacheproof.catalogue.register import entries
-from cacheproof.registry import components
-from cachespec.kernel import NORMATIVE
+from cacheproof.registry import components, scope_file
+from cacheproof.scope import scopes_of
+from cachespec.kernel import NORMATIVE, Observation
 
 ERAS = [
     (component, variant)
@@ -52,6 +54,22 @@ def test_an_era_says_so_of_every_transition_that_it_replaces_or_lacks(component:
     assert differing <= set(era.differences)
 
 
+def shown_at_first(component: Any, variant: Any, config: Any) -> Mapping[str, Observation]:
+    shown: Mapping[str, Observation] = component.observe(config, variant.view(config, variant.start(config)))
+    return shown
+
+
+@of([(component, era) for component, era in ERAS if scope_file(component).is_file()])
+def test_an_era_says_whether_it_begins_otherwise(component: Any, era: Any) -> None:
+    """In some configuration that is explored, in an observable that the normative variant has too."""
+    differing = set[str]()
+    for scope in scopes_of(component):
+        right = shown_at_first(component, component.normative, scope.config)
+        shown = shown_at_first(component, era, scope.config)
+        differing |= {name for name, value in shown.items() if name in right and right[name] != value}
+    assert bool(differing) == bool(era.start_differs), differing
+
+
 @pytest.mark.parametrize("component", components().values(), ids=lambda component: component.name)
 def test_no_two_eras_say_the_same(component: Any) -> None:
     said = [tuple(era.differences.items()) for era in component.variants.values() if era.differences]
@@ -61,6 +79,7 @@ def test_no_two_eras_say_the_same(component: Any) -> None:
 @of(ERAS)
 def test_what_an_era_names_is_there(component: Any, era: Any) -> None:
     known = {entry.id for entry in entries()}
-    numbers = {number for why in (*era.differences.values(), *era.exempt.values()) for number in NUMBER.findall(why)}
+    reasons = (*era.differences.values(), *era.exempt.values(), era.start_differs)
+    numbers = {number for why in reasons for number in NUMBER.findall(why)}
     assert numbers <= known
     assert set(era.exempt) <= {rule.name for rule in component.properties()}

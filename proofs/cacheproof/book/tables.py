@@ -30,9 +30,9 @@ def linked(text: str) -> str:
     return CATALOGUE.sub(lambda found: link(found[0]), text)
 
 
-def link(number: str) -> str:
-    """A link to an entry of the catalogue."""
-    return f"[{number}]({CATALOGUE_PAGE}#{number.lower()})"
+def link(number: str, page: str = CATALOGUE_PAGE) -> str:
+    """A link to an entry of the catalogue, which is on this page."""
+    return f"[{number}]({page}#{number.lower()})"
 
 
 def anchor(title: str) -> str:
@@ -90,7 +90,8 @@ def era_part(words: Sequence[str]) -> str:
     if len(others) != 1:
         raise InputError(f"say which era: {', '.join(component.variants)}")
     variant = variant_named(component, others[0])
-    rows = [(f"`{kind.wire_name()}`", linked(reason)) for kind, reason in variant.differences.items()]
+    rows = [("at first", linked(variant.start_differs))] if variant.start_differs else []
+    rows += [(f"`{kind.wire_name()}`", linked(reason)) for kind, reason in variant.differences.items()]
     return markdown_table(("operation", f"in {variant.title} ({variant.tag})"), rows)
 
 

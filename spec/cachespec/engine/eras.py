@@ -91,6 +91,7 @@ def engine_with(scheduler: SchedulerVariant, title: str) -> Variant[Config, Stat
         title,
         replace(NORMATIVE_PARTS, scheduler=scheduler),
         differences={Deliver if kind is Add else kind: why for kind, why in scheduler.differences.items()},
+        start_differs=scheduler.start_differs,
         exempt=dict(scheduler.exempt),
     )
 

@@ -65,6 +65,7 @@ NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
 )
 
 REGISTERED_EARLY = "full blocks are registered when they are scheduled (C-KV-6), and found by hash alone (C-KV-10)"
+NULL_ASIDE = "a block is set aside for what is not there (the null block), and is never free"
 NOT_YET = "not there yet"
 
 PREALLOCATING: Mapping[type[Operation], Transition] = {
@@ -145,6 +146,7 @@ K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         CommonPrefix: "references are counted, whosesoever they are (C-KV-13)",
     },
     initial=on_demand.initial_with_null,
+    start_differs=NULL_ASIDE,
     alphabet=alphabet_of(ON_DEMAND),
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`"})
@@ -168,6 +170,7 @@ K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         CommonPrefix: "references are compared with the number of tables",
     },
     initial=on_demand.initial_with_null,
+    start_differs=NULL_ASIDE,
     alphabet=alphabet_of(BY_TABLES),
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({AppendSlots: "part of `allocate_slots`"})
@@ -192,6 +195,7 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         CommonPrefix: "always none: cascade attention was removed",
     },
     initial=on_demand.initial_with_null,
+    start_differs=NULL_ASIDE,
     alphabet=alphabet_of(UNHASHED_FIRST),
     exempt={
         **EARLY,

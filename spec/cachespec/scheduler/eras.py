@@ -62,6 +62,7 @@ def scheduler(
         view=view or (lambda config, one: seen(rules, config, one)),
         alphabet=alphabet,
         differences=differences,
+        start_differs=rules.kv.start_differs,
         exempt=exempt or {},
     )
 

@@ -75,6 +75,8 @@ AT_SCHEDULE = "a block counts as cached when it is scheduled, so whoever comes l
 NOT_ASKED = {"SCH-2/counted": AT_SCHEDULE, "SCH-8/reason": AT_SCHEDULE}
 """Of every variant but the normative one, whatever its budgets are."""
 
+OTHER_ROOM = "the encoder cache has the room that the rule of its time gives it"
+
 PER_REQUEST = encoder_cache.PER_REQUEST
 SHARED = encoder_cache.NORMATIVE_ENCODER_CACHE
 
@@ -104,6 +106,7 @@ def variant_of(
         view=view,
         alphabet=calls,
         differences=differences,
+        start_differs="" if rules.budgets is as_merged else OTHER_ROOM,
         exempt=NOT_ASKED,
     )
 
