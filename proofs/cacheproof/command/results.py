@@ -15,6 +15,7 @@ from cacheproof.results.findings.finding import findings
 from cacheproof.results.gathering import VLLM, record_of, try_scripts
 from cacheproof.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
 from cacheproof.results.scripts.composing import named
+from cacheproof.results.wording import NOT_KNOWN
 from cacheproof.results.writing import stale, wanted, write
 
 STEPS = 20_000
@@ -98,7 +99,7 @@ def said(record: Record) -> str:
     shown = sum(bool(one.verdict) for one in record.violations)
     return (
         f"{agreeing} of {len(record.rows)} rows agree; {len(record.violations)} violations, {shown} with a script, "
-        f"{sum(is_new(one) for one in record.violations)} new"
+        f"{sum(is_new(one) for one in record.violations)} {NOT_KNOWN}"
     )
 
 

@@ -14,7 +14,7 @@ import cachespec
 from cacheproof.fingerprint import specification_digest
 from cacheproof.results.catalogued import shown_by_release
 from cacheproof.results.machine import this_machine
-from cacheproof.results.record import Message, Record, Row, Search, Undriven, Violation
+from cacheproof.results.record import UNSHOWN, Message, Record, Row, Search, Undriven, Violation
 from cacheproof.results.scripts.composing import named, script_of
 from cacheproof.results.scripts.performing import VIOLATED, performed
 from cacheproof.results.scripts.writer import NotWrittenError
@@ -191,7 +191,7 @@ def try_scripts(target: str, violations: Sequence[Violation]) -> None:
                 if ended.status == VIOLATED:
                     paths[path].verdict = ended.verdict
                 else:
-                    paths[path].no_script = f"the script that was made did not show it: {ended.verdict}"
+                    paths[path].no_script = f"{UNSHOWN}: {ended.verdict}"
 
 
 def _place(violation: Violation) -> tuple[Any, ...]:

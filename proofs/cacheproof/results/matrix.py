@@ -1,13 +1,12 @@
-"""The front page: releases beside each other, component by component, and what is new."""
+"""The front page: releases beside each other, component by component, and what the catalogue does not have."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cacheproof.book.tables import markdown_table
 from cacheproof.registry import components
-from cacheproof.results.record import Record, Row, is_new
+from cacheproof.results.record import Record, Row, is_new, is_unshown
 from cacheproof.results.wording import reach_with_faults
 from cacheproof.show.reach import REACHES, SHORT
 
@@ -34,9 +33,19 @@ def cell(record: Record, component: str) -> str:
         reason = next((one.reason for one in record.undriven if one.component == component), "")
         return "not driven" if reason else ""
     parts = [agreement(row) for row in rows] if len(rows) <= FEW else list(summed(rows))
-    found = Counter(one.reach for one in record.violations if one.component == component)
-    parts += [f"{found[reach]} broken: {SHORT[reach]}" for reach in REACHES if found[reach]]
-    return "<br>".join(parts)
+    return "<br>".join((*parts, *broken(record, component)))
+
+
+def broken(record: Record, component: str) -> Iterator[str]:
+    """How many properties with which reach, each counted once; those apart that a script did not see on the release."""
+    found = [one for one in record.violations if one.component == component]
+    for reach in REACHES:
+        properties = {one.property for one in found if one.reach == reach and not is_unshown(one)}
+        if properties:
+            yield f"properties broken, {SHORT[reach]}: {len(properties)}"
+    left = {one.property for one in found} - {one.property for one in found if not is_unshown(one)}
+    if left:
+        yield f"broken in its era, not seen by a script: {len(left)}"
 
 
 def summed(rows: Sequence[Row]) -> Iterator[str]:
@@ -53,7 +62,7 @@ def agreement(row: Row) -> str:
 
 
 def what_is_new(records: Sequence[Record]) -> Iterator[str]:
-    """A line for each violation that neither the catalogue nor a public thread has."""
+    """A line for each violation that no entry of the catalogue explains."""
     for record in records:
         for one in record.violations:
             if is_new(one):

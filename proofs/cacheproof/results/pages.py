@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cacheproof.book.tables import anchor, markdown_table
+from cacheproof.book.tables import anchor, link, markdown_table
 from cacheproof.errors import InputError
 from cacheproof.registry import components
 from cacheproof.results.matrix import matrix, what_is_new
 from cacheproof.results.record import FOLDER, RECORDS, Record, Row, Violation, is_new, load, load_all
-from cacheproof.results.wording import reach_with_faults
+from cacheproof.results.wording import known_as, reach_with_faults, what_is_broken
 from cacheproof.show.reach import REACHES, SHORT
 from cacheproof.show.wording import operation_text
 from cacheproof.wire import operation_from_message
@@ -99,11 +99,8 @@ def _violations(record: Record) -> str:
 
 
 def _known(violation: Violation) -> str:
-    if is_new(violation):
-        return "**new**"
-    fits = "" if violation.certainty in ("", "shown") else "possibly "
-    links = [f"[{number}]({CATALOGUE_PAGE}#{number.lower()})" for number in violation.catalogue]
-    return fits + ", ".join((*links, *violation.issues))
+    said = known_as(violation, lambda number: link(number, CATALOGUE_PAGE))
+    return f"**{said}**" if is_new(violation) else said
 
 
 def _script(record: Record, violation: Violation) -> str:
@@ -113,14 +110,9 @@ def _script(record: Record, violation: Violation) -> str:
 
 
 def _detail(record: Record, violation: Violation) -> str:
-    found = (
-        f"Found by random calls, seed {violation.seed}"
-        if violation.found == "search"
-        else "The catalogue's shortest trace, made on the release"
-    )
     said = [
-        f"*{violation.statement}*: this does not hold.",
-        f"Reach: {reach_with_faults(violation)}. {found}. Known as {_known(violation)}.",
+        f"*{violation.statement}*: {what_is_broken(violation)}.",
+        f"Reach: {reach_with_faults(violation)}. {_found(violation)}. Known as {_known(violation)}.",
     ]
     if violation.ending:
         said[1] += f" {ENDINGS.get(violation.ending, violation.ending)}."
@@ -132,6 +124,14 @@ def _detail(record: Record, violation: Violation) -> str:
     calls = list(_calls(violation))
     listing = "```text\n" + "\n".join(calls or ["(in the initial state)"]) + "\n```"
     return "\n\n".join([" ".join(said), *blocks, "The calls, and how the release answered:", listing])
+
+
+def _found(violation: Violation) -> str:
+    if violation.found == "catalogue":
+        return "The catalogue's shortest trace, made on the release"
+    if violation.steps == 0:
+        return "Found in the states nearest to the start"
+    return f"Found by random calls, seed {violation.seed}"
 
 
 ENDINGS = {
@@ -160,9 +160,7 @@ def _reaches(records: Sequence[Record]) -> str:
 
 
 def _new(records: Sequence[Record]) -> str:
-    return (
-        "\n".join(what_is_new(records)) or "Nothing that is neither in the catalogue nor in a public thread was found."
-    )
+    return "\n".join(what_is_new(records)) or "Nothing was found that is in no entry of the catalogue."
 
 
 def _runs(records: Sequence[Record]) -> str:

@@ -62,9 +62,18 @@ class Violation(msgspec.Struct, omit_defaults=True):
     no_script: str = ""
 
 
+UNSHOWN = "the script that was made did not show it"
+"""How the reason begins why there is no script, where one ran and saw something else on the release's own objects."""
+
+
 def is_new(violation: Violation) -> bool:
-    """Whether neither the catalogue nor a public thread has it."""
-    return not violation.catalogue and not violation.issues
+    """Whether no entry of the catalogue explains it; of public threads, those are known that an entry names."""
+    return not violation.catalogue
+
+
+def is_unshown(violation: Violation) -> bool:
+    """Whether release and era agreed call by call, the era breaks it, and a script did not see that on the release."""
+    return violation.no_script.startswith(UNSHOWN)
 
 
 class Row(msgspec.Struct, omit_defaults=True):

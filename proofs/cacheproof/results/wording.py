@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from cacheproof.results.record import Violation, is_new
+from collections.abc import Callable
+
+from cacheproof.catalogue.likeness import Certainty
+from cacheproof.catalogue.register import Entry, entry_named
+from cacheproof.results.record import Violation, is_new, is_unshown
 from cacheproof.show.reach import REACHES
 
 FAULTS = "with faults of the environment between the processes: {}"
+NOT_KNOWN = "in no entry of the catalogue"
+BROKEN = "this does not hold"
+BROKEN_IN_THE_ERA = "this does not hold in the era, with which the release agreed in these calls"
 
 
 def reach_with_faults(violation: Violation) -> str:
@@ -14,9 +21,21 @@ def reach_with_faults(violation: Violation) -> str:
     return f"{said}; {FAULTS.format(', '.join(violation.faults))}" if violation.faults else said
 
 
-def known_as(violation: Violation) -> str:
-    """Entries of the catalogue and public threads, or that there are none."""
+def known_as(violation: Violation, linked: Callable[[str], str] = str) -> str:
+    """Entries of the catalogue and their public threads, or that there are none."""
     if is_new(violation):
-        return "new"
-    fits = "" if violation.certainty in ("", "shown") else "possibly "
-    return fits + ", ".join((*violation.catalogue, *violation.issues))
+        return NOT_KNOWN
+    fits = "" if violation.certainty == Certainty.SHOWN.value else "possibly "
+    return fits + ", ".join((*map(linked, violation.catalogue), *violation.issues))
+
+
+def explanation(violation: Violation) -> Entry | None:
+    """The entry that says what happens; None where it is only like some, and may be another thing."""
+    if violation.certainty != Certainty.SHOWN.value or len(violation.catalogue) != 1:
+        return None
+    return entry_named(violation.catalogue[0])
+
+
+def what_is_broken(violation: Violation) -> str:
+    """How far that was seen, after the property's statement."""
+    return BROKEN_IN_THE_ERA if is_unshown(violation) else BROKEN

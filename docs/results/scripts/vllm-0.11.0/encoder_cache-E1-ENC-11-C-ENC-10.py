@@ -1,11 +1,9 @@
-"""vllm==0.11.0: A check that pins, for a request that then waits.
+"""vllm==0.11.0: ENC-11 is broken: an abandoned admission leaves the references as they were before its attempt.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-11: an abandoned admission leaves the references as they were before its attempt; this does not
   hold
-What happens: Asking whether an entry is there refers to it. The request then finds no blocks and goes on
-  waiting, and its reference stays: the cache fills with what waiting requests hold, and nobody can go on.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

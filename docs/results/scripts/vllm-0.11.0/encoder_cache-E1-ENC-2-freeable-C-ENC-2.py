@@ -1,11 +1,9 @@
-"""vllm==0.11.0: Allocated twice, freed once.
+"""vllm==0.11.0: ENC-2/freeable is broken: freeable slots are the free ones and those of the entries in the order of eviction.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-2/freeable: freeable slots are the free ones and those of the entries in the order of eviction;
   this does not hold
-What happens: Allocating an input that is already cached takes its room again, and the set of inputs shows
-  nothing of it: the room never comes back.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-2
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

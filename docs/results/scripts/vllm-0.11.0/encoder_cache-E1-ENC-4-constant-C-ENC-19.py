@@ -1,10 +1,8 @@
-"""vllm==0.11.0: A failed assertion leaves a phantom.
+"""vllm==0.11.0: ENC-4/constant is broken: the size of a resident entry does not change.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-4/constant: the size of a resident entry does not change; this does not hold
-What happens: Allocation writes the entry down before it asserts that there is room. After the failure the
-  entry is there, without references and not among those that can be evicted; every later check of it fails.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-19
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

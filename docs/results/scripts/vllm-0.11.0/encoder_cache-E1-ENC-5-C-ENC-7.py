@@ -1,11 +1,9 @@
-"""vllm==0.11.0: Released at the first of several occurrences.
+"""vllm==0.11.0: ENC-5 is broken: an entry is referred to by exactly the requests that hold an input of its content.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-5: an entry is referred to by exactly the requests that hold an input of its content; this does
   not hold
-What happens: A request shows one image twice. When the first occurrence is done, the request's only reference
-  goes; the entry can be evicted although the second occurrence needs it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-7, #54284, vllm-ascend#16781
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

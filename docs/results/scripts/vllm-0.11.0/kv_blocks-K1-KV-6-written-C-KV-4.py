@@ -1,10 +1,8 @@
-"""vllm==0.11.0: One token of a full hit is computed again.
+"""vllm==0.11.0: KV-6/written is broken: the full blocks of a request that are written can be found.
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-6/written: the full blocks of a request that are written can be found; this does not hold
-What happens: All tokens of a prompt are hit. One has to be computed, and its block was shared and hashed: the
-  chain of hashes and the blocks of the table are out of step.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-4, #11186
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,9 @@
-"""vllm==0.11.0: Registered before it is written.
+"""vllm==0.11.0: KV-7/reset is broken: the prefix cache is reset if and only if no request holds a block, and then nothing is found.
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-7/reset: the prefix cache is reset if and only if no request holds a block, and then nothing is
   found; this does not hold
-What happens: A block gets its hash when its request is scheduled. If the request is withdrawn before the step
-  has run, by a preemption in the same pass, an abort or a failed load, the hash stays on memory that nobody
-  wrote. The next hit reads it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-6, #43569, #57580, #56525, #41400, #29387, #34367
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,8 @@
-"""vllm==0.11.0: Ghost keys.
+"""vllm==0.11.0: LRU-6 is broken: a call that evicts returns.
 
 Release: vllm==0.11.0
 Code: LRUCache, of vllm.utils or vllm.utils.cache
 Property: LRU-6: a call that evicts returns; this does not hold
-What happens: Touching a key that is absent puts it into the order of the cache. When the eviction loop comes
-  to this ghost, it removes nothing, and goes on for ever, holding the interpreter's lock; health checks still
-  answer.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.11.0: A put that fails has evicted everything else.
+"""vllm==0.11.0: LRU-8 is broken: a put that fails changes nothing.
 
 Release: vllm==0.11.0
 Code: LRUCache, of vllm.utils or vllm.utils.cache
 Property: LRU-8: a put that fails changes nothing; this does not hold
-What happens: A put that needs room evicts entry after entry. When all that is left is pinned, it fails in the
-  middle of its loop: what it evicted until then is gone, and what it was to store is not there.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-LRU-1
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,9 @@
-"""vllm==0.11.0: One side walks by modality, the other by position.
+"""vllm==0.11.0: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
   both orders are equal; this does not hold
-What happens: P0 goes through a request modality by modality, P1 in the order of the prompt. An image, a video
-  and an image leave the two caches in different orders, and a later eviction takes different items. No
-  failure and no second client is needed.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-7
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

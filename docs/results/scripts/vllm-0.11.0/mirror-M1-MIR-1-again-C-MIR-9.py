@@ -1,4 +1,4 @@
-"""vllm==0.11.0: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
+"""vllm==0.11.0: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before

@@ -1,13 +1,9 @@
-"""vllm==0.11.0: The frontend sends no payload for an item that the engine core has lost.
+"""vllm==0.11.0: MIR-3 is broken: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
   this does not hold
-What happens: P0 believes that P1 holds an item and sends a message without its payload. P1 does not hold it,
-  and an assertion fails: in older releases in the thread that takes messages, so that every later request
-  aborts; in newer ones the request alone fails. How the two came to differ is the business of the entries
-  after this one; a lost message is enough.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: drop
 Known as: possibly C-MIR-1, #31404, #33865, #46354, QwenVL#1876, ms-swift#7307, tt-inference-server#2405

@@ -1,4 +1,4 @@
-"""vllm==0.11.0: P0 is updated for a request only together with the message that tells P1.
+"""vllm==0.11.0: MIR-4 is broken: P0 is updated for a request only together with the message that tells P1.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before

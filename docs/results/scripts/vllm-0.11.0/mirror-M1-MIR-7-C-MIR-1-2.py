@@ -1,4 +1,4 @@
-"""vllm==0.11.0: no process of the engine dies or hangs.
+"""vllm==0.11.0: MIR-7 is broken: no process of the engine dies or hangs.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before

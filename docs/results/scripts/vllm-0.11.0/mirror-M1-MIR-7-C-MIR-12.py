@@ -1,10 +1,8 @@
-"""vllm==0.11.0: One side is cleared and the other is not.
+"""vllm==0.11.0: MIR-7 is broken: no process of the engine dies or hangs.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-7: no process of the engine dies or hangs; this does not hold
-What happens: P1's cache is emptied, by a sleep, a pause or a weight update, and P0 keeps its keys; or the
-  other way round; or both are cleared while messages that belong to before are still under way.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: reset_receiver
 Known as: possibly C-MIR-12, #42995, #43001, AReaL#1143, verl#7067

@@ -1,9 +1,8 @@
-"""vllm==0.11.0: The engine core starts again and the frontend is not told.
+"""vllm==0.11.0: MIR-7 is broken: no process of the engine dies or hangs.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-7: no process of the engine dies or hangs; this does not hold
-What happens: P1 comes back empty. P0 goes on sending no payload for what it believes to be there.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
 Known as: possibly C-MIR-18

@@ -1,10 +1,8 @@
-"""vllm==0.11.0: Refused after the frontend's cache was updated.
+"""vllm==0.11.0: MIR-7 is broken: no process of the engine dies or hangs.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-7: no process of the engine dies or hangs; this does not hold
-What happens: A request is rendered, which stores its image at P0, and is then found too long. P1 never hears
-  of it. The next request with that image comes without its payload.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: submit_rejected
 Known as: possibly C-MIR-3, #43941, #46451

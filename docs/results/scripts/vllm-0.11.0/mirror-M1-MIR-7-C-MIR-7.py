@@ -1,11 +1,8 @@
-"""vllm==0.11.0: One side walks by modality, the other by position.
+"""vllm==0.11.0: MIR-7 is broken: no process of the engine dies or hangs.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-7: no process of the engine dies or hangs; this does not hold
-What happens: P0 goes through a request modality by modality, P1 in the order of the prompt. An image, a video
-  and an image leave the two caches in different orders, and a later eviction takes different items. No
-  failure and no second client is needed.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-7
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

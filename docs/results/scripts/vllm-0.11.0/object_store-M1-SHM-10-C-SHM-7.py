@@ -1,4 +1,4 @@
-"""vllm==0.11.0: a reader uses no bytes but those of its item.
+"""vllm==0.11.0: SHM-10 is broken: a reader uses no bytes but those of its item.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage

@@ -1,11 +1,9 @@
-"""vllm==0.11.0: The ring begins at the chunk that was just freed.
+"""vllm==0.11.0: SHM-2 is broken: a chunk to which a handle is out is live, and its bytes are those that were put there.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-2: a chunk to which a handle is out is live, and its bytes are those that were put there; this
   does not hold
-What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
-  gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

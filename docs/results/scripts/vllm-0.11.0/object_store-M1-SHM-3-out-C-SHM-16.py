@@ -1,10 +1,8 @@
-"""vllm==0.11.0: Nothing keeps header and data in order.
+"""vllm==0.11.0: SHM-3/out is broken: where all that was issued is acknowledged, no handle is out.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-3/out: where all that was issued is acknowledged, no handle is out; this does not hold
-What happens: The writer stores data and header with nothing in between that keeps their order. Where the
-  machine reorders them, a reader that comes late finds the old header before the new data.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-16
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

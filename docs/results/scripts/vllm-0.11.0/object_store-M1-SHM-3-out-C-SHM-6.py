@@ -1,11 +1,8 @@
-"""vllm==0.11.0: Acknowledged again on resuming.
+"""vllm==0.11.0: SHM-3/out is broken: where all that was issued is acknowledged, no handle is out.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-3/out: where all that was issued is acknowledged, no handle is out; this does not hold
-What happens: A preempted request comes back as if it were new; its workers read the handle a second time. The
-  surplus makes a later handle of the same chunk look read before it is: the chunk is freed and overwritten
-  under its reader. Or the chunk is long gone at the second reading, which fails.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-SHM-6
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,4 +1,4 @@
-"""vllm==0.11.0: where nobody has anything to do with a chunk, all that was issued is acknowledged.
+"""vllm==0.11.0: SHM-3/settled is broken: where nobody has anything to do with a chunk, all that was issued is acknowledged.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage

@@ -1,13 +1,9 @@
-"""vllm==0.11.0: Touches that the two sides count differently.
+"""vllm==0.11.0: SHM-3/settled is broken: where nobody has anything to do with a chunk, all that was issued is acknowledged.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-3/settled: where nobody has anything to do with a chunk, all that was issued is acknowledged;
   this does not hold
-What happens: The writer counts every touch of a resident key as a handle; a reader counts its touch only
-  where the chunk has been read often enough to be an old one. With two readers, whether the counts come out
-  depends on how their reads and touches interleave; where they do not, the chunk is never free, and nothing
-  behind it is.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-2
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

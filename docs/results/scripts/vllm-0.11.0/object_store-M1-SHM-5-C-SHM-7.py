@@ -1,10 +1,8 @@
-"""vllm==0.11.0: Ids begin again after clearing.
+"""vllm==0.11.0: SHM-5 is broken: a new chunk has no place and identity to which anybody has a handle.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-5: a new chunk has no place and identity to which anybody has a handle; this does not hold
-What happens: Clearing the ring sets the next id back. A handle from before it can then name a chunk from
-  after it, with the id that it expects, and is read without complaint.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-7
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

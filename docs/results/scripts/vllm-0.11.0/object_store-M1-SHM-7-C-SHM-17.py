@@ -1,11 +1,9 @@
-"""vllm==0.11.0: Cleared between the question and the walk.
+"""vllm==0.11.0: SHM-7 is broken: a put that stores nothing leaves the books as they were, but for chunks that nobody needs.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-7: a put that stores nothing leaves the books as they were, but for chunks that nobody needs;
   this does not hold
-What happens: The frontend asks whether an item is there, the store is cleared, and the frontend comes to the
-  item: it has neither a handle nor the data. C-MIR-9 is the same failure without a clearing.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-17
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

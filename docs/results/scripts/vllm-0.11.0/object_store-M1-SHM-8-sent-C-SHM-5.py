@@ -1,11 +1,9 @@
-"""vllm==0.11.0: Handles of a covered prefix are stripped.
+"""vllm==0.11.0: SHM-8/sent is broken: a request that is scheduled or resumed is sent to every worker, with each of its handles.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-8/sent: a request that is scheduled or resumed is sent to every worker, with each of its
   handles; this does not hold
-What happens: Items inside a cached prefix are not needed, so they were taken out of the message, handles and
-  all. The readers never acknowledge them, and what is raw instead of a handle fails a check of the receiver.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-5, #52041, #54994
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

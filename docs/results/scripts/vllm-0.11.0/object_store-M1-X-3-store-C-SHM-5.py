@@ -1,11 +1,9 @@
-"""vllm==0.11.0: Handles of a covered prefix are stripped.
+"""vllm==0.11.0: X-3/store is broken: when P0 has heard of the end of a request, what nobody needs is settled.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: X-3/store: when P0 has heard of the end of a request, what nobody needs is settled; this does not
   hold
-What happens: Items inside a cached prefix are not needed, so they were taken out of the message, handles and
-  all. The readers never acknowledge them, and what is raw instead of a handle fails a check of the receiver.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-5, #52041, #54994
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,9 @@
-"""vllm==0.11.0: The ring begins at the chunk that was just freed.
+"""vllm==0.11.0: SHM-8 is broken: when nobody allocates any more and every handle is presented or given up, every chunk goes.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-8: when nobody allocates any more and every handle is presented or given up, every chunk goes;
   this does not hold
-What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
-  gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

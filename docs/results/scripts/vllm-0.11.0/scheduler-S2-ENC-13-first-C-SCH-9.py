@@ -1,10 +1,8 @@
-"""vllm==0.11.0: A prompt longer than a step, without chunks.
+"""vllm==0.11.0: ENC-13/first is broken: requests are admitted in the order in which they wait.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: ENC-13/first: requests are admitted in the order in which they wait; this does not hold
-What happens: Where prompts may not be split, one that is longer than a step's budget is never scheduled. In
-  some releases it stays at the head of the queue and blocks it; in others it is put back, and never served.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-9, vllm-metal#200
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,8 @@
-"""vllm==0.11.0: No place for the output of a request that was preempted in its step.
+"""vllm==0.11.0: SCH-2/taken is broken: the output of a plan in flight is taken: no assertion fails.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-2/taken: the output of a plan in flight is taken: no assertion fails; this does not hold
-What happens: With priorities and steps ahead of their output, a request is scheduled and in the same step
-  preempted for a more important one. Its tokens stay in the plan, but as it counts from nothing no place is
-  kept for its output. The output comes, the count of places falls below zero, an assertion fails, and with it
-  the engine.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-14, #30142, #23347
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,9 @@
-"""vllm==0.11.0: An item that begins where the chunk begins is split.
+"""vllm==0.11.0: SCH-3/named is broken: a plan names the items of which it computes tokens, and of those the ones that it encodes, in their order.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-3/named: a plan names the items of which it computes tokens, and of those the ones that it
   encodes, in their order; this does not hold
-What happens: Where items may not be split, the test asks whether the item begins after the chunk does; one
-  that begins with it is split. Besides, startup compares embeddings with the budget and scheduling compares
-  tokens: an item can pass the first and never be scheduled.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-15, #52306
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,8 @@
-"""vllm==0.11.0: Preempted in the step that has scheduled it.
+"""vllm==0.11.0: SCH-6 is broken: a request waits, or runs, or is gone.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-6: a request waits, or runs, or is gone; this does not hold
-What happens: With priorities, whoever is least important is preempted, also if it has been scheduled in the
-  same step. Its tokens stay in the plan and count as computed, although it waits and has no blocks; the index
-  into the list of running requests is not moved, so that the next request is passed over. When it comes back,
-  it goes on behind tokens that are nowhere.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-11
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

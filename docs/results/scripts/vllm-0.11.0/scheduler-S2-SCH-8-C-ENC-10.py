@@ -1,10 +1,8 @@
-"""vllm==0.11.0: A check that pins, for a request that then waits.
+"""vllm==0.11.0: SCH-8 is broken: every request that was queued is finished.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-8: every request that was queued is finished; this does not hold
-What happens: Asking whether an entry is there refers to it. The request then finds no blocks and goes on
-  waiting, and its reference stays: the cache fills with what waiting requests hold, and nobody can go on.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.20.2: Allocated twice, freed once.
+"""vllm==0.20.2: ENC-2 is broken: free slots and resident entries add up to the capacity.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-2: free slots and resident entries add up to the capacity; this does not hold
-What happens: Allocating an input that is already cached takes its room again, and the set of inputs shows
-  nothing of it: the room never comes back.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-2
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

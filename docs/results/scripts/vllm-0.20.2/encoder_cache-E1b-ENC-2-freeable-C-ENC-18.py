@@ -1,11 +1,9 @@
-"""vllm==0.20.2: An entry gives back what its last releaser claims.
+"""vllm==0.20.2: ENC-2/freeable is broken: freeable slots are the free ones and those of the entries in the order of eviction.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-2/freeable: freeable slots are the free ones and those of the entries in the order of eviction;
   this does not hold
-What happens: Two requests share an entry and disagree about its size. When it comes to rest, it is listed
-  with the size that the last one claims; evicted, it gives back more room than there is.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-18
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

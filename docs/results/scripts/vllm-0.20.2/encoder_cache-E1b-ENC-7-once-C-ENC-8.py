@@ -1,11 +1,9 @@
-"""vllm==0.20.2: Reported as dropped, and there again.
+"""vllm==0.20.2: ENC-7/once is broken: each eviction that still stands at the report is in it once, and nothing else is.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-7/once: each eviction that still stands at the report is in it once, and nothing else is; this
   does not hold
-What happens: An entry is evicted and made again before the report of what was evicted. The report names it; a
-  worker that drops it after encoding drops the live one, and the next use kills the engine.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-8, #52482
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.20.2: Encoder-decoder models inflate the room.
+"""vllm==0.20.2: ENC-10 is broken: releasing what is not held changes nothing.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-10: releasing what is not held changes nothing; this does not hold
-What happens: For encoder-decoder models the room of an input is given back at every release, whether or not
-  it was taken. After three decoding steps a cache of 100 has 200.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-13, #55733, #55734, #51228
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

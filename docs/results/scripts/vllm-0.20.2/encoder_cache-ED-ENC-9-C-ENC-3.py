@@ -1,10 +1,8 @@
-"""vllm==0.20.2: Several inputs are promised the same room.
+"""vllm==0.20.2: ENC-9 is broken: what was granted in a pass fits the free slots together.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-9: what was granted in a pass fits the free slots together; this does not hold
-What happens: The scheduler asks for each input of a request whether it fits, and allocates after the last.
-  Each is compared with the same free room: together they do not fit, and the count becomes negative.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-3, #23544
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

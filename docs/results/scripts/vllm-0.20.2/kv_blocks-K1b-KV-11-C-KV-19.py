@@ -1,11 +1,9 @@
-"""vllm==0.20.2: A block evicted by number leaves what is behind it.
+"""vllm==0.20.2: KV-11 is broken: what a request gives back and can be found is evicted after all others, the end of the sequence first.
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-11: what a request gives back and can be found is evicted after all others, the end of the
   sequence first; this does not hold
-What happens: A single block is withdrawn by its number. The blocks that stood behind it in the chain stay
-  registered, although nobody can come to them any more, and are kept longer than what can be found.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-19
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,11 @@
-"""vllm==0.20.2: each block is free, or held, or the null block: exactly one of these, and once.
+"""vllm==0.20.2: KV-2 is broken: each block is free, or held, or the null block: exactly one of these, and once.
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-2: each block is free, or held, or the null block: exactly one of these, and once; this does not
   hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
-Known as: new
+Known as: in no entry of the catalogue
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
 Ends with: 1 where the violation is seen, 0 where it is not, 2 where the script cannot run
 """

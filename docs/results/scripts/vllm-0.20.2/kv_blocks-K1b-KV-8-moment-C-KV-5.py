@@ -1,4 +1,4 @@
-"""vllm==0.20.2: slots are given for what is the case now: hits that are cached, counts that are right, no second table.
+"""vllm==0.20.2: KV-8/moment is broken: slots are given for what is the case now: hits that are cached, counts that are right, no second table.
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager

@@ -1,12 +1,9 @@
-"""vllm==0.20.2: Ghost keys.
+"""vllm==0.20.2: LRU-7/recency is broken: what is used becomes the newest, and the others stay in their order.
 
 Release: vllm==0.20.2
 Code: LRUCache, of vllm.utils or vllm.utils.cache
 Property: LRU-7/recency: what is used becomes the newest, and the others stay in their order; this does not
   hold
-What happens: Touching a key that is absent puts it into the order of the cache. When the eviction loop comes
-  to this ghost, it removes nothing, and goes on for ever, holding the interpreter's lock; health checks still
-  answer.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,4 +1,4 @@
-"""vllm==0.20.2: once P1 has applied every message of the epoch, both orders are equal, sizes included.
+"""vllm==0.20.2: MIR-1 is broken: once P1 has applied every message of the epoch, both orders are equal, sizes included.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before

@@ -1,11 +1,9 @@
-"""vllm==0.20.2: One side is cleared and the other is not.
+"""vllm==0.20.2: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
   both orders are equal; this does not hold
-What happens: P1's cache is emptied, by a sleep, a pause or a weight update, and P0 keeps its keys; or the
-  other way round; or both are cleared while messages that belong to before are still under way.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: reset_sender
 Known as: possibly C-MIR-12, #42995, #43001, AReaL#1143, verl#7067

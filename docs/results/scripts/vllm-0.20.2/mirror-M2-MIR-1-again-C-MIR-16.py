@@ -1,11 +1,9 @@
-"""vllm==0.20.2: An item larger than the cache.
+"""vllm==0.20.2: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
   both orders are equal; this does not hold
-What happens: Inserting an item that is larger than the cache raises an error, in the middle of a request or
-  at startup; with touching first it also leaves a ghost (C-MIR-10).
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-16
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,4 +1,4 @@
-"""vllm==0.20.2: an item without payload is found at P1, or its miss is reported.
+"""vllm==0.20.2: MIR-2 is broken: an item without payload is found at P1, or its miss is reported.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before

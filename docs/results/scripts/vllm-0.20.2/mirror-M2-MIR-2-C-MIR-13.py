@@ -1,10 +1,8 @@
-"""vllm==0.20.2: Several frontends in front of one engine core.
+"""vllm==0.20.2: MIR-2 is broken: an item without payload is found at P1, or its miss is reported.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
-What happens: Two frontends mirror the same cache of the engine core. Each believes that its own updates are
-  all there are.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-13, #22198, #23717
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

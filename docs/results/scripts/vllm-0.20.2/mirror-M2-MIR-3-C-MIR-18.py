@@ -1,10 +1,9 @@
-"""vllm==0.20.2: The engine core starts again and the frontend is not told.
+"""vllm==0.20.2: MIR-3 is broken: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
   this does not hold
-What happens: P1 comes back empty. P0 goes on sending no payload for what it believes to be there.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
 Known as: possibly C-MIR-18

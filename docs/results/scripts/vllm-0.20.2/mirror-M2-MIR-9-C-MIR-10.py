@@ -1,11 +1,8 @@
-"""vllm==0.20.2: Ghost keys.
+"""vllm==0.20.2: MIR-9 is broken: a request is served even where its own items evict one another.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-9: a request is served even where its own items evict one another; this does not hold
-What happens: Touching a key that is absent puts it into the order of the cache. When the eviction loop comes
-  to this ghost, it removes nothing, and goes on for ever, holding the interpreter's lock; health checks still
-  answer.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

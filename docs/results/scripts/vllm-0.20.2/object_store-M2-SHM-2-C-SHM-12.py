@@ -1,11 +1,9 @@
-"""vllm==0.20.2: Clearing drops what is being read.
+"""vllm==0.20.2: SHM-2 is broken: a chunk to which a handle is out is live, and its bytes are those that were put there.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-2: a chunk to which a handle is out is live, and its bytes are those that were put there; this
   does not hold
-What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
-  what they read; at best the id that they find is not the one that they expect.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-12
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.20.2: Handles of a covered prefix are stripped.
+"""vllm==0.20.2: SHM-8 is broken: every handle that was issued is acknowledged or revoked.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-8: every handle that was issued is acknowledged or revoked; this does not hold
-What happens: Items inside a cached prefix are not needed, so they were taken out of the message, handles and
-  all. The readers never acknowledge them, and what is raw instead of a handle fails a check of the receiver.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-5, #52041, #54994
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

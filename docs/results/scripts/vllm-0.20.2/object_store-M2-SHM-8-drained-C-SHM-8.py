@@ -1,11 +1,9 @@
-"""vllm==0.20.2: The oldest chunk pins all others.
+"""vllm==0.20.2: SHM-8/drained is broken: the chunk at which a refused item found no way on is not handed out again.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-8/drained: the chunk at which a refused item found no way on is not handed out again; this does
   not hold
-What happens: Chunks are freed in the order in which they were made. One that is always in use keeps
-  everything behind it, however long that has been unused.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-8, #20452
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,9 @@
-"""vllm==0.20.2: Ids begin again after clearing.
+"""vllm==0.20.2: SHM-9 is broken: a reader changes at the most its own cell, or the count of the chunk that its handle names.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-9: a reader changes at the most its own cell, or the count of the chunk that its handle names;
   this does not hold
-What happens: Clearing the ring sets the next id back. A handle from before it can then name a chunk from
-  after it, with the id that it expects, and is read without complaint.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-7
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

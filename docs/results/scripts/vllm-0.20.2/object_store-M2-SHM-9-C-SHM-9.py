@@ -1,11 +1,9 @@
-"""vllm==0.20.2: Handles that a client made up.
+"""vllm==0.20.2: SHM-9 is broken: a reader changes at the most its own cell, or the count of the chunk that its handle names.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-9: a reader changes at the most its own cell, or the count of the chunk that its handle names;
   this does not hold
-What happens: Where clients send tokens and handles themselves, one can present any address. Signatures over
-  key, address and id were added.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-SHM-9
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,9 @@
-"""vllm==0.20.2: A handle that nobody acknowledges.
+"""vllm==0.20.2: X-3/store is broken: when P0 has heard of the end of a request, what nobody needs is settled.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: X-3/store: when P0 has heard of the end of a request, what nobody needs is settled; this does not
   hold
-What happens: A request is refused or aborted after its handle was issued and before any worker saw it. The
-  count of the chunk is never reached: it stays, and as chunks are freed in their order, so does everything
-  behind it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-4, #46451
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

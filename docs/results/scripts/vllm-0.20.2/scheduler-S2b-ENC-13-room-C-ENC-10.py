@@ -1,11 +1,9 @@
-"""vllm==0.20.2: A check that pins, for a request that then waits.
+"""vllm==0.20.2: ENC-13/room is broken: nobody behind a running request that waits for an item is given room for one.
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: ENC-13/room: nobody behind a running request that waits for an item is given room for one; this does
   not hold
-What happens: Asking whether an entry is there refers to it. The request then finds no blocks and goes on
-  waiting, and its reference stays: the cache fills with what waiting requests hold, and nobody can go on.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

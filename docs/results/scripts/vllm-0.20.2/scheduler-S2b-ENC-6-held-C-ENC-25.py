@@ -1,12 +1,8 @@
-"""vllm==0.20.2: Released by what is in flight.
+"""vllm==0.20.2: ENC-6/held is broken: what a plan in flight relies on is held until it is executed.
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: ENC-6/held: what a plan in flight relies on is held until it is executed; this does not hold
-What happens: Items are released when an output arrives, by a count of computed tokens that steps in flight
-  have moved on already. With two chunks of a prompt in flight, the output of the first releases an item that
-  the second one has not read yet. The tensor is still there when it is read, because the workers are told to
-  drop it in a later step, and steps are executed in order.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-25
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported

@@ -1,4 +1,4 @@
-"""vllm==0.20.2: a block of a request that runs can be found when all of its tokens were computed.
+"""vllm==0.20.2: KV-7/registered is broken: a block of a request that runs can be found when all of its tokens were computed.
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core

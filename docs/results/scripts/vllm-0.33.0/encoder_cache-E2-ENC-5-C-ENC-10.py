@@ -1,11 +1,9 @@
-"""vllm==0.33.0: A check that pins, for a request that then waits.
+"""vllm==0.33.0: ENC-5 is broken: an entry is referred to by exactly the requests that hold an input of its content.
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-5: an entry is referred to by exactly the requests that hold an input of its content; this does
   not hold
-What happens: Asking whether an entry is there refers to it. The request then finds no blocks and goes on
-  waiting, and its reference stays: the cache fills with what waiting requests hold, and nobody can go on.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,8 @@
-"""vllm==0.33.0: Hits are referred to before it is known whether there is room.
+"""vllm==0.33.0: KV-1 is broken: a block has as many references as places in tables.
 
 Release: vllm==0.33.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-1: a block has as many references as places in tables; this does not hold
-What happens: The blocks of a hit get their references, and then there is no room for the rest; the allocation
-  fails and the references stay. The other order has its own trap: blocks allocated first may be those of the
-  hit.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-3, #11562, #11565, #10507
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.33.0: An assertion behind the first changes.
+"""vllm==0.33.0: KV-8/answered is broken: no call of a scheduler ends in a failed assertion.
 
 Release: vllm==0.33.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-8/answered: no call of a scheduler ends in a failed assertion; this does not hold
-What happens: That a running request brings no hits is asserted after the hits were given their references.
-  Whoever calls it so leaves references that nobody gives back.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-20
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

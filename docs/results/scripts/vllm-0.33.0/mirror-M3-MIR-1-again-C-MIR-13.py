@@ -1,11 +1,9 @@
-"""vllm==0.33.0: Several frontends in front of one engine core.
+"""vllm==0.33.0: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
   both orders are equal; this does not hold
-What happens: Two frontends mirror the same cache of the engine core. Each believes that its own updates are
-  all there are.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-13, #22198, #23717
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,9 @@
-"""vllm==0.33.0: Refused after the frontend's cache was updated.
+"""vllm==0.33.0: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
   both orders are equal; this does not hold
-What happens: A request is rendered, which stores its image at P0, and is then found too long. P1 never hears
-  of it. The next request with that image comes without its payload.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: submit_rejected
 Known as: possibly C-MIR-3, #43941, #46451

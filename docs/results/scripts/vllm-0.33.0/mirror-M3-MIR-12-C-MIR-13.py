@@ -1,10 +1,8 @@
-"""vllm==0.33.0: Several frontends in front of one engine core.
+"""vllm==0.33.0: MIR-12 is broken: a message from a sender without a partition is refused.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-12: a message from a sender without a partition is refused; this does not hold
-What happens: Two frontends mirror the same cache of the engine core. Each believes that its own updates are
-  all there are.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-13, #22198, #23717
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

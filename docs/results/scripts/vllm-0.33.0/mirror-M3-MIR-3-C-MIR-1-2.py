@@ -1,4 +1,4 @@
-"""vllm==0.33.0: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order.
+"""vllm==0.33.0: MIR-3 is broken: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before

@@ -1,12 +1,9 @@
-"""vllm==0.33.0: Updated in one order, sent in another.
+"""vllm==0.33.0: MIR-3 is broken: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
   this does not hold
-What happens: Several requests render at the same time, so P0 is updated in the order in which rendering ends,
-  while messages arrive in another. With room for two: P0 takes A and then B, P1 takes B and then A, both
-  insert C. P0 evicts A and P1 evicts B.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-5, #34749, #46747, vllm-omni#7788, vllm-omni#7255
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

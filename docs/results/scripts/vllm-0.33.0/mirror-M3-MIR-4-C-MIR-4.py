@@ -1,11 +1,8 @@
-"""vllm==0.33.0: Refused by admission control, after rendering and before sending.
+"""vllm==0.33.0: MIR-4 is broken: P0 is updated for a request only together with the message that tells P1.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-4: P0 is updated for a request only together with the message that tells P1; this does not hold
-What happens: A limit on waiting requests is applied to a request that is already rendered. As in C-MIR-3 the
-  frontend's cache has its items and the engine core never sees them; with the shared-memory store a handle
-  has been issued that nobody will read.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-4
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.33.0: One identity, two contents.
+"""vllm==0.33.0: MIR-6 is broken: the contents that P1 uses are those that were rendered.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-6: the contents that P1 uses are those that were rendered; this does not hold
-What happens: A client reuses an identifier of its own for another image. P1 answers with the old tensor for
-  the new placeholders: the model sees the wrong image, or the sizes differ and the engine core dies.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-14, #55546, #55547, #57696, #57833
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,8 @@
-"""vllm==0.33.0: A request evicts what it is about to use.
+"""vllm==0.33.0: MIR-9 is broken: a request is served even where its own items evict one another.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-9: a request is served even where its own items evict one another; this does not hold
-What happens: An item is found at look-up, and evicted by the request's own new items before its turn comes;
-  then P0 has neither the processed item nor a place that holds it, and an assertion fails at P0. Touching all
-  items first removes the common case; a request that is larger than the cache still does it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-9, #26195, #28496, #28525
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.33.0: Clearing drops what is being read.
+"""vllm==0.33.0: SHM-2/served is broken: a reader gets what its handle names, unless the handle was revoked.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-2/served: a reader gets what its handle names, unless the handle was revoked; this does not hold
-What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
-  what they read; at best the id that they find is not the one that they expect.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-12
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,9 @@
-"""vllm==0.33.0: Acknowledged again on resuming.
+"""vllm==0.33.0: SHM-3/settled is broken: where nobody has anything to do with a chunk, all that was issued is acknowledged.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-3/settled: where nobody has anything to do with a chunk, all that was issued is acknowledged;
   this does not hold
-What happens: A preempted request comes back as if it were new; its workers read the handle a second time. The
-  surplus makes a later handle of the same chunk look read before it is: the chunk is freed and overwritten
-  under its reader. Or the chunk is long gone at the second reading, which fails.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-6
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

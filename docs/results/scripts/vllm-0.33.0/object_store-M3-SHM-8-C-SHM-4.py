@@ -1,11 +1,8 @@
-"""vllm==0.33.0: A handle that nobody acknowledges.
+"""vllm==0.33.0: SHM-8 is broken: every handle that was issued is acknowledged or revoked.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: SHM-8: every handle that was issued is acknowledged or revoked; this does not hold
-What happens: A request is refused or aborted after its handle was issued and before any worker saw it. The
-  count of the chunk is never reached: it stays, and as chunks are freed in their order, so does everything
-  behind it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-4, #46451
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,4 +1,4 @@
-"""vllm==0.33.0: when P0 has heard of the end of a request, what nobody needs is settled.
+"""vllm==0.33.0: X-3/store is broken: when P0 has heard of the end of a request, what nobody needs is settled.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage

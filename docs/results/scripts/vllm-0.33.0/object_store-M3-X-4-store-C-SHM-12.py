@@ -1,11 +1,9 @@
-"""vllm==0.33.0: Clearing drops what is being read.
+"""vllm==0.33.0: X-4/store is broken: clearing the store forgets every item and takes no chunk away from anybody.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
 Property: X-4/store: clearing the store forgets every item and takes no chunk away from anybody; this does not
   hold
-What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
-  what they read; at best the id that they find is not the one that they expect.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-12
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.33.0: Released before the device has used it.
+"""vllm==0.33.0: ENC-6 is broken: what a plan in flight relies on is not evicted before it is executed.
 
 Release: vllm==0.33.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: ENC-6: what a plan in flight relies on is not evicted before it is executed; this does not hold
-What happens: With steps scheduled ahead, or with a drafter that reads the same entries, references are
-  released when a step is scheduled: the entry can be dropped before the step that reads it has run.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-9, #38551, #38622, #38907, #39543, #39544, #45199, #45347, #45658, #32469, #34220
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.33.0: An item larger than the largest that was measured.
+"""vllm==0.33.0: SCH-8 is broken: every request that was queued is finished.
 
 Release: vllm==0.33.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-8: every request that was queued is finished; this does not hold
-What happens: An item that is larger than the cache or the budget is tried at every step, for ever; the check
-  at intake compares with the largest item that was profiled, and does not see it.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-11, #26223, #33110, #41969
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported

@@ -1,4 +1,4 @@
-"""vllm==0.7.3: room is refused only where what is held, what is pending or the compute budget leaves too little.
+"""vllm==0.7.3: ENC-13/granted is broken: room is refused only where what is held, what is pending or the compute budget leaves too little.
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager

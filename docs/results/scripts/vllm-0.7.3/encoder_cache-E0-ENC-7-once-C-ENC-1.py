@@ -1,11 +1,9 @@
-"""vllm==0.7.3: Freeing what is not cached adds room.
+"""vllm==0.7.3: ENC-7/once is broken: each eviction that still stands at the report is in it once, and nothing else is.
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager
 Property: ENC-7/once: each eviction that still stands at the report is in it once, and nothing else is; this
   does not hold
-What happens: A request has one input cached, and another that is not is freed. The room of the other is added
-  all the same: the cache believes to have more than it has.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-1
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

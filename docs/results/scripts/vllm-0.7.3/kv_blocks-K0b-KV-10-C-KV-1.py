@@ -1,10 +1,8 @@
-"""vllm==0.7.3: More blocks than a table has room for.
+"""vllm==0.7.3: KV-10 is broken: no table is longer than the longest request.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-10: no table is longer than the longest request; this does not hold
-What happens: The longest length is not a multiple of the block size, or preallocation adds blocks at the end:
-  a table gets more blocks than the worker's table is wide.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-1, #10730, #10891, #10903
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

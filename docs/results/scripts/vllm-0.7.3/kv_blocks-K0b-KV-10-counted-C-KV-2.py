@@ -1,12 +1,9 @@
-"""vllm==0.7.3: A full table that needs another block.
+"""vllm==0.7.3: KV-10/counted is broken: a request is as far as was asked for: scheduled up to the end of its slots, computed up to what was executed.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-10/counted: a request is as far as was asked for: scheduled up to the end of its slots, computed
   up to what was executed; this does not hold
-What happens: A table is as long as it may be, and draft tokens past the end ask for more. The number of new
-  blocks is cut to zero, and an assertion that it is positive fails; or it is cut below the need, and nobody
-  notices.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-2, #13673
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

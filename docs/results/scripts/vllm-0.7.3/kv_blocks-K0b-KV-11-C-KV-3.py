@@ -1,12 +1,9 @@
-"""vllm==0.7.3: Hits are referred to before it is known whether there is room.
+"""vllm==0.7.3: KV-11 is broken: what a request gives back and can be found is evicted after all others, the end of the sequence first.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-11: what a request gives back and can be found is evicted after all others, the end of the
   sequence first; this does not hold
-What happens: The blocks of a hit get their references, and then there is no room for the rest; the allocation
-  fails and the references stay. The other order has its own trap: blocks allocated first may be those of the
-  hit.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-3, #11562, #11565, #10507
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

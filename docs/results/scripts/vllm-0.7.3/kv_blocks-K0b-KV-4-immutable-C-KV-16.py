@@ -1,10 +1,8 @@
-"""vllm==0.7.3: Outputs that differ under load, for a reason that is not known.
+"""vllm==0.7.3: KV-4/immutable is broken: nobody writes into a block that can be found and has its KV.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-4/immutable: nobody writes into a block that can be found and has its KV; this does not hold
-What happens: Fuzzers report that the same request, decoded greedily, gives different tokens when other
-  requests run beside it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-16, #37076, #39146, #39589
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

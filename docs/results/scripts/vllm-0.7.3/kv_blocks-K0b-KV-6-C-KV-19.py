@@ -1,10 +1,8 @@
-"""vllm==0.7.3: A block evicted by number leaves what is behind it.
+"""vllm==0.7.3: KV-6 is broken: of a request's blocks those that can be found come first.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
 Property: KV-6: of a request's blocks those that can be found come first; this does not hold
-What happens: A single block is withdrawn by its number. The blocks that stood behind it in the chain stay
-  registered, although nobody can come to them any more, and are kept longer than what can be found.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-19
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

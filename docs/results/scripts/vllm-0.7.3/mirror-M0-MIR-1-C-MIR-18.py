@@ -1,10 +1,9 @@
-"""vllm==0.7.3: The engine core starts again and the frontend is not told.
+"""vllm==0.7.3: MIR-1 is broken: once P1 has applied every message of the epoch, both orders are equal, sizes included.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-1: once P1 has applied every message of the epoch, both orders are equal, sizes included; this
   does not hold
-What happens: P1 comes back empty. P0 goes on sending no payload for what it believes to be there.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
 Known as: possibly C-MIR-18

@@ -1,12 +1,9 @@
-"""vllm==0.7.3: Counted, not measured.
+"""vllm==0.7.3: MIR-11 is broken: the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-11: the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's;
   this does not hold
-What happens: The cache of processed inputs holds a fixed number of entries, whatever their size: 256 of them
-  in 0.7.3. What it may take of memory follows from the largest input that comes; there is no limit in bytes
-  that it would keep.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-21
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.7.3: Retried for ever.
+"""vllm==0.7.3: MIR-7/served is broken: every request that was sent is answered.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
 Property: MIR-7/served: every request that was sent is answered; this does not hold
-What happens: A request that is larger than the cache misses, invalidates and sends again; on its way each try
-  evicts at P1 what the next one needs. No answer comes.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-19
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

@@ -1,11 +1,9 @@
-"""vllm==0.7.3: Drafts past the longest length.
+"""vllm==0.7.3: SCH-2/output is broken: what is sampled counts once, for the request for which it was sampled, until its output is complete.
 
 Release: vllm==0.7.3
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-2/output: what is sampled counts once, for the request for which it was sampled, until its
   output is complete; this does not hold
-What happens: Draft tokens let the count of computed tokens reach the longest length of the model; the cap on
-  what is scheduled, the difference, becomes negative under asynchronous scheduling.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-2, #53962, #50342
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

@@ -1,10 +1,8 @@
-"""vllm==0.7.3: Preempted requests keep their entries.
+"""vllm==0.7.3: SCH-5/items is broken: only requests that run hold items.
 
 Release: vllm==0.7.3
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-5/items: only requests that run hold items; this does not hold
-What happens: A preempted request keeps its encoder outputs. A running one needs the room and holds the blocks
-  that the preempted one waits for. Neither goes on.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-5
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

@@ -1,12 +1,8 @@
-"""vllm==0.7.3: Passed over, because who was preempted had not been scheduled.
+"""vllm==0.7.3: SCH-7 is broken: a running request that could go on is not left out while tokens are left.
 
 Release: vllm==0.7.3
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
 Property: SCH-7: a running request that could go on is not left out while tokens are left; this does not hold
-What happens: With priorities, a request is preempted that runs before the one that needs its blocks, and had
-  nothing to compute in this step: with steps ahead of their output, because its last output is on the way.
-  The index into the list of running requests is moved back only for those that were scheduled, so the next
-  request is passed over for one step.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-15, #49097
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported

@@ -5,11 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from cacheproof.catalogue.register import entry_named
 from cacheproof.results.record import Violation
 from cacheproof.results.scripts.case import Case, Setting
 from cacheproof.results.scripts.writer import Lines, NotWrittenError, Observation, Writer, prelude, writer_of
-from cacheproof.results.wording import known_as, reach_with_faults
+from cacheproof.results.wording import BROKEN, explanation, known_as, reach_with_faults
 
 WIDTH = 110
 INDENT = "    "
@@ -124,14 +123,14 @@ def _round_again(writer: Writer, case: Case, expression: str) -> Iterator[str]:
 
 
 def _docstring(writer: Writer, violation: Violation) -> Lines:
-    entries = [entry for number in violation.catalogue if (entry := entry_named(number)) is not None]
-    title = entries[0].title if len(entries) == 1 else violation.statement
+    entry = explanation(violation)
+    title = entry.title if entry is not None else f"{violation.property} is broken: {violation.statement}"
     release = violation.target + (f" with {violation.first}" if violation.first else "")
     told = [
         ("Release", release),
         ("Code", writer.subject),
-        ("Property", f"{violation.property}: {violation.statement}; this does not hold"),
-        *([("What happens", entries[0].what)] if len(entries) == 1 else []),
+        ("Property", f"{violation.property}: {violation.statement}; {BROKEN}"),
+        *([("What happens", entry.what)] if entry is not None else []),
         ("Reach", reach_with_faults(violation)),
         ("Known as", known_as(violation)),
     ]

@@ -1,0 +1,61 @@
+"""Pages and scripts say of a violation what was seen of it, and no more."""
+
+from __future__ import annotations
+
+import pytest
+from tests.proofs.results.making import charged_again, record
+
+from cacheproof.results.matrix import broken, what_is_new
+from cacheproof.results.pages import page_of
+from cacheproof.results.record import UNSHOWN
+from cacheproof.results.scripts.composing import script_of
+
+
+def test_an_entry_explains_only_what_it_was_shown_by() -> None:
+    shown = script_of(charged_again(certainty="shown"))
+    assert "What happens:" in shown
+    assert "Known as: C-ENC-2" in shown
+    like = script_of(charged_again(certainty="like"))
+    assert "What happens:" not in like
+    assert "Known as: possibly C-ENC-2" in like
+    assert like.startswith('"""vllm==0.33.0: ENC-2 is broken: free slots and resident')
+    several = script_of(charged_again(certainty="shown", catalogue=["C-ENC-2", "C-ENC-6"]))
+    assert "What happens:" not in several
+
+
+def test_what_no_script_showed_is_told_apart() -> None:
+    seen, unseen = charged_again(), charged_again(verdict="", no_script=f"{UNSHOWN}: NOT SHOWN: all is well")
+    assert list(broken(record(seen), "encoder_cache")) == ["properties broken, misuse: 1"]
+    assert list(broken(record(unseen), "encoder_cache")) == ["broken in its era, not seen by a script: 1"]
+    assert list(broken(record(seen, unseen), "encoder_cache")) == ["properties broken, misuse: 1"]
+    assert list(broken(record(seen), "lru")) == []
+    assert "*: this does not hold." in page_of(record(seen))
+    assert "*: this does not hold in the era, with which the release agreed" in page_of(record(unseen))
+
+
+def test_a_property_is_counted_once() -> None:
+    others = charged_again(catalogue=["C-ENC-6"]), charged_again(property="ENC-1"), charged_again(reach="class")
+    assert list(broken(record(charged_again(), *others), "encoder_cache")) == [
+        "properties broken, its classes alone: 1",
+        "properties broken, misuse: 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "steps", "says"),
+    [
+        ("search", 0, "Found in the states nearest to the start."),
+        ("search", 12, "Found by random calls, seed 5."),
+        ("catalogue", None, "The catalogue's shortest trace, made on the release."),
+    ],
+)
+def test_how_it_was_found(found: str, steps: int | None, says: str) -> None:
+    assert says in page_of(record(charged_again(found=found, steps=steps, seed=5)))
+
+
+def test_what_no_entry_explains_is_listed() -> None:
+    unknown = charged_again(catalogue=[], certainty="none")
+    (line,) = what_is_new([record(unknown, charged_again())])
+    assert "ENC-2 in `allocate`" in line
+    assert "**in no entry of the catalogue**" in page_of(record(unknown))
+    assert "Known as: in no entry of the catalogue" in script_of(unknown)
