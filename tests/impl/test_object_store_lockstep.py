@@ -99,16 +99,16 @@ CHOSEN = (SCOPES["touched"], PROTECTED, LATE, TIGHT, FEW_IDS, SCOPES["cleared"],
 
 MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
     # the books
-    "a handle is settled and still counts": (Writer.settle, "self.issued[identity] -= 1", "pass"),
+    "a handle is settled and still counts": (Tickets.settle, "self.counts[identity] -= 1", "pass"),
     "a revoked handle keeps its cell": (
         Tickets.settle,
         "cell, identity = self._chunks.pop(number)",
         "cell, identity = self._chunks[number]",
     ),
-    "one reader is enough": (Tickets.acknowledged, "== readers]", ">= 1]"),
+    "one reader is enough": (Tickets.acknowledged, "for row in self._rows:", "for row in self._rows[:1]:"),
     "what is protected goes": (Writer.may_go, "and identity not in self.protected", ""),
     "what is out goes": (Writer.may_go, "self.issued[identity] == 0", "self.issued[identity] <= 1"),
-    "a hit issues no handle": (Writer._issue, "self.issued[identity] += 1", "self.issued[identity] += 0"),
+    "a hit issues no handle": (Tickets.issue, "self.counts[identity] += 1", "self.counts[identity] += 0"),
     "a protection outlives its look-up": (Writer._issue, "self.protected.discard(identity)", "pass"),
     "a protection outlives its walk": (Writer.release, "self.protected.clear()", "pass"),
     "a touch protects nothing": (Writer.touch, "self.protected.add(self.key_index[key][1])", "pass"),
@@ -117,23 +117,23 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
     "clearing withdraws nothing": (Writer.clear, "self._withdraw(key)", "pass"),
     "clearing frees nothing": (Writer.clear, "self.free_unused()", "pass"),
     "a chunk that goes is still found": (Writer._drop_oldest, "del self.key_index[key]", "pass"),
-    "a put settles nothing": (Writer.put, "self.settle_acknowledged()", "pass"),
+    "a put settles nothing": (Writer.put, "self.tickets.settle_acknowledged()", "pass"),
     "one chunk goes, and no more": (
         Writer._make_room,
-        "while not self._ring.placement.has_room(total) and",
-        "if not self._ring.placement.has_room(total) and",
+        "while (address := self._placement.address_for(total)) is None and self._oldest_may_go():",
+        "if (address := self._placement.address_for(total)) is None and self._oldest_may_go():",
     ),
     "what is as large as can be is refused": (Writer.put, "exact > self._largest", "exact >= self._largest"),
     # the ring
-    "a chunk across the end": (Placement.candidate, "at + total <= self.capacity", "True"),
-    "the last byte is not used": (Placement.candidate, "at + total <= self.capacity", "at + total < self.capacity"),
+    "a chunk across the end": (Placement.address_for, "at + total > capacity", "False"),
+    "the last byte is not used": (Placement.address_for, "at + total > capacity", "at + total >= capacity"),
     "one byte too many is occupied": (
-        Placement.has_room,
-        "total - self.start <= self.capacity",
-        "total - self.start <= self.capacity + 64",
+        Placement.address_for,
+        "total - self.start <= capacity",
+        "total - self.start <= capacity + 64",
     ),
-    "an id is given twice": (Placement.has_room, "and self.id_end not in self.starts", ""),
-    "ids do not come round": (Placement.reserve, "(identity + 1) % self.modulus", "identity + 1"),
+    "an id is given twice": (Placement.address_for, "and has_id", ""),
+    "ids do not come round": (Placement.take, "(identity + 1) % self.modulus", "identity + 1"),
     "the start stays behind": (Placement.drop_oldest, "% self.capacity", "* 0"),
     "the start is a lap ahead": (
         Placement.drop_oldest,
@@ -145,7 +145,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
     # reading
     "nobody looks again": (
         Reader.look_again,
-        "data[looked.place : looked.place + len(looked.head)] != looked.head",
+        "data[looked.place : looked.place + len(looked.head)].tobytes() != looked.head",
         "False",
     ),
     "only one reader acknowledges": (

@@ -15,7 +15,7 @@ from cacheimpl.object_store.handles import PREFIX
 from cacheimpl.object_store.reading import Reader
 from cacheimpl.object_store.tickets import FEW
 from cacheimpl.object_store.writing import Writer
-from cacheimpl.ring import SingleWriterShmRingBuffer
+from cacheimpl.ring.headers import Headers
 from cacheimpl.ring.segment import Segment
 
 torch.set_num_threads(1)
@@ -88,7 +88,7 @@ def test_many_handles_are_settled_as_few_are(stores: Stores, out: int) -> None:
             if number % (2 + reader) == 0:
                 stores.readers[reader].get(*handle)
     both = [number for number in range(out) if number % 6 == 0]
-    stores.writer.writer.settle_acknowledged()
+    stores.writer.writer.tickets.settle_acknowledged()
     assert stores.writer.writer_flag == {0: out - len(both)}
     assert [stores.writer.revoke(*handle) for handle in handles] == [number not in both for number in range(out)]
     assert stores.writer.free_unused() == (0,)
@@ -154,11 +154,12 @@ def put_in_order(stores: Stores) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Segment, "barrier", observed)
         handle = stores.put("z", filled("z", 1900))
-    assert len(seen) == 3
+    assert len(seen) == 2
     assert seen[0] == ((-1, -1), False, before)  # struck out, and nothing else
     assert seen[1][0][0] == handle[1]
-    assert seen[1][1:] == (True, before)  # all of the data, and no prefix
-    assert seen[2][2] != before
+    assert seen[1][1]  # all of the data
+    after = bytes(data[stores.ring.MD_SIZE : stores.ring.MD_SIZE + PREFIX.size])
+    assert seen[1][2] == after != before  # and the prefix
     assert torch.equal(stores.readers[0].get(*handle), filled("z", 1900))
 
 
@@ -230,22 +231,17 @@ def struck_out_is_gone(stores: Stores) -> None:
 
 PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]] = {
     "a header that is gone stays": (
-        SingleWriterShmRingBuffer._clear_the_way, "self._strike_out(other)", "pass", overwritten_while_read,
+        Headers._clear_the_way, "self.strike_out(gone.pop(first))", "gone.pop(first)", overwritten_while_read,
     ),
     "only the first header is struck out": (
-        SingleWriterShmRingBuffer._clear_the_way, "self._gone[first:behind]:", "self._gone[first : first + 1]:",
-        overwritten_while_read,
+        Headers._clear_the_way, "while first", "if first", overwritten_while_read,
     ),
-    "struck out without a barrier": (
-        SingleWriterShmRingBuffer._clear_the_way, "self.segment.barrier()", "pass", put_in_order,
+    "struck out without a barrier": (Headers._clear_the_way, "self._segment.barrier()", "pass", put_in_order),
+    "the prefix behind the last barrier": (
+        Writer._written, "PREFIX.pack_into(",
+        "segment.barrier(); segment = segment.barrier() or segment; PREFIX.pack_into(", put_in_order,
     ),
-    "the prefix without a barrier before it": (
-        Writer._written, "fill(chunk[: PREFIX.size + metadata_bytes + data_bytes])\n            ring.segment.barrier()",
-        "fill(chunk[: PREFIX.size + metadata_bytes + data_bytes])", put_in_order,
-    ),
-    "the handle without a barrier before it": (
-        Writer._written, "metadata_bytes)\n        ring.segment.barrier()", "metadata_bytes)", put_in_order,
-    ),
+    "the handle without a barrier before it": (Writer._written, "segment.barrier()", "pass", put_in_order),
     "a second look without a barrier": (
         Reader.look_again, "looked.attachment.segment.barrier()", "pass", read_in_order,
     ),
@@ -253,7 +249,7 @@ PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]
         Reader.acknowledge, "looked.attachment.segment.barrier()", "pass", read_in_order,
     ),
     "any id is the right one": (
-        Reader.look, "identity != handle.identity or", "", struck_out_is_gone,
+        Reader.look, "(identity, epoch, zero) == (handle.identity,", "(epoch, zero) == (", struck_out_is_gone,
     ),
     "a late acknowledgement undoes a newer one": (
         Reader.acknowledge, "max(cells[handle.cell], handle.number)", "handle.number",
@@ -264,7 +260,7 @@ PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]
         test_a_handle_is_counted_while_it_is_out,
     ),
     "what could not be written stays reserved": (
-        Writer._written, "ring.placement.give_up_newest(end)", "pass",
+        Writer._written, "self._placement.give_up_newest(end)", "pass",
         test_what_cannot_be_written_leaves_everything_as_it_was,
     ),
 }  # fmt: skip

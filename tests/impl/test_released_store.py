@@ -15,6 +15,7 @@ from cacheimpl.object_store.counting import RINGS, CountingReader, CountingWrite
 from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StaleHandleError, StoreFullError
 from cacheimpl.ring import ReleasedRingBuffer, RingEra
 from cacheimpl.ring.eras import ReleasedPlacement
+from cacheimpl.ring.headers import ReleasedHeaders
 from cacheimpl.ring.placement import Placement
 from cacheproof.errors import InputError
 from cacheproof.fuzz.difference import Breakdown, Finding
@@ -283,7 +284,7 @@ def test_a_planted_bug_of_the_store_is_found(name: str) -> None:
 RING_BUGS: dict[str, tuple[RingEra, Change]] = {
     "an id is not given twice": (
         RingEra.RING_2026_11,
-        Change(ReleasedPlacement.has_room, "<= self.capacity", "<= self.capacity and self.id_end not in self.starts"),
+        Change(Placement.address_for, " or not self.guards_ids", ""),
     ),
     "the start moves": (
         RingEra.RING_2025_10,
@@ -299,7 +300,7 @@ RING_BUGS: dict[str, tuple[RingEra, Change]] = {
     ),
     "headers are struck out": (
         RingEra.RING_2025_12,
-        Change(ReleasedRingBuffer._clear_the_way, '"""Nothing is struck out."""', "self._strike_out(place + total)"),
+        Change(ReleasedHeaders._clear_the_way, '"""Nothing is struck out."""', "self.strike_out(behind)"),
     ),
     "the lap is not taken off": (
         RingEra.RING_2025_10,

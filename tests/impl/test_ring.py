@@ -15,6 +15,7 @@ from cacheimpl.answer import Code
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheimpl.ring import SingleWriterShmRingBuffer
 from cacheimpl.ring import operations as tensors
+from cacheimpl.ring.headers import Headers
 from cacheimpl.ring.placement import Placement
 from cacheimpl.ring.state import Config as Numbers
 from cacheimpl.ring.state import Ring, empty
@@ -165,13 +166,17 @@ def test_both_agree_for_long(which: str) -> None:
 Shared = SingleWriterShmRingBuffer
 PLANTED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "the size without the header": (Shared.allocate_buf, "identity, size + self.MD_SIZE)", "identity, size)"),
-    "the size in the place of the id": (Shared._write_header, "self.int2byte(identity)", "self.int2byte(total)"),
+    "the size in the place of the id": (Headers.begin, "data, place, identity, total)", "data, place, total, total)"),
     "what goes is struck out at once": (
         Shared.drop_oldest,
-        "insort(self._gone",
-        "self.strike_out(0); insort(self._gone",
+        "self.headers.leave(",
+        "self.headers.strike_out(0); self.headers.leave(",
     ),
-    "the id in the place of the size": (Shared._write_header, "self.int2byte(total)", "self.int2byte(identity)"),
+    "the id in the place of the size": (
+        Headers.begin,
+        "data, place, identity, total)",
+        "data, place, identity, identity)",
+    ),
     "freeing stops a chunk early": (Shared.free_buf, "freed < want", "freed < want - 8"),
     "freeing stops a chunk late": (Shared.free_buf, "freed < want", "freed <= want"),
     "what may not go goes": (Shared.free_buf, "if not is_free_fn(oldest, data):", "if False:"),

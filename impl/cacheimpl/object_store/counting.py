@@ -17,7 +17,6 @@ from cacheimpl.object_store.errors import (
     StoreFullError,
     TooLargeError,
 )
-from cacheimpl.object_store.handles import Handle
 from cacheimpl.object_store.writing import Fill
 from cacheimpl.ring.eras import ReleasedRingBuffer, RingEra
 from cacheimpl.ring.errors import NotTheWriterError, RingFullError
@@ -71,9 +70,10 @@ class CountingWriter:
         self.issue_once_more(self.identity_of(key))
         return self.key_index[key]
 
-    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill) -> Handle:
-        """Store an item of so many bytes. Where there is no room, what may go goes once, and it is tried once more.
+    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill, *given: Any) -> tuple[int, int]:
+        """Store an item of so many bytes: address and id.
 
+        Where there is no room, what may go goes once, and it is tried once more.
         Raises `AlreadyStoredError`, `TooLargeError`, `StoreFullError`; after the last, chunks may be gone.
         """
         if not self._ring.is_writer or not self._ring.segment.is_usable:
@@ -84,14 +84,14 @@ class CountingWriter:
         if size > self._largest or size + self._ring.MD_SIZE > self._ring.data_buffer_size:
             raise TooLargeError(f"an item of {size} bytes exceeds {self._largest} bytes, or the ring")
         scratch = bytearray(size)
-        fill(memoryview(scratch))  # what cannot be written is refused before anything changes
+        fill(*given, memoryview(scratch))  # what cannot be written is refused before anything changes
         address, identity = self._allocated(size)
         self.key_index[key], self.id_index[identity] = (address, identity), key
         self.issued[identity] = 1
         self.protected.discard(identity)
         first = place_of_count(self._ring, address).start
         self._ring.segment.data[first : first + size] = scratch
-        return Handle(key, address, identity, 0, 0, 0)
+        return address, identity
 
     def _allocated(self, size: int) -> tuple[int, int]:
         try:

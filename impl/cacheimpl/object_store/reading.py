@@ -6,14 +6,15 @@ out until P0 hears of the end of its request and revokes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from cacheimpl.object_store.errors import ForgedHandleError, StaleHandleError
-from cacheimpl.object_store.handles import PREFIX, Chunk, Handle, prefix_of, ticket_of, verify
+from cacheimpl.object_store.handles import PREFIX, Handle, Seals, ticket_of
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import NoWriterYetError
+from cacheimpl.ring.headers import HEADER
 from cacheimpl.ring.segment import Segment
 
 
@@ -23,6 +24,8 @@ class Attachment(NamedTuple):
     segment: Segment
     cells: memoryview
     """[handles] int64: for each cell the number of the last handle acknowledged there."""
+    seals: Seals
+    """Of the writer whose segment it is."""
 
 
 class Looked(NamedTuple):
@@ -49,7 +52,7 @@ class Reader:
     def _joined(self, segment: Segment) -> Attachment:
         segment.agree_on_readers(self._readers, writes=False)
         self._wanted = segment.claim_reader(self._readers, self._wanted)
-        return Attachment(segment, segment.cells(self._wanted))
+        return Attachment(segment, segment.cells(self._wanted), Seals(segment.block.secret))
 
     @property
     def number(self) -> int:
@@ -59,9 +62,8 @@ class Reader:
 
     def verified(self, key: object, address: object, identity: object, signature: object) -> Handle:
         """The handle, if its writer issued it. Raises `ForgedHandleError`, `StaleHandleError`."""
-        handle = ticket_of(key, address, identity, signature)
-        assert isinstance(signature, Sequence)
-        verify(self._attached(handle.generation).segment.block.secret, handle, signature)
+        handle, signed = ticket_of(key, address, identity, signature)
+        self._attached(handle.generation).seals.verify(handle, signed)
         return handle
 
     def _attached(self, generation: int) -> Attachment:
@@ -70,9 +72,10 @@ class Reader:
         Nobody writes to the segment of a dead writer, so what it issued can be read there as long as it is mapped.
         Raises `StaleHandleError`; `ReaderTakenError` where another process reads the new one under this number.
         """
-        for attachment in (self._current, self._former):
-            if attachment is not None and attachment.segment.block.generation == generation:
-                return attachment
+        if self._current.segment.block.generation == generation:
+            return self._current
+        if self._former is not None and self._former.segment.block.generation == generation:
+            return self._former
         try:
             found = Segment.attach(self._ring.segment.name)
         except NoWriterYetError:
@@ -96,15 +99,15 @@ class Reader:
         segment, header = attachment.segment, self._ring.MD_SIZE
         place = handle.address % segment.block.data_bytes
         first = place + header + PREFIX.size
-        head = bytes(segment.data[place:first])
+        head = segment.data[place:first].tobytes()
         if len(head) < header + PREFIX.size:
             raise ForgedHandleError("no chunk begins where the handle says")
-        chunk = Chunk(*PREFIX.unpack_from(head, header)[:5])
-        size = int.from_bytes(head[4:8], "little", signed=True)
-        expected = prefix_of(segment.block.secret, handle, place, chunk.data_bytes, chunk.metadata_bytes)
-        end = first + chunk.metadata_bytes + chunk.data_bytes
-        identity = int.from_bytes(head[:4], "little", signed=True)
-        if identity != handle.identity or head[header:] != expected or end > place + size:
+        identity, size = HEADER.unpack_from(head)
+        epoch, tag, data_bytes, metadata_bytes, zero = PREFIX.unpack_from(head, header)
+        end = first + metadata_bytes + data_bytes
+        named = (identity, epoch, zero) == (handle.identity, handle.epoch, 0) and end <= place + size
+        seals, key = attachment.seals, handle.key
+        if not named or tag != seals.tag(key, place, handle.identity, epoch, data_bytes, metadata_bytes):
             raise StaleHandleError(
                 f"Data for address:id '{handle.address}:{handle.identity}' has been modified or is invalid."
             )
@@ -114,7 +117,7 @@ class Reader:
         """Whether what was read meanwhile was read from that chunk. Raises `StaleHandleError` (SHM-10, C-SHM-14)."""
         looked.attachment.segment.barrier()
         data = looked.attachment.segment.data
-        if data[looked.place : looked.place + len(looked.head)] != looked.head:
+        if data[looked.place : looked.place + len(looked.head)].tobytes() != looked.head:
             raise StaleHandleError("the chunk was replaced while it was read: its handle had been revoked")
 
     def acknowledge(self, looked: Looked) -> None:

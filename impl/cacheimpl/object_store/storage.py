@@ -15,7 +15,7 @@ from cacheimpl.object_store.errors import (
     NotStoredError,
     SerdeError,
 )
-from cacheimpl.object_store.handles import PREFIX, Handle, signature_of, ticket_of, verify
+from cacheimpl.object_store.handles import PREFIX, Handle, ticket_of
 from cacheimpl.object_store.reading import Reader
 from cacheimpl.object_store.serde import MsgpackSerde, ObjectSerde
 from cacheimpl.object_store.writing import Writer
@@ -74,12 +74,11 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
 
     def get_cached(self, key: str) -> tuple[int, int]:
         """One handle more is out: address and id. Raises `NotStoredError` (`KeyError`), `StoreFullError`."""
-        handle = self.writer.get_cached(checked_key(key))
-        return handle.address, handle.identity
+        return self.writer.get_cached(checked_key(key))
 
     def get_signature(self, key: str) -> list[int]:
         """The signature of the handle that was issued last for this key. Raises `NotStoredError`."""
-        return signature_of(self.ring_buffer.segment.block.secret, self.writer.last_handle(checked_key(key)))
+        return list(self.writer.signature(checked_key(key)))
 
     def revoke(self, address: int, monotonic_id: int, signature: Sequence[int], key: str) -> bool:
         """The handle's request is over: it keeps its chunk no longer (SHM-8). Whether it was still out.
@@ -87,7 +86,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         To be called for every handle of every request that ends, however it ends. Raises `ForgedHandleError`.
         """
         handle = self._signed_here(key, address, monotonic_id, signature)
-        return self.writer.is_out(handle) and self.writer.settle(handle.number)
+        return self.writer.is_out(handle) and self.writer.tickets.settle(handle.number)
 
     def release_touches(self) -> None:
         """What was touched and not looked up is not protected any longer."""
@@ -101,7 +100,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         """Whether the chunk may go. What is in it plays no part."""
         if whole("id", id, InvalidArgumentError, least=0) not in self.writer.id_index:
             raise NotStoredError(f"no chunk has the id {id}")
-        self.writer.settle_acknowledged()
+        self.writer.tickets.settle_acknowledged()
         return self.writer.may_go(id)
 
     def readers_alive(self) -> tuple[bool, ...]:
@@ -120,9 +119,16 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         """
         if self.is_writer:
             return self._own(address, monotonic_id)
-        handle = self.reader.verified(key, address, monotonic_id, signature)
-        with self.reader.reading(handle) as payload:
-            return self.ser_de.deserialize(payload)
+        reader = self.reader
+        looked = reader.look(reader.verified(key, address, monotonic_id, signature))
+        try:
+            value = self.ser_de.deserialize(looked.payload)
+        except Exception:
+            reader.look_again(looked)
+            raise
+        reader.look_again(looked)
+        reader.acknowledge(looked)
+        return value
 
     @contextmanager
     def view(self, address: int, monotonic_id: int, signature: Sequence[int], key: str) -> Iterator[Any]:
@@ -161,8 +167,8 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         self._signed_here(key, address, monotonic_id, signature)
 
     def _signed_here(self, key: object, address: object, identity: object, signature: Any) -> Handle:
-        handle = ticket_of(key, address, identity, signature)
-        verify(self.ring_buffer.segment.block.secret, handle, signature)
+        handle, signed = ticket_of(key, address, identity, signature)
+        self.writer.seals.verify(handle, signed)
         return handle
 
     def _own(self, address: int, monotonic_id: int) -> Any:

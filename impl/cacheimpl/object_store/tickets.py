@@ -7,9 +7,9 @@ means nothing (SHM-3, SHM-11).
 
 from __future__ import annotations
 
-import heapq
 from array import array
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 import torch
 
@@ -34,6 +34,8 @@ class Tickets:
         self._used = 0
         self._next = 1
         self._chunks: dict[int, tuple[int, int]] = {}
+        self.counts: dict[int, int] = {}
+        """Live chunks, and how many handles to each are out: the writer enters a chunk with 0."""
 
     @property
     def full(self) -> bool:
@@ -46,36 +48,52 @@ class Tickets:
     def issue(self, identity: int) -> tuple[int, int]:
         """Cell and number of a new handle to a chunk; there must be a cell. The lowest free one is taken."""
         if self._free:
-            cell = heapq.heappop(self._free)
+            cell = heappop(self._free)
         else:
             cell, self._used = self._used, self._used + 1
         number, self._next = self._next, self._next + 1
         self._numbers[cell] = number
         self._chunks[number] = (cell, identity)
+        self.counts[identity] += 1
         return cell, number
 
     def chunk(self, number: int) -> int | None:
         """The chunk of the handle of this number, if it is out."""
         return self._chunks[number][1] if number in self._chunks else None
 
-    def settle(self, number: int) -> int | None:
-        """The handle is not out any more; returns its chunk. To settle what is settled does nothing."""
+    def settle(self, number: int) -> bool:
+        """A handle that all acknowledged, or that is revoked, is not out, and not counted (SHM-3, SHM-11).
+
+        Whether it was out: to settle what is settled does nothing.
+        """
         if number not in self._chunks:
-            return None
+            return False
         cell, identity = self._chunks.pop(number)
         self._numbers[cell] = NO_HANDLE
-        heapq.heappush(self._free, cell)
-        return identity
+        heappush(self._free, cell)
+        self.counts[identity] -= 1
+        return True
+
+    def settle_acknowledged(self) -> None:
+        """Every handle that all readers have acknowledged, each in its own cell."""
+        if self._chunks:
+            for number in self.acknowledged():
+                self.settle(number)
 
     def acknowledged(self) -> list[int]:
         """The numbers of handles that every reader has acknowledged, each in its own row."""
         if len(self._chunks) <= FEW:
-            slots, readers = self._chunks.items(), len(self._rows)
-            return [number for number, (cell, _) in slots if self._acknowledged_by(number, cell) == readers]
+            found = []
+            for number, (cell, _) in self._chunks.items():
+                for row in self._rows:
+                    if row[cell] != number:
+                        break
+                else:
+                    found.append(number)
+            return found
         numbers = self._all_numbers[: self._used]
         complete = torch.stack([row[: self._used] == numbers for row in self._acknowledged]).all(0)
-        found: list[int] = numbers[complete].tolist()
-        return found
+        return list(numbers[complete].tolist())
 
     def _acknowledged_by(self, number: int, cell: int) -> int:
         """How many readers have acknowledged this handle."""

@@ -1,25 +1,27 @@
 """P0's side: the books and the only hand that writes chunks. As `writer` and `accounting` of the specification.
 
 *The order of publication.* To put an item: (1) the headers of chunks that are gone and in the way are struck out; (2)
-barrier; (3) header, metadata and data; (4) barrier; (5) the prefix, which makes the chunk one; (6) barrier; (7) only
-now is there a handle. The first two are the ring's.
+barrier; (3) header, metadata and data, and last the prefix, which makes the chunk one; (4) barrier; (5) only now is
+there a handle. The first two are the ring's. Who has no handle looks for no prefix: among the stores of (3) none has to
+be visible before another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cacheimpl.object_store.errors import AlreadyStoredError, NotStoredError, StoreFullError, TooLargeError
-from cacheimpl.object_store.handles import LAPS, PREFIX, Chunk, Handle, prefix_of
+from cacheimpl.object_store.handles import LAPS, PREFIX, Handle, Seals
 from cacheimpl.object_store.tickets import Tickets
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import NotTheWriterError
+from cacheimpl.ring.headers import LARGEST_CHUNK
 
 ALIGNMENT = 64
 """A chunk has a multiple of so many bytes, header included, so that all begin at one."""
 
-Fill = Callable[[memoryview], None]
+Fill = Callable[..., None]
 
 
 class Writer:
@@ -28,13 +30,14 @@ class Writer:
     def __init__(self, ring: SingleWriterShmRingBuffer, max_object_size: int, readers: int) -> None:
         segment = ring.segment
         segment.agree_on_readers(readers, writes=True)
-        self._ring, self._largest = ring, max_object_size
+        self._most = min(ring.data_buffer_size, LARGEST_CHUNK)
+        self._ring, self._segment, self._placement, self._largest = ring, segment, ring.placement, max_object_size
         self.tickets = Tickets([segment.cells(reader) for reader in range(readers)])
         self.key_index: dict[str, tuple[int, int]] = {}
         """What is handed out: key to address and id."""
         self.id_index: dict[int, str] = {}
         """Live chunks, and the key of each."""
-        self.issued: dict[int, int] = {}
+        self.issued = self.tickets.counts
         """Live chunks, and how many handles to each are out."""
         self.epochs: dict[int, int] = {}
         self.withdrawn: set[int] = set()
@@ -42,7 +45,9 @@ class Writer:
         self.protected: set[int] = set()
         """Live chunks that were touched and not looked up yet."""
         self.epoch = segment.block.generation * LAPS
-        self._last: dict[str, Handle] = {}
+        self.seals = Seals(segment.block.secret)
+        self._last: dict[str, tuple[int, int]] = {}
+        """What is handed out: cell and number of the last handle."""
 
     # Handing out
 
@@ -57,63 +62,71 @@ class Writer:
         """No protection outlives the walk for which it was asked (SHM-8)."""
         self.protected.clear()
 
-    def get_cached(self, key: str) -> Handle:
-        """One handle more is out. Raises `NotStoredError`, `StoreFullError`."""
+    def get_cached(self, key: str) -> tuple[int, int]:
+        """One handle more is out: its address and id. Raises `NotStoredError`, `StoreFullError`."""
         if key not in self.key_index:
             raise NotStoredError(f"nothing is stored under the key '{key}'")
         if self.tickets.full:
-            self.settle_acknowledged()
-        self._require_cell()
-        return self._issue(key, *self.key_index[key])
+            self.tickets.settle_acknowledged()
+        if self.tickets.full:
+            self._refuse_without_cell()
+        place = self.key_index[key]
+        self._issue(key, place[1])
+        return place
 
-    def last_handle(self, key: str) -> Handle:
-        """The handle that was issued last for this key. Raises `NotStoredError`."""
+    def signature(self, key: str) -> bytes:
+        """Of the handle that was issued last for this key. Raises `NotStoredError`."""
         if key not in self._last:
             raise NotStoredError(f"no handle is out for the key '{key}'")
-        return self._last[key]
+        address, identity = self.key_index[key]
+        cell, number = self._last[key]
+        return self.seals.signature(key, address, identity, self.epochs[identity], cell, number)
 
     def is_out(self, handle: Handle) -> bool:
         """Whether the handle is neither acknowledged by all nor revoked."""
         same = self.id_index.get(handle.identity) == handle.key and self.epochs.get(handle.identity) == handle.epoch
         return same and self.tickets.chunk(handle.number) == handle.identity
 
-    def _require_cell(self) -> None:
-        if self.tickets.full:
-            raise StoreFullError(f"{len(self.tickets)} handles are out, and there are no more cells")
+    def _refuse_without_cell(self) -> NoReturn:
+        raise StoreFullError(f"{len(self.tickets)} handles are out, and there are no more cells")
 
-    def _issue(self, key: str, address: int, identity: int) -> Handle:
+    def _issue(self, key: str, identity: int) -> None:
         """The handle and its ticket come into being together (SHM-3)."""
-        cell, number = self.tickets.issue(identity)
-        self.issued[identity] += 1
+        self._last[key] = self.tickets.issue(identity)
         self.protected.discard(identity)
-        self._last[key] = Handle(key, address, identity, self.epochs[identity], cell, number)
-        return self._last[key]
 
     # Storing
 
-    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill) -> Handle:
-        """Store an item of so many bytes, which `fill` writes behind the prefix, and issue a handle.
+    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill, *given: Any) -> tuple[int, int]:
+        """Store an item of so many bytes and issue a handle: address and id.
 
+        `fill` is called with what is given, and with the memory from the prefix on, behind which it writes the item.
         Raises `AlreadyStoredError`, `TooLargeError`, `StoreFullError`; after the last, chunks that nobody needs may be
         gone, and the one in the way is not handed out any more (SHM-7, SHM-8).
         """
-        if not self._ring.is_writer or not self._ring.segment.is_usable:
+        if not self._ring.is_writer or not self._segment.is_usable:
             raise NotTheWriterError("only the process that created the store writes it, until it is closed")
         if key in self.key_index:
             self.refuse_twice(key)
-        header, exact = self._ring.MD_SIZE, PREFIX.size + metadata_bytes + data_bytes
-        total = -(-(header + exact) // ALIGNMENT) * ALIGNMENT
-        if exact > self._largest or total > self._ring.data_buffer_size:
+        exact = PREFIX.size + metadata_bytes + data_bytes
+        total = -(-(self._ring.MD_SIZE + exact) // ALIGNMENT) * ALIGNMENT
+        if exact > self._largest or total > self._most:
             raise TooLargeError(f"an item of {exact} bytes exceeds {self._largest} bytes, or the ring")
-        self.settle_acknowledged()
-        self._make_room(total)
-        if not self._ring.placement.has_room(total):
+        self.tickets.settle_acknowledged()
+        address = self._make_room(total)
+        if address is None:
             self._drain()
             raise StoreFullError("somebody needs the oldest chunk, so there is no room for the item")
-        self._require_cell()
-        handle = self._written(key, total, data_bytes, metadata_bytes, fill)
-        self._enter(handle)
-        return self._issue(key, handle.address, handle.identity)
+        if self.tickets.full:
+            self._refuse_without_cell()
+        identity = self._written(key, address, total, data_bytes, metadata_bytes, fill, given)
+        if identity == 0:  # SHM-5: the epoch goes up where ids begin again
+            self.epoch += 1
+        # SHM-4: the chunk is in every index from the same step on
+        self.key_index[key] = handle = (address, identity)
+        self.id_index[identity], self.epochs[identity], self.issued[identity] = key, self.epoch, 0
+        self._issue(key, identity)
+        return handle
 
     def refuse_twice(self, key: str) -> NoReturn:
         """Raises `AlreadyStoredError`."""
@@ -122,50 +135,31 @@ class Writer:
     def payload(self, identity: int) -> memoryview:
         """Metadata and data of a live chunk, where they lie."""
         with self._ring.access_buf(self._ring.metadata[identity]) as (chunk, _):
-            prefix = Chunk(*PREFIX.unpack_from(chunk)[:5])
-            return chunk[PREFIX.size : PREFIX.size + prefix.metadata_bytes + prefix.data_bytes]
+            _, _, data_bytes, metadata_bytes, _ = PREFIX.unpack_from(chunk)
+            return chunk[PREFIX.size : PREFIX.size + metadata_bytes + data_bytes]
 
-    def _written(self, key: str, total: int, data_bytes: int, metadata_bytes: int, fill: Fill) -> Handle:
-        """The chunk, in the order of publication; not entered into any index yet."""
-        ring, end = self._ring, self._ring.placement.end
-        address, identity = ring.allocate_buf(total - ring.MD_SIZE)
+    def _written(
+        self, key: str, address: int, total: int, data_bytes: int, metadata_bytes: int, fill: Fill, given: Any
+    ) -> int:
+        """The chunk, in the order of publication; not entered into any index yet. Its id."""
+        ring, segment, end = self._ring, self._segment, self._placement.end
+        identity = self._placement.take(address, total)
         epoch = self.epoch + 1 if identity == 0 else self.epoch
-        handle = Handle(key, address, identity, epoch, 0, 0)
+        place = address % ring.data_buffer_size
+        first = place + ring.MD_SIZE
         try:
-            with ring.access_buf(address) as (chunk, _):
-                fill(chunk[: PREFIX.size + metadata_bytes + data_bytes])
-                ring.segment.barrier()
-                place = address % ring.data_buffer_size
-                secret = ring.segment.block.secret
-                chunk[: PREFIX.size] = prefix_of(secret, handle, place, data_bytes, metadata_bytes)
-            ring.segment.barrier()
+            ring.headers.begin(place, identity, total)
+            fill(*given, segment.data[first : first + PREFIX.size + metadata_bytes + data_bytes])
+            tag = self.seals.tag(key, place, identity, epoch, data_bytes, metadata_bytes)
+            PREFIX.pack_into(segment.data, first, epoch, tag, data_bytes, metadata_bytes, 0)
+            segment.barrier()
         except BaseException:
-            ring.strike_out(address)
-            ring.placement.give_up_newest(end)
+            ring.headers.strike_out(place)
+            self._placement.give_up_newest(end)
             raise
-        return handle
-
-    def _enter(self, handle: Handle) -> None:
-        """A chunk is in every index from the same step on (SHM-4); the epoch goes up where ids begin again (SHM-5)."""
-        identity, self.epoch = handle.identity, handle.epoch
-        self.key_index[handle.key] = (handle.address, identity)
-        self.id_index[identity] = handle.key
-        self.epochs[identity] = handle.epoch
-        self.issued[identity] = 0
+        return identity
 
     # Settling and freeing
-
-    def settle(self, number: int) -> bool:
-        """A handle that all acknowledged, or that is revoked, does not count any more (SHM-3, SHM-11)."""
-        identity = self.tickets.settle(number)
-        if identity is not None:
-            self.issued[identity] -= 1
-        return identity is not None
-
-    def settle_acknowledged(self) -> None:
-        """Every handle that all readers have acknowledged, each in its own cell."""
-        for number in self.tickets.acknowledged():
-            self.settle(number)
 
     def may_go(self, identity: int) -> bool:
         """No handle to the chunk is out, and none is about to be issued (SHM-2)."""
@@ -173,7 +167,7 @@ class Writer:
 
     def free_unused(self) -> tuple[int, ...]:
         """Chunks that nobody needs go, from the oldest on (SHM-6); returns their ids."""
-        self.settle_acknowledged()
+        self.tickets.settle_acknowledged()
         gone = []
         while self._oldest_may_go():
             gone.append(self._drop_oldest())
@@ -186,18 +180,19 @@ class Writer:
         self.protected.clear()
         self.free_unused()
 
-    def _make_room(self, total: int) -> None:
-        """Chunks go until there is room or one may not go (SHM-8)."""
-        while not self._ring.placement.has_room(total) and self._oldest_may_go():
+    def _make_room(self, total: int) -> int | None:
+        """Chunks go until there is room, whose address it returns, or one may not go (SHM-8)."""
+        while (address := self._placement.address_for(total)) is None and self._oldest_may_go():
             self._drop_oldest()
+        return address
 
     def _oldest_may_go(self) -> bool:
-        oldest = self._ring.placement.oldest
-        return oldest is not None and self.may_go(oldest)
+        oldest = self._placement.id_start
+        return oldest in self._placement.starts and self.may_go(oldest)
 
     def _drop_oldest(self) -> int:
         """The ring has one chunk less, and so has every index (SHM-4, SHM-6)."""
-        identity = self._ring.placement.id_start
+        identity = self._placement.id_start
         self._ring.drop_oldest()
         key = self.id_index.pop(identity)
         if self.key_index.get(key, (0, -1))[1] == identity:
@@ -210,7 +205,7 @@ class Writer:
 
     def _drain(self) -> None:
         """The oldest chunk stands in the way; nobody gets another handle to it, so it will go (SHM-8)."""
-        oldest = self._ring.placement.oldest
+        oldest = self._placement.oldest
         if oldest is not None and oldest not in self.protected:
             key = self.id_index[oldest]
             if self.key_index.get(key, (0, -1))[1] == oldest:

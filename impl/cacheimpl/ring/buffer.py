@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.shared_memory import SharedMemory
@@ -17,11 +16,9 @@ from cacheimpl.ring.errors import (
     NotTheWriterError,
     UnknownAddressError,
 )
+from cacheimpl.ring.headers import HEADER, LARGEST_CHUNK, Headers
 from cacheimpl.ring.placement import Placement
 from cacheimpl.ring.segment import Segment, check_name, superblock
-
-NO_CHUNK = -1
-"""In the place of an id: no chunk begins here any more. Written before anything else is put there."""
 
 MayGo = Callable[[int, memoryview], bool]
 
@@ -87,8 +84,7 @@ class SingleWriterShmRingBuffer:
         self.MD_SIZE = self.segment.block.header_bytes
         self.ID_MAX = self.segment.block.id_modulus
         self.placement = Placement(data_buffer_size, self.ID_MAX)
-        self._gone: list[int] = []
-        """Ascending: places where the header of a chunk stands that is gone."""
+        self.headers = Headers(self.segment)
 
     def _check_size(self) -> None:
         """Places are residues by the size, so all have to know the same."""
@@ -157,25 +153,11 @@ class SingleWriterShmRingBuffer:
         Raises `RingFullError` (a `MemoryError`), `InvalidSizeError`, `NotTheWriterError`, and then nothing has changed.
         """
         self._as_writer()
-        size = whole(
-            "size, the bytes of a chunk,", size, InvalidSizeError, least=1, most=self.data_buffer_size - self.MD_SIZE
-        )
+        most = min(self.data_buffer_size, LARGEST_CHUNK) - self.MD_SIZE
+        size = whole("size, the bytes of a chunk,", size, InvalidSizeError, least=1, most=most)
         address, identity = self.placement.reserve(size + self.MD_SIZE)
-        self._clear_the_way(address % self.data_buffer_size, size + self.MD_SIZE)
-        self._write_header(address % self.data_buffer_size, identity, size + self.MD_SIZE)
+        self.headers.begin(address % self.data_buffer_size, identity, size + self.MD_SIZE)
         return address, identity
-
-    def _clear_the_way(self, place: int, total: int) -> None:
-        """The headers of chunks that are gone are struck out before anything in their place changes (SHM-10).
-
-        A chunk that is gone and begins before this place does not reach it: what lies before was written later, and its
-        header was struck out then.
-        """
-        first, behind = bisect_left(self._gone, place), bisect_left(self._gone, place + total)
-        for other in self._gone[first:behind]:
-            self._strike_out(other)
-        del self._gone[first:behind]
-        self.segment.barrier()
 
     @contextmanager
     def access_buf(self, address: int) -> Iterator[tuple[memoryview, tuple[int, int]]]:
@@ -189,8 +171,7 @@ class SingleWriterShmRingBuffer:
         if first > end:
             raise UnknownAddressError(f"no chunk begins at {address}: its header would reach across the end")
         data = self._data()
-        identity = self.byte2int(data[place : place + self.ID_NBYTES])
-        size = self.byte2int(data[place + self.ID_NBYTES : place + self.ID_NBYTES + self.SIZE_NBYTES])
+        identity, size = HEADER.unpack_from(data, place)
         sensible = self.MD_SIZE <= size <= end - place
         with memoryview(data[first : place + size if sensible else first]) as view:
             yield view, (identity, size)
@@ -223,7 +204,7 @@ class SingleWriterShmRingBuffer:
         self._as_writer()
         if self.placement.oldest is None:
             raise UnknownAddressError("the ring has no chunk, and so no oldest one")
-        insort(self._gone, self.placement.starts[self.placement.id_start] % self.data_buffer_size)
+        self.headers.leave(self.placement.starts[self.placement.id_start] % self.data_buffer_size)
         total = self.placement.drop_oldest()
         self.placement.rebase()
         return total
@@ -234,11 +215,7 @@ class SingleWriterShmRingBuffer:
         number = whole("address", address, UnknownAddressError, least=0)
         if number not in self.placement.starts.values():
             raise UnknownAddressError(f"no chunk begins at the address {number}")
-        self._strike_out(number)
-
-    def _strike_out(self, address: int) -> None:
-        place = address % self.data_buffer_size
-        self._data()[place : place + self.ID_NBYTES] = self.int2byte(NO_CHUNK)
+        self.headers.strike_out(number % self.data_buffer_size)
 
     def clear(self, is_free_fn: MayGo | None = None) -> None:
         """Every chunk goes, or those that may, up to the first that may not; ids go on (C-SHM-7).
@@ -265,11 +242,6 @@ class SingleWriterShmRingBuffer:
         if not self.segment.is_usable:
             raise ClosedError("the ring is not open in this process")
         return self.segment.data
-
-    def _write_header(self, place: int, identity: int, total: int) -> None:
-        data = self._data()
-        data[place : place + self.ID_NBYTES] = self.int2byte(identity)
-        data[place + self.ID_NBYTES : place + self.ID_NBYTES + self.SIZE_NBYTES] = self.int2byte(total)
 
 
 _OPEN: weakref.WeakSet[SingleWriterShmRingBuffer] = weakref.WeakSet()

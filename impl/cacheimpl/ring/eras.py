@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from cacheimpl.ring.buffer import LARGEST, MayGo, SingleWriterShmRingBuffer, check_function
 from cacheimpl.ring.errors import InvalidArgumentError, UnknownAddressError
+from cacheimpl.ring.headers import ReleasedHeaders
 from cacheimpl.ring.placement import Placement
 
 
@@ -35,9 +37,8 @@ def check_era(era: object, known: type[Enum]) -> None:
 class ReleasedPlacement(Placement):
     """Where chunks are, as the writers of every release knew it."""
 
-    def has_room(self, total: int) -> bool:
-        """As if there were always an id: one that a live chunk has is given again (C-SHM-11)."""
-        return self.candidate(total) + total - self.start <= self.capacity
+    guards_ids: ClassVar[bool] = False
+    """As if there were always an id: one that a live chunk has is given again (C-SHM-11)."""
 
     def drop_oldest_staying_behind(self) -> None:
         """0.11.0: the start becomes where the chunk was that goes, by an address that may be a lap ahead (C-SHM-1)."""
@@ -77,6 +78,7 @@ class ReleasedRingBuffer(SingleWriterShmRingBuffer):
         check_era(era, RingEra)
         super().__init__(data_buffer_size, name, create, id_modulus=id_modulus, max_readers=max_readers, max_handles=1)
         self.era = era
+        self.headers = ReleasedHeaders(self.segment)
         self.placement: ReleasedPlacement = ReleasedPlacement(self.data_buffer_size, self.ID_MAX)
         if era is RingEra.RING_2025_10:
             self.placement.starts[0] = 0
@@ -104,6 +106,3 @@ class ReleasedRingBuffer(SingleWriterShmRingBuffer):
         if is_free_fn is not None:
             check_function("is_free_fn", is_free_fn)
         self.placement.drop_all(from_zero=self.era is not RingEra.RING_2026_11)
-
-    def _clear_the_way(self, place: int, total: int) -> None:
-        """Nothing is struck out."""

@@ -8,11 +8,11 @@ keep them when its parent has died. Nobody waits for one of them: it is had, or 
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import struct
 import weakref
+from fcntl import F_OFD_GETLK, F_OFD_SETLK, F_UNLCK, F_WRLCK, fcntl
 from pathlib import Path
 
 FLOCK = struct.Struct("hhqqi0q")
@@ -35,7 +35,7 @@ class FileLocks:
     def take(self, byte: int) -> bool:
         """Lock this byte, or say that somebody else has it."""
         try:
-            fcntl.fcntl(self.descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK, byte))
+            fcntl(self.descriptor, F_OFD_SETLK, _request(F_WRLCK, byte))
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return False
@@ -45,23 +45,23 @@ class FileLocks:
 
     def give_back(self, byte: int) -> None:
         """Unlock this byte."""
-        fcntl.fcntl(self.descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, byte))
+        fcntl(self.descriptor, F_OFD_SETLK, _request(F_UNLCK, byte))
         self.held.discard(byte)
 
     def is_taken(self, byte: int) -> bool:
         """Whether anybody who is alive has this byte, through this open file or another."""
         if byte in self.held:
             return True
-        found = fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, byte))
+        found = fcntl(self.descriptor, F_OFD_GETLK, _request(F_WRLCK, byte))
         kind: int = FLOCK.unpack(found)[0]
-        return kind != fcntl.F_UNLCK
+        return kind != F_UNLCK
 
     def enter_the_kernel(self) -> None:
         """A system call that looks at the locks of this file, for which the kernel takes its own lock of the file.
 
         Whoever comes later with this call sees what was stored before it: see `cacheimpl.ring.segment`.
         """
-        fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _ANY)
+        fcntl(self.descriptor, F_OFD_GETLK, ANY)
 
     def give_name(self) -> bool:
         """The file, which has no name yet, gets its path; False where another has it."""
@@ -112,7 +112,8 @@ def _request(kind: int, byte: int) -> bytes:
     return FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
 
 
-_ANY = _request(fcntl.F_WRLCK, 0)
+ANY = _request(F_WRLCK, 0)
+"""A look at the first byte."""
 
 
 def _close_in_child() -> None:

@@ -6,6 +6,7 @@ The same rules on tensors are in `cacheimpl.ring.operations`; both are held to t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from cacheimpl.ring.errors import RingFullError
 
@@ -13,6 +14,9 @@ from cacheimpl.ring.errors import RingFullError
 @dataclass(slots=True)
 class Placement:
     """What the writer alone knows. Addresses run on into a second lap; only their residue by `capacity` is a place."""
+
+    guards_ids: ClassVar[bool] = True
+    """Whether an id that a live chunk has is given to no other."""
 
     capacity: int
     """Bytes of data."""
@@ -31,24 +35,36 @@ class Placement:
     end: int = 0
     """Behind the newest live chunk."""
 
-    def candidate(self, total: int) -> int:
-        """Behind the newest chunk, or at the beginning of the next lap if it would reach across the end (SHM-1)."""
-        at = self.end % self.capacity
-        return self.end if at + total <= self.capacity else self.end - at + self.capacity
+    def address_for(self, total: int) -> int | None:
+        """Where a chunk of so many bytes, header included, would begin; None where it has no room or no id.
+
+        Behind the newest chunk, or at the beginning of the next lap if it would reach across the end (SHM-1).
+        """
+        address, capacity = self.end, self.capacity
+        at = address % capacity
+        if at + total > capacity:
+            address += capacity - at
+        has_id = self.id_end not in self.starts or not self.guards_ids
+        return address if address + total - self.start <= capacity and has_id else None
 
     def has_room(self, total: int) -> bool:
         """Whether a chunk of so many bytes, header included, would be placed."""
-        return self.candidate(total) + total - self.start <= self.capacity and self.id_end not in self.starts
+        return self.address_for(total) is not None
 
     def reserve(self, total: int) -> tuple[int, int]:
         """Address and id of a new chunk. Raises `RingFullError`, and then nothing has changed (SHM-7)."""
-        if not self.has_room(total):
+        address = self.address_for(total)
+        if address is None:
             raise RingFullError(f"no room for a chunk of {total} bytes, header included, until older ones go")
-        address, identity = self.candidate(total), self.id_end
+        return address, self.take(address, total)
+
+    def take(self, address: int, total: int) -> int:
+        """The id of a new chunk at an address that `address_for` has given."""
+        identity = self.id_end
         self.starts[identity], self.totals[identity] = address, total
         self.id_end = (identity + 1) % self.modulus
         self.end = address + total
-        return address, identity
+        return identity
 
     def give_up_newest(self, end: int) -> None:
         """As before the last `reserve`, where `end` was this: what was reserved could not be written."""
@@ -66,10 +82,10 @@ class Placement:
         total = self.totals.pop(self.id_start)
         del self.starts[self.id_start]
         self.id_start = (self.id_start + 1) % self.modulus
-        if self.id_start not in self.starts:
-            self.start = self.end = 0
-        else:
+        if self.id_start in self.starts:
             self.start += (self.starts[self.id_start] - self.start) % self.capacity
+        else:
+            self.start = self.end = 0
         return total
 
     def rebase(self) -> None:

@@ -157,14 +157,15 @@ class Segment:
 
     @property
     def is_usable(self) -> bool:
-        """Whether this process opened it, and has not closed it."""
-        return self._locks.descriptor >= 0 and self._process == os.getpid()
+        """Whether this process opened it, and has not closed it: in a forked child its locks are closed."""
+        return self._locks.descriptor >= 0
 
     def barrier(self) -> None:
         """What this process stored or loaded before is over before anything that it stores or loads afterwards."""
-        if not self.is_usable:
-            raise ClosedError(f"the segment '{self.name}' is not open in this process")
-        self._locks.enter_the_kernel()
+        try:
+            self._locks.enter_the_kernel()
+        except ValueError:  # there is no descriptor any more
+            raise ClosedError(f"the segment '{self.name}' is not open in this process") from None
 
     def cells(self, reader: int) -> memoryview:
         """[handles] int64: the row of this reader."""
@@ -205,7 +206,7 @@ class Segment:
 
         Views of the data that somebody still has stay mapped as long as they are used.
         """
-        usable, self.data = self.is_usable, memoryview(b"")
+        usable, self.data = self.is_usable and self._process == os.getpid(), memoryview(b"")
         writes = usable and WRITER in self._locks.held
         if writes and self._locks.is_still_named():
             self._unlink()
