@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cacheproof.command.console import Progress, Report, announce, progress
+from cacheproof.command.console import Interruption, Report, announce, interruptible, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.registry import component_named, components, variant_named
 from cacheproof.show.formats import folder_to_write
-from cacheproof.vectors.files import RELEASED, found, missing, write
+from cacheproof.vectors.files import RELEASED, inside, missing, write
 from cacheproof.vectors.filling import SEED, filled
 from cacheproof.vectors.vector import VectorSet
 from cachespec.kernel import NORMATIVE
@@ -48,50 +47,52 @@ def command(
         folder_to_write(folder)
     announce(f"seed {seed}")
     sets: list[VectorSet] = []
-
-    def made(show: Progress) -> Iterator[VectorSet]:
+    stale: list[str] = []
+    files: list[tuple[Path, VectorSet]] = []
+    with progress() as show, interruptible() as stop:
         for component in chosen:
             for one in filled(component, variant_named(component, variant), scope, seed, show):
+                if check:
+                    stale += missing(folder, [one])
+                else:
+                    files += [(path, one) for path in write(folder, [one])]
                 sets.append(one)
-                yield one
-
-    with progress() as show:
-        if check:
-            stale = missing(folder, made(show))
-            left = [] if scope is not None else _left_over(folder, [component.name for component in chosen], sets)
-            return _checked(folder, sets, stale, left)
-        paths = write(folder, made(show))
-    left = [] if scope is not None else _left_over(folder, [component.name for component in chosen], sets)
+    whole = scope is None and not stop.happened
+    left = _left_over(folder, [component.name for component in chosen], sets) if whole else []
+    if check:
+        return _checked(folder, len(sets), stale, left, stop)
     for name in left:
         (folder / name).unlink()
-    total = sum(path.stat().st_size for path in paths)
-    lines = [f"{path.name}: {_told(one)}" for path, one in zip(paths, sets, strict=True)]
-    data = {"seed": seed, "folder": folder, "files": [_data(path, one) for path, one in zip(paths, sets, strict=True)]}
+    total = sum(path.stat().st_size for path, _ in files)
+    lines = [f"{path.name}: {_told(one)}" for path, one in files]
+    data = {"seed": seed, "folder": folder, "files": [_data(path, one) for path, one in files]}
     lines += [f"{name}: would not be written any more, and is removed" for name in left]
     return Report(
-        {**data, "bytes": total, "removed": left}, [*lines, f"{len(paths)} files, {total / 1e6:.2f} MB, in {folder}"]
+        {**data, "bytes": total, "removed": left},
+        [*lines, f"{len(files)} files, {total / 1e6:.2f} MB, in {folder}"],
+        interrupted=stop.happened,
     )
 
 
 def _left_over(folder: Path, names: list[str], sets: list[VectorSet]) -> list[str]:
     """Files of these components that would not be written."""
     stems = {one.stem for one in sets}
-    there = found([str(folder)]) if folder.is_dir() and any(folder.iterdir()) else []
     return [
         path.name
-        for path in there
+        for path in inside(folder)
         if path.name.partition(".")[0] in names and not any(path.name.startswith(f"{stem}.") for stem in stems)
     ]
 
 
-def _checked(folder: Path, sets: list[VectorSet], stale: list[str], left: list[str]) -> Report:
-    data = {"folder": folder, "sets": len(sets), "stale": stale, "left_over": left}
+def _checked(folder: Path, sets: int, stale: list[str], left: list[str], stop: Interruption) -> Report:
+    data = {"folder": folder, "sets": sets, "stale": stale, "left_over": left}
     lines = [
         *(f"not there as it would be written: {name}" for name in stale),
         *(f"would not be written any more: {name}" for name in left),
-        *([] if stale or left else [f"{len(sets)} sets in {folder} are current"]),
+        *([] if stale or left else [f"{sets} sets in {folder} are current"]),
     ]
-    return Report(data, lines, ExitStatus.FELL_SHORT if stale or left else ExitStatus.AS_EXPECTED)
+    status = ExitStatus.FELL_SHORT if stale or left else ExitStatus.AS_EXPECTED
+    return Report(data, lines, status, interrupted=stop.happened)
 
 
 def _told(one: VectorSet) -> str:

@@ -52,8 +52,10 @@ def dispatch(given: list[str]) -> ExitStatus:
 
 
 def _of_the_parser(result: int | None) -> ExitStatus:
-    """The parser ends by itself after `--help` and `--version`, and at Ctrl-C."""
-    return ExitStatus.INCONCLUSIVE if result else ExitStatus.AS_EXPECTED
+    """The parser ends by itself after `--help` and `--version`, and at Ctrl-C, of which it says nothing."""
+    if result:
+        raise KeyboardInterrupt
+    return ExitStatus.AS_EXPECTED
 
 
 def verbs() -> dict[str, str]:

@@ -62,23 +62,28 @@ def found(places: Iterable[str]) -> list[Path]:
         if path.is_file():
             paths.append(path)
         elif path.is_dir():
-            inside = sorted(one for one in path.iterdir() if NAME.fullmatch(one.name))
-            if not inside:
+            there = inside(path)
+            if not there:
                 raise InputError(f"{place}: no file of vectors is in it: their names end with .ndjson")
-            paths += inside
+            paths += there
         else:
             paths += released(place)
     return paths
+
+
+def inside(folder: Path) -> list[Path]:
+    """The files of a folder that are named as files of vectors are, sorted."""
+    return sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
 
 
 def released(name: str) -> list[Path]:
     """The files that come with the package for a component."""
     if "/" in name or name.endswith((".ndjson", ".gz")):
         raise InputError(f"{name}: there is no such file or folder")
-    inside = [path for path in sorted(RELEASED.iterdir()) if path.name.startswith(f"{component_named(name).name}.")]
-    if not inside:
+    of_it = [path for path in inside(RELEASED) if path.name.startswith(f"{component_named(name).name}.")]
+    if not of_it:
         raise InputError(f"{name}: no vectors were released for it: cacheproof fill {name} --output FOLDER makes some")
-    return inside
+    return of_it
 
 
 def read(path: Path) -> VectorSet:
@@ -149,7 +154,7 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _of_stem(folder: Path, stem: str) -> list[Path]:
-    return [path for path in folder.iterdir() if (named := NAME.fullmatch(path.name)) and named["stem"] == stem]
+    return [path for path in inside(folder) if (named := NAME.fullmatch(path.name)) and named["stem"] == stem]
 
 
 def _content(path: Path) -> bytes:

@@ -42,9 +42,9 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """Adds a verb `toy` with the given body to the command line, and runs it."""
     monkeypatch.setattr(command, "__path__", [*command.__path__, str(tmp_path)])
 
-    def run(body: str, *arguments: str, returns: str = "Report", parameters: str = "") -> Ended:
+    def run(body: str, *arguments: str, returns: str = "Report", parameters: str = "", before: str = "") -> Ended:
         function = f'def command({parameters}) -> {returns}:\n    """Does what the test says."""\n'
-        (tmp_path / "toy.py").write_text(HEADER + function + textwrap.indent(textwrap.dedent(body), "    "))
+        (tmp_path / "toy.py").write_text(HEADER + before + function + textwrap.indent(textwrap.dedent(body), "    "))
         sys.modules.pop("cacheproof.command.toy", None)
         return main(capsys, "toy", *arguments)
 
@@ -122,6 +122,13 @@ def test_a_bug_shows_its_traceback_and_says_that_it_is_one(toy: Run) -> None:
     assert ended.status == 3
     assert "Traceback" in ended.err
     assert "bug in cacheproof" in ended.err.splitlines()[-1]
+
+
+def test_ctrl_c_while_the_command_line_is_read_is_said(toy: Run) -> None:
+    interrupted = "depth: Annotated[int, typer.Option(parser=interrupt)] = 3"
+    before = "import typer\nfrom typing import Annotated\ndef interrupt(text):\n    raise KeyboardInterrupt\n"
+    ended = toy("return Report({}, [depth])", "--depth", "4", parameters=interrupted, before=before)
+    assert (ended.status, ended.out, ended.err) == (3, "", "cacheproof: interrupted: nothing is known yet\n")
 
 
 def test_interrupted_work_reports_what_is_known(toy: Run) -> None:
