@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from cacheproof.errors import InconclusiveError
+from cacheproof.errors import InconclusiveError, InputError
 from cachespec.kernel import Observation, Operation, Outcome
 
 
@@ -69,13 +69,28 @@ def once_reset(made: T | None) -> T:
     return made
 
 
-Calls = Mapping[type[Operation], Callable[..., Outcome]]
+CallTable = Mapping[type[Operation], Callable[..., Outcome]]
 """How each kind of operation is performed."""
 
 
-def call_of(calls: Calls, operation: Operation, what: str) -> Callable[..., Outcome]:
-    """How the operation is performed; raises `TargetError` where `what` is driven has no call for it."""
+def call_of(calls: CallTable, operation: Operation) -> Callable[..., Outcome]:
+    """How the operation is performed; raises `TargetError` where there is no call for it."""
     perform = calls.get(type(operation))
     if perform is None:
-        raise TargetError(f"{what} has no call for {operation.wire_name()}")
+        raise TargetError(f"there is no call for {operation.wire_name()}")
     return perform
+
+
+def factory_of(component: str, make: Callable[[], T]) -> Callable[[object], T]:
+    """What `python:MODULE:FACTORY` names: a factory of targets of one component, which `make` makes.
+
+    It is given a configuration, which the target's `reset` is given again, or the name of a component; raises
+    `InputError` for that of another.
+    """
+
+    def made(asked: object) -> T:
+        if isinstance(asked, str) and asked != component:
+            raise InputError(f"this is a target of {component}, not of {asked}")
+        return make()
+
+    return made

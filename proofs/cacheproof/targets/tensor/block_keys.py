@@ -7,14 +7,13 @@ that their keys are equal just then, and just then with `hash_request_tokens`, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.kv_cache_manager import hash_request_tokens
 from cacheimpl.kv_cache_manager.contents import Chains, Link
-from cacheproof.errors import InputError
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import CallTable, TargetError, call_of, factory_of
 from cacheproof.targets.vllm.child.driver.block_hash import PLACEHOLDER, Feature, Position, Request
 from cachespec.block_hash import operations as calls
 from cachespec.block_hash.configuration import Config
@@ -29,7 +28,7 @@ class KeysTarget:
         self._chains = Chains(1, hash)
         self._requests: list[Request] = []
         self._links: list[list[Link]] = []
-        self._perform: Mapping[type[Operation], Callable[[Request, Any], Outcome]] = {
+        self._perform: CallTable = {
             calls.Adapt: self._adapt,
             calls.Season: self._season,
             calls.Write: self._write,
@@ -45,9 +44,7 @@ class KeysTarget:
         self._links = [[] for _ in self._requests]
 
     def apply(self, operation: Operation) -> Outcome:
-        perform = self._perform.get(type(operation))
-        if perform is None:
-            raise TargetError(f"there is no call for {operation.wire_name()}")
+        perform = call_of(self._perform, operation)
         return perform(self._requests[operation.request], operation)  # type: ignore[attr-defined]  # all have one
 
     def observe(self) -> Mapping[str, Observation]:
@@ -122,8 +119,5 @@ def numbered(values: list[Any]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(value, len(numbers)) for value in values)
 
 
-def open_keys(component: object) -> KeysTarget:
-    """The keys of blocks."""
-    if isinstance(component, str) and component != "block_hash":  # a factory is given a configuration instead
-        raise InputError(f"these are keys of blocks, and not of {component}")
-    return KeysTarget()
+open_keys = factory_of("block_hash", KeysTarget)
+"""The keys of blocks."""

@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +23,7 @@ from cacheimpl.encoder_budget import (
     budget_of_era,
     compute_encoder_budget,
 )
-from cacheproof.errors import InputError
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import call_of, factory_of
 from cachespec.encoder_budget.configuration import Config
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.kernel import DONE, REFUSED, TOO_LARGE, UNSUPPORTED, Observation, Operation, Outcome
@@ -66,24 +67,47 @@ def registry_of(config: Config, op: Configure) -> SimpleNamespace:
     return SimpleNamespace(create_processor=lambda model_config: SimpleNamespace(info=info))
 
 
-class BudgetTarget:
+NO_MODEL = Config((), (), (), ())
+
+
+class Functions(ABC):
+    """Functions in one configuration, which are called when an engine starts and when an item comes in."""
+
+    def __init__(self) -> None:
+        self._config = NO_MODEL
+
+    @abstractmethod
+    def configure(self, op: Configure) -> Outcome:
+        """An engine starts."""
+
+    @abstractmethod
+    def admit(self, modality: int, embeds: int, tokens: int) -> Outcome:
+        """An item comes in."""
+
+    def reset(self, config: Config) -> None:
+        self._config = config
+
+    def apply(self, operation: Operation) -> Outcome:
+        if isinstance(operation, Admit):
+            return self.admit(*self._config.items[operation.item])
+        return call_of({Configure: self.configure}, operation)(operation)
+
+    def close(self) -> None:
+        self._config = NO_MODEL
+
+
+class BudgetTarget(Functions):
     """`MultiModalBudget` and its check of items. An exception is the outcome that it stands for."""
 
     def __init__(self, *, as_released: bool) -> None:
+        super().__init__()
         self._as_released = as_released
-        self._config = Config((), (), (), ())
         self._settings: Configure | None = None
         self._made: MultiModalBudget | None = None
 
     def reset(self, config: Config) -> None:
-        self._config, self._settings, self._made = config, None, None
-
-    def apply(self, operation: Operation) -> Outcome:
-        if isinstance(operation, Configure):
-            return self._configure(operation)
-        if isinstance(operation, Admit):
-            return self._admit(operation.item)
-        raise TargetError(f"there is no call for {operation.wire_name()}")
+        super().reset(config)
+        self._settings = self._made = None
 
     def observe(self) -> Mapping[str, Observation]:
         names = [modality_named(place) for place in range(len(self._config.embeds))]
@@ -97,10 +121,7 @@ class BudgetTarget:
             "per_batch": tuple(made.mm_max_items_per_batch.get(name, 0) for name in names),
         }
 
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _configure(self, op: Configure) -> Outcome:
+    def configure(self, op: Configure) -> Outcome:
         if self._as_released and (op.compute or op.space):
             return UNSUPPORTED
         mm_config = SimpleNamespace(enable_mm_embeds=op.embeddings > 0)
@@ -118,9 +139,8 @@ class BudgetTarget:
         self._settings, self._made = op, made
         return DONE
 
-    def _admit(self, item: int) -> Outcome:
+    def admit(self, modality: int, embeds: int, tokens: int) -> Outcome:
         """Whether the modality is on is the processor's question."""
-        modality, embeds, tokens = self._config.items[item]
         if self._settings is None or self._made is None:
             return REFUSED
         if self._settings.limits[modality] == 0 and not self._settings.embeddings:
@@ -132,32 +152,22 @@ class BudgetTarget:
         return DONE
 
 
-class FunctionTarget:
+class FunctionTarget(Functions):
     """`compute_encoder_budget` as released, with the registry's sizes in tokens; intake looks at nothing."""
 
     def __init__(self) -> None:
-        self._config = Config((), (), (), ())
+        super().__init__()
         self._limits: tuple[int, ...] = ()
         self._budgets = 0, 0
 
     def reset(self, config: Config) -> None:
-        self._config, self._limits, self._budgets = config, (), (0, 0)
-
-    def apply(self, operation: Operation) -> Outcome:
-        if isinstance(operation, Configure):
-            return self._configure(operation)
-        if isinstance(operation, Admit):
-            modality, _, _ = self._config.items[operation.item]
-            return DONE if self._limits and self._limits[modality] > 0 else REFUSED
-        raise TargetError(f"there is no call for {operation.wire_name()}")
+        super().reset(config)
+        self._limits, self._budgets = (), (0, 0)
 
     def observe(self) -> Mapping[str, Observation]:
         return dict(zip(("compute", "space"), self._budgets, strict=True))
 
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _configure(self, op: Configure) -> Outcome:
+    def configure(self, op: Configure) -> Outcome:
         if op.compute or op.space or op.embeddings:
             return UNSUPPORTED
         registry: Any = SimpleNamespace(
@@ -171,26 +181,23 @@ class FunctionTarget:
         self._limits, self._budgets = op.limits, budgets
         return DONE
 
+    def admit(self, modality: int, embeds: int, tokens: int) -> Outcome:  # noqa: ARG002  # nobody looks at sizes
+        return DONE if self._limits and self._limits[modality] > 0 else REFUSED
 
-class EraTarget:
+
+class EraTarget(Functions):
     """`budget_of_era`, by one engine after the other of the same settings object."""
 
     def __init__(self, era: BudgetEra) -> None:
+        super().__init__()
         self._era = era
-        self._config = Config((), (), (), ())
         self._kept = SimpleNamespace()
         self._settings: Configure | None = None
         self._made: EraBudget | None = None
 
     def reset(self, config: Config) -> None:
-        self._config, self._kept, self._settings, self._made = config, SimpleNamespace(), None, None
-
-    def apply(self, operation: Operation) -> Outcome:
-        if isinstance(operation, Configure):
-            return self._configure(operation)
-        if isinstance(operation, Admit):
-            return self._admit(*self._config.items[operation.item])
-        raise TargetError(f"there is no call for {operation.wire_name()}")
+        super().reset(config)
+        self._kept, self._settings, self._made = SimpleNamespace(), None, None
 
     def observe(self) -> Mapping[str, Observation]:
         made, op = self._made, self._settings
@@ -205,10 +212,7 @@ class EraTarget:
             pairs = [made.profiled(size, limit, self._config.model_tokens) for size, limit in sizes]
         return {**budgets, "per_prompt": tuple(one for one, _ in pairs), "per_batch": tuple(one for _, one in pairs)}
 
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _configure(self, op: Configure) -> Outcome:
+    def configure(self, op: Configure) -> Outcome:
         as_set = self._era is BudgetEra.AS_SET
         if not as_set and (op.compute or op.space or op.whole_items or op.embeddings):
             return UNSUPPORTED
@@ -230,7 +234,7 @@ class EraTarget:
         self._kept, self._settings, self._made = asked if raised else scheduler_config_of(op), op, made
         return DONE
 
-    def _admit(self, modality: int, embeds: int, tokens: int) -> Outcome:  # noqa: ARG002  # nobody looked at tokens
+    def admit(self, modality: int, embeds: int, tokens: int) -> Outcome:  # noqa: ARG002  # nobody looked at tokens
         op = self._settings
         if op is None or self._made is None or (op.limits[modality] == 0 and not op.embeddings):
             return REFUSED
@@ -241,55 +245,23 @@ class EraTarget:
         return DONE
 
 
-def open_constants(component: object) -> EraTarget:
-    """B0."""
-    _check(component)
-    return EraTarget(BudgetEra.CONSTANTS)
+def _of_era(era: BudgetEra) -> Callable[[object], EraTarget]:
+    return factory_of("encoder_budget", partial(EraTarget, era))
 
 
-def open_one_more(component: object) -> EraTarget:
-    """B1."""
-    _check(component)
-    return EraTarget(BudgetEra.ONE_MORE)
-
-
-def open_one_more_as_reviewed(component: object) -> EraTarget:
-    """B2."""
-    _check(component)
-    return EraTarget(BudgetEra.ONE_MORE_AS_REVIEWED)
-
-
-def open_merged(component: object) -> EraTarget:
-    """B3."""
-    _check(component)
-    return EraTarget(BudgetEra.MERGED)
-
-
-def open_as_set(component: object) -> EraTarget:
-    """B6."""
-    _check(component)
-    return EraTarget(BudgetEra.AS_SET)
-
-
-def open_budget(component: object) -> BudgetTarget:
-    """The normative budgets."""
-    _check(component)
-    return BudgetTarget(as_released=False)
-
-
-def open_released_budget(component: object) -> BudgetTarget:
-    """Those of 0.20.2 and 0.33.0."""
-    _check(component)
-    return BudgetTarget(as_released=True)
-
-
-def open_released_function(component: object) -> FunctionTarget:
-    """Those of 0.11.0."""
-    _check(component)
-    return FunctionTarget()
-
-
-def _check(component: object) -> None:
-    """Raises `InputError` where another component is asked for."""
-    if isinstance(component, str) and component != "encoder_budget":  # a factory is given a configuration instead
-        raise InputError(f"these are functions for encoder budgets, and not of {component}")
+open_constants = _of_era(BudgetEra.CONSTANTS)
+"""B0."""
+open_one_more = _of_era(BudgetEra.ONE_MORE)
+"""B1."""
+open_one_more_as_reviewed = _of_era(BudgetEra.ONE_MORE_AS_REVIEWED)
+"""B2."""
+open_merged = _of_era(BudgetEra.MERGED)
+"""B3."""
+open_as_set = _of_era(BudgetEra.AS_SET)
+"""B6."""
+open_budget = factory_of("encoder_budget", partial(BudgetTarget, as_released=False))
+"""The normative budgets."""
+open_released_budget = factory_of("encoder_budget", partial(BudgetTarget, as_released=True))
+"""Those of 0.20.2 and 0.33.0."""
+open_released_function = factory_of("encoder_budget", FunctionTarget)
+"""Those of 0.11.0."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from cacheimpl.kv_cache_manager.errors import (
     TooManyTokensError,
     UnknownRequestError,
 )
-from cacheproof.errors import InputError
+from cacheproof.targets.target import factory_of
 from cachespec.kernel import (
     ABSENT,
     DONE,
@@ -353,13 +354,8 @@ class ManagerTarget:
         return Request(self._name(name), [*written, *[UNHASHED] * (length - len(written))], block_hashes=keys)
 
 
-def _opener(shape: type[Shape], rules: Rules) -> Callable[[str], ManagerTarget]:
-    def opened(component: object) -> ManagerTarget:
-        if isinstance(component, str) and component != "kv_blocks":  # a factory is given a configuration instead
-            raise InputError(f"the manager is one of KV blocks, not of {component}")
-        return ManagerTarget(shape, rules)
-
-    return opened
+def _opener(shape: type[Shape], rules: Rules) -> Callable[[object], ManagerTarget]:
+    return factory_of("kv_blocks", partial(ManagerTarget, shape, rules))
 
 
 open_early = _opener(Early, NORMATIVE)

@@ -14,8 +14,7 @@ import torch
 
 from cacheimpl import EncoderCacheManager
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
-from cacheproof.errors import InputError
-from cacheproof.targets.target import Calls, call_of
+from cacheproof.targets.target import CallTable, call_of, factory_of
 from cachespec.encoder_cache import operations as calls
 from cachespec.encoder_cache.configuration import Config, positions, size_of
 from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Observation, Operation, Outcome
@@ -62,7 +61,7 @@ class ManagerTarget:
         self._requests = tuple(configured(config, request) for request in range(len(config.requests)))
 
     def apply(self, operation: Operation) -> Outcome:
-        return call_of(PERFORM, operation, "the manager")(self._manager, self._requests, operation)
+        return call_of(PERFORM, operation)(self._manager, self._requests, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         manager = self._manager
@@ -81,11 +80,8 @@ class ManagerTarget:
         """Nothing is held."""
 
 
-def open_manager(component: object) -> ManagerTarget:
-    """The manager as a target of its component."""
-    if isinstance(component, str) and component != "encoder_cache":  # a factory is given a configuration instead
-        raise InputError(f"the manager is one of the encoder cache, not of {component}")
-    return ManagerTarget()
+open_manager = factory_of("encoder_cache", ManagerTarget)
+"""The manager, normatively."""
 
 
 # Calls --------------------------------------------------------------------------------------------------------------
@@ -154,7 +150,7 @@ def reset(manager: EncoderCacheManager, requests: Requests, operation: Any) -> O
     return DONE
 
 
-PERFORM: Calls = {
+PERFORM: CallTable = {
     calls.CheckAndUpdate: check,
     calls.CanAllocate: ask,
     calls.Allocate: allocate,

@@ -7,7 +7,7 @@ message goes through its wire form. A join is asked and granted at once, as in t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,8 +16,7 @@ import msgspec
 from cacheimpl.mirror import Answer, Grant, Message, MirrorReceiver, MirrorSender, Refusal, Verdict
 from cacheimpl.mirror.errors import MissingPayloadError, NotJoinedError
 from cacheimpl.mirror.messages import AnyMessage, from_plain, plain
-from cacheproof.errors import InputError
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import CallTable, TargetError, call_of, factory_of
 from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, STALE, Code, Observation, Operation, Outcome
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config, partitions
@@ -67,10 +66,7 @@ class MirrorTarget:
         self.receiver = self.new_receiver()
 
     def apply(self, operation: Operation) -> Outcome:
-        perform = PERFORM.get(type(operation))
-        if perform is None:
-            raise TargetError(f"the mirror has no {operation.wire_name()}")
-        return perform(self, operation)
+        return call_of(PERFORM, operation)(self, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         shown: dict[str, Observation] = {}
@@ -107,11 +103,8 @@ class MirrorTarget:
         return Outcome(Code.DONE, tuple(int(payload is not None) for payload in message.payloads))
 
 
-def open_mirror(component: object) -> MirrorTarget:
-    """Both sides as a target of their component."""
-    if isinstance(component, str) and component != "mirror":  # a factory is given a configuration instead
-        raise InputError(f"these are the two sides of the mirror, not of {component}")
-    return MirrorTarget()
+open_mirror = factory_of("mirror", MirrorTarget)
+"""Both sides, normatively."""
 
 
 # Calls --------------------------------------------------------------------------------------------------------------
@@ -254,7 +247,7 @@ def restart_receiver(target: MirrorTarget, operation: Any) -> Outcome:
     return DONE
 
 
-PERFORM: Mapping[type[Operation], Callable[[MirrorTarget, Any], Outcome]] = {
+PERFORM: CallTable = {
     calls.Render: render,
     calls.Send: send,
     calls.Submit: submit,

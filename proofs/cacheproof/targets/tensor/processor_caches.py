@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +21,7 @@ import cacheimpl.processor_cache as ours
 from cacheimpl.object_store import caches as object_store
 from cacheimpl.processor_cache import selectors
 from cacheimpl.processor_cache.errors import AllPinnedError, EndlessEvictionError, TooLargeError
-from cacheproof.errors import InputError
-from cacheproof.targets.target import TargetError
+from cacheproof.targets.target import CallTable, call_of, factory_of
 from cacheproof.targets.vllm.child.driver import mirror as released_mirror
 from cacheproof.targets.vllm.child.driver.calls import Calls, Reply
 from cacheproof.targets.vllm.child.driver.sides import GIBIBYTE, Item, Message
@@ -43,13 +43,6 @@ from cachespec.kernel import (
 from cachespec.lru import operations as lru
 from cachespec.lru.configuration import Config as LruConfig
 
-
-def check(component: object, wanted: str) -> None:
-    """Raises `InputError` where another component is asked for."""
-    if isinstance(component, str) and component != wanted:  # a factory is given a configuration instead
-        raise InputError(f"this is a target of {wanted}, not of {component}")
-
-
 # The cache by recency -----------------------------------------------------------------------------------------------
 
 
@@ -59,7 +52,7 @@ class LruCacheTarget:
     def __init__(self, kind: type[ours.LRUCache[int, int]] = ours.LRUCache, refused: Outcome = REFUSED) -> None:
         self._kind, self._refused = kind, refused
         self._cache: ours.LRUCache[int, int] = kind(0, getsizeof=int)
-        self._perform: Mapping[type[Operation], Callable[[Any], Outcome]] = {
+        self._perform: CallTable = {
             lru.Contains: lambda op: HIT if op.key in self._cache else MISS,
             lru.Lookup: self._lookup,
             lru.Get: lambda op: MISS if self._cache.get(op.key) is None else HIT,
@@ -75,10 +68,7 @@ class LruCacheTarget:
         self._cache = self._kind(config.capacity, getsizeof=int)
 
     def apply(self, operation: Operation) -> Outcome:
-        perform = self._perform.get(type(operation))
-        if perform is None:
-            raise TargetError(f"there is no call for {operation.wire_name()}")
-        return perform(operation)
+        return call_of(self._perform, operation)(operation)
 
     def observe(self) -> Mapping[str, Observation]:
         cache = self._cache
@@ -128,10 +118,12 @@ class LruCacheTarget:
         return DONE
 
 
-def open_lru_cache(component: object) -> LruCacheTarget:
-    """The cache by recency."""
-    check(component, "lru")
-    return LruCacheTarget()
+open_lru_cache = factory_of("lru", LruCacheTarget)
+"""The cache by recency."""
+open_released_lru_cache = factory_of("lru", partial(LruCacheTarget, ours.ReleasedLRUCache, FAILED))
+"""The cache as 0.33.0 has it (M3): an error in the middle of an eviction."""
+open_ghost_lru_cache = factory_of("lru", partial(LruCacheTarget, ours.GhostLRUCache, FAILED))
+"""The cache as 0.11.0 and 0.20.2 have it (M2): touching what is absent leaves a ghost, which is never evicted."""
 
 
 # Who gets which -----------------------------------------------------------------------------------------------------
@@ -187,12 +179,14 @@ class SelectorsTarget:
         self._shown = dict.fromkeys(("frontend", "engine", "worker", "private"), NO_CACHE)
 
     def apply(self, operation: Operation) -> Outcome:
-        if isinstance(operation, Profile):
-            return DONE if self._started else REFUSED
-        if not isinstance(operation, Start):
-            raise TargetError(f"there is no call for {operation.wire_name()}")
-        self._started, config = True, deployment(operation)
-        registry = SimpleNamespace(supports_multimodal_inputs=lambda model_config: operation.multimodal > 0)
+        return call_of({Profile: self._profile, Start: self._start}, operation)(operation)
+
+    def _profile(self, _: Profile) -> Outcome:
+        return DONE if self._started else REFUSED
+
+    def _start(self, op: Start) -> Outcome:
+        self._started, config = True, deployment(op)
+        registry = SimpleNamespace(supports_multimodal_inputs=lambda model_config: op.multimodal > 0)
         more = (registry,) if self._with_registry else ()
         private = config.model_config if self._with_registry else config
         with without_shared_memory():
@@ -227,6 +221,16 @@ def deployment(op: Start) -> SimpleNamespace:
             data_parallel_external_lb=op.external > 0,
         ),
     )
+
+
+open_selectors = factory_of("configuration", partial(SelectorsTarget, with_registry=False))
+"""The functions that choose, as from 0.20 on."""
+open_early_selectors = factory_of("configuration", partial(SelectorsTarget, with_registry=True))
+"""The same as until 0.11, with a registry."""
+open_balanced_selectors = factory_of(
+    "configuration", partial(SelectorsTarget, with_registry=True, balanced_outside=True)
+)
+"""The functions that choose, as 0.11.0 and 0.12 have them (M1)."""
 
 
 # Both sides of the mirror -------------------------------------------------------------------------------------------
@@ -354,37 +358,5 @@ def _frozen(shown: Mapping[str, Any]) -> Iterator[tuple[str, Observation]]:
     return ((name, tuple(value) if isinstance(value, list) else value) for name, value in shown.items())
 
 
-def open_mirror(component: object) -> MirrorTarget:
-    """Both sides."""
-    check(component, "mirror")
-    return MirrorTarget()
-
-
-def open_released_lru_cache(component: object) -> LruCacheTarget:
-    """The cache as 0.33.0 has it (M3): an error in the middle of an eviction."""
-    check(component, "lru")
-    return LruCacheTarget(ours.ReleasedLRUCache, FAILED)
-
-
-def open_ghost_lru_cache(component: object) -> LruCacheTarget:
-    """The cache as 0.11.0 and 0.20.2 have it (M2): touching what is absent leaves a ghost, which is never evicted."""
-    check(component, "lru")
-    return LruCacheTarget(ours.GhostLRUCache, FAILED)
-
-
-def open_balanced_selectors(component: object) -> SelectorsTarget:
-    """The functions that choose, as 0.11.0 and 0.12 have them (M1)."""
-    check(component, "configuration")
-    return SelectorsTarget(with_registry=True, balanced_outside=True)
-
-
-def open_selectors(component: object) -> SelectorsTarget:
-    """The functions that choose, as from 0.20 on."""
-    check(component, "configuration")
-    return SelectorsTarget(with_registry=False)
-
-
-def open_early_selectors(component: object) -> SelectorsTarget:
-    """The same as until 0.11, with a registry."""
-    check(component, "configuration")
-    return SelectorsTarget(with_registry=True)
+open_mirror = factory_of("mirror", MirrorTarget)
+"""Both sides."""

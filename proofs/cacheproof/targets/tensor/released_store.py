@@ -13,7 +13,7 @@ from cacheimpl.object_store.counting import COUNT_BYTES, RINGS, Found, count_at
 from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StaleHandleError
 from cacheimpl.ring import ReleasedRingBuffer
 from cacheproof.errors import InputError
-from cacheproof.targets.target import Calls
+from cacheproof.targets.target import CallTable
 from cacheproof.targets.tensor import store_target
 from cacheproof.targets.tensor.store_target import MARK, Handle, ObjectStoreTarget, serde_of, used
 from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, STALE, Operation, Outcome
@@ -39,7 +39,7 @@ class ReleasedStoreTarget(ObjectStoreTarget[ReleasedObjectStorage, Worker]):
         """For each position of a request whether P0 found its item."""
 
     @property
-    def table(self) -> Calls:
+    def table(self) -> CallTable:
         return PERFORM
 
     def unit_of(self, config: Config) -> int:
@@ -192,7 +192,7 @@ def acknowledge(target: ReleasedStoreTarget, operation: calls.Acknowledge) -> Ou
     return used(worker.store.ser_de.deserialize(memoryview(copied)))
 
 
-PERFORM: Calls = {
+PERFORM: CallTable = {
     **store_target.COMMON,
     calls.Render: render,
     calls.Put: put,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 from cacheimpl.ring import ReleasedRingBuffer, RingEra, SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import RingFullError
 from cacheproof.errors import InputError
-from cacheproof.targets.target import Calls, call_of, once_reset
+from cacheproof.targets.target import CallTable, call_of, factory_of, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, STALE, Code, Observation, Operation, Outcome
 from cachespec.ring import operations as calls
 from cachespec.ring.configuration import Config
@@ -67,7 +68,7 @@ class RingTarget:
         self._rings = []
 
     def apply(self, operation: Operation) -> Outcome:
-        return call_of(PERFORM, operation, "the ring")(self, operation)
+        return call_of(PERFORM, operation)(self, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         ring = self.writer
@@ -97,11 +98,8 @@ class RingTarget:
         return there
 
 
-def open_ring(component: object) -> RingTarget:
-    """The ring as a target of its component."""
-    if isinstance(component, str) and component != "ring":  # a factory is given a configuration instead
-        raise InputError(f"the ring is one of ring, not of {component}")
-    return RingTarget()
+open_ring = factory_of("ring", RingTarget)
+"""The ring, normatively."""
 
 
 def allocate(target: RingTarget, operation: calls.Allocate) -> Outcome:
@@ -151,7 +149,7 @@ def restart(target: RingTarget, operation: Operation) -> Outcome:
     return DONE
 
 
-PERFORM: Calls = {
+PERFORM: CallTable = {
     calls.Allocate: allocate,
     calls.Read: read,
     calls.Revoke: revoke,
@@ -201,22 +199,9 @@ class ReleasedRingTarget(RingTarget):
         return self.unanswered[identity] <= 0
 
 
-def opened_era(era: RingEra, component: object) -> ReleasedRingTarget:
-    """Raises `InputError` where another component is asked for."""
-    open_ring(component)
-    return ReleasedRingTarget(era)
-
-
-def open_ring_2025_10(component: object) -> ReleasedRingTarget:
-    """M1: as 0.11.0."""
-    return opened_era(RingEra.RING_2025_10, component)
-
-
-def open_ring_2025_12(component: object) -> ReleasedRingTarget:
-    """M2: as 0.12.0 to 0.20.2."""
-    return opened_era(RingEra.RING_2025_12, component)
-
-
-def open_ring_2026_11(component: object) -> ReleasedRingTarget:
-    """M3: as 0.33.0."""
-    return opened_era(RingEra.RING_2026_11, component)
+open_ring_2025_10 = factory_of("ring", partial(ReleasedRingTarget, RingEra.RING_2025_10))
+"""M1: as 0.11.0."""
+open_ring_2025_12 = factory_of("ring", partial(ReleasedRingTarget, RingEra.RING_2025_12))
+"""M2: as 0.12.0 to 0.20.2."""
+open_ring_2026_11 = factory_of("ring", partial(ReleasedRingTarget, RingEra.RING_2026_11))
+"""M3: as 0.33.0."""

@@ -14,7 +14,7 @@ from cacheimpl.object_store.handles import PREFIX
 from cacheimpl.object_store.reading import Looked
 from cacheimpl.ring import SingleWriterShmRingBuffer
 from cacheproof.errors import InputError
-from cacheproof.targets.target import Calls
+from cacheproof.targets.target import CallTable, factory_of
 from cacheproof.targets.tensor import store_target
 from cacheproof.targets.tensor.store_target import Delivery, ObjectStoreTarget, serde_of, used
 from cachespec.kernel import DONE, REFUSED, STALE, Code, Outcome
@@ -40,7 +40,7 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
         self.revoked: list[list[int]] = []
 
     @property
-    def table(self) -> Calls:
+    def table(self) -> CallTable:
         return PERFORM
 
     def unit_of(self, config: Config) -> int:
@@ -69,11 +69,8 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
         return books.issued[identity], books.tickets.acknowledgements(identity)
 
 
-def open_store(component: object) -> StoreTarget:
-    """The store as a target of its component."""
-    if isinstance(component, str) and component != "object_store":  # a factory is given a configuration instead
-        raise InputError(f"the store is one of object_store, not of {component}")
-    return StoreTarget()
+open_store = factory_of("object_store", StoreTarget)
+"""The store, normatively."""
 
 
 # P0 and P1 ----------------------------------------------------------------------------------------------------------
@@ -170,7 +167,7 @@ def die(target: StoreTarget, operation: calls.Die) -> Outcome:
     return DONE
 
 
-PERFORM: Calls = {
+PERFORM: CallTable = {
     **store_target.COMMON,
     calls.Forge: forge,
     calls.Reject: end,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from cacheimpl.msgpack import Buffer
 from cacheimpl.object_store import ReleasedObjectStorage, SingleWriterShmObjectStorage
 from cacheimpl.object_store.errors import StoreFullError, TooLargeError
-from cacheproof.targets.target import Calls, call_of, once_reset
+from cacheproof.targets.target import CallTable, call_of, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, TOO_LARGE, Code, Observation, Operation, Outcome
 from cachespec.object_store import operations as calls
 from cachespec.object_store.configuration import Config, content_of
@@ -109,7 +109,7 @@ class ObjectStoreTarget(ABC, Generic[S, W]):
 
     @property
     @abstractmethod
-    def table(self) -> Calls:
+    def table(self) -> CallTable:
         """How each kind of operation is performed."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ class ObjectStoreTarget(ABC, Generic[S, W]):
         self._config = config
 
     def apply(self, operation: Operation) -> Outcome:
-        return call_of(self.table, operation, "the store")(self, operation)
+        return call_of(self.table, operation)(self, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         ring, books = self.writer.ring_buffer, self.writer.writer
@@ -288,7 +288,7 @@ def used(content: int) -> Outcome:
     return Outcome(Code.HIT, (content,) if content >= 0 else ())
 
 
-COMMON: Calls = {
+COMMON: CallTable = {
     calls.Render: render,
     calls.Touch: touch,
     calls.GetCached: get_cached,
