@@ -49,7 +49,8 @@ def heading(violation: Violation) -> str:
 
 def _how(record: Record) -> str:
     machine = record.machine
-    calls = f"{record.steps:,} calls for each row were asked for, seed {record.seed}"
+    each = "row" if of_eras(record) else "driver, shared by its configurations,"
+    calls = f"{record.steps:,} calls for each {each} were asked for, seed {record.seed}"
     searched = sum(one.calls for one in record.searched)
     also = f"; {searched:,} more to search for violations" if searched else ""
     return (
@@ -71,8 +72,7 @@ def _agreement(record: Record) -> str:
         )
         for row in record.rows
     ]
-    eras = any(row.states is not None for row in record.rows)
-    compared = "states" if eras else "compared with the specification"
+    compared = "states" if of_eras(record) else "compared with the specification"
     return markdown_table(("component", "era or configuration", "calls", compared, "verdict"), rows)
 
 
@@ -81,9 +81,14 @@ def _said(row: Row) -> str:
     return f"{row.verdict}: {'; '.join(more)}" if more else row.verdict
 
 
+def of_eras(record: Record) -> bool:
+    """Whether its rows are eras, and not the configurations that a driver was walked in."""
+    return any(row.states is not None for row in record.rows)
+
+
 def _violations(record: Record) -> str:
     if not record.violations:
-        return "Nothing was found."
+        return _nothing_more(record)
     rows = [
         (
             f"`{one.component}`",
@@ -96,6 +101,17 @@ def _violations(record: Record) -> str:
         for one in record.violations
     ]
     return markdown_table(("component", "property", "reach", "calls", "known as", "script"), rows)
+
+
+def _nothing_more(record: Record) -> str:
+    """Where no violation is told one by one: what the rows say of it, and whether anybody looked."""
+    wrong = sum(bool(row.difference) for row in record.rows)
+    rows = (
+        f"In {wrong} of {len(record.rows)} rows above something is wrong" if wrong else "Nothing was found in the rows"
+    )
+    calls = sum(one.calls for one in record.searched)
+    searched = f"{calls:,} calls were made to search for more" if calls else "nothing more was searched for"
+    return f"{rows}; {searched}."
 
 
 def _known(violation: Violation) -> str:
@@ -115,7 +131,7 @@ def _detail(record: Record, violation: Violation) -> str:
         f"Reach: {reach_with_faults(violation)}. {_found(violation)}. Known as {_known(violation)}.",
     ]
     if violation.ending:
-        said[1] += f" {ENDINGS.get(violation.ending, violation.ending)}."
+        said[1] += f" {ENDINGS[violation.ending]}."
     if violation.also:
         said.append(f"Also broken in {', '.join(f'`{one}`' for one in violation.also)}.")
     if violation.verdict:
@@ -139,6 +155,8 @@ ENDINGS = {
     "stuck": "After these calls nothing happens any more, and something is owed",
     "lasso": "After these calls the same steps come round for ever",
     "stall": "After these calls nothing is scheduled any more",
+    "circling": "After these calls requests are scheduled and preempted, and nobody is finished",
+    "failed": "The last call ends in a failed assertion",
 }
 
 

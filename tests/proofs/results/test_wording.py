@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.proofs.results.making import charged_again, record
 
+from cacheproof.fuzz.stalls import Sort
 from cacheproof.results.matrix import broken, what_is_new
-from cacheproof.results.pages import page_of
-from cacheproof.results.record import UNSHOWN
+from cacheproof.results.pages import ENDINGS, page_of
+from cacheproof.results.record import UNSHOWN, Row, Search
 from cacheproof.results.scripts.composing import script_of
 
 
@@ -51,6 +52,23 @@ def test_a_property_is_counted_once() -> None:
 )
 def test_how_it_was_found(found: str, steps: int | None, says: str) -> None:
     assert says in page_of(record(charged_again(found=found, steps=steps, seed=5)))
+
+
+@pytest.mark.parametrize("ending", ["stuck", "lasso", *(sort.name.lower() for sort in Sort)])
+def test_how_it_ends(ending: str) -> None:
+    assert f"{ENDINGS[ending]}. " in page_of(record(charged_again(ending=ending)))
+
+
+def test_nothing_is_said_to_be_found_only_where_nothing_was() -> None:
+    walked = [Row("kv_blocks", label, 10, "a violation", agrees=False, beside=5) for label in ("fifo", "paged")]
+    assert "Nothing was found in the rows; nothing more was searched for." in page_of(record(rows=walked[:0]))
+    walked[0].difference = ["KV-7/longest: 7 blocks, and 6 of them can be found"]
+    page = page_of(record(rows=walked))
+    assert "In 1 of 2 rows above something is wrong; nothing more was searched for." in page
+    assert "100 calls for each driver, shared by its configurations, were asked for" in page
+    assert "100 calls for each row were asked for" in page_of(record())
+    searched = record(searched=[Search("encoder_cache", "E2", 1234)])
+    assert "Nothing was found in the rows; 1,234 calls were made to search for more." in page_of(searched)
 
 
 def test_what_no_entry_explains_is_listed() -> None:
