@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cacheimpl.constants import constant
+
 
 class Code(IntEnum):
     """Every way an operation can end, as the integer that the tensors carry."""
@@ -58,4 +60,5 @@ def answer(code: Tensor) -> Answer:
 
 def either(condition: Tensor, met: Code, unmet: Code) -> Tensor:
     """The code `met` where the condition holds, the code `unmet` elsewhere."""
-    return torch.where(condition, int(met), int(unmet))
+    device = condition.device
+    return torch.where(condition, constant(int(met), device), constant(int(unmet), device))

@@ -68,12 +68,12 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "computed.clamp(written, planned)",
         "computed.clamp(min=written)",
     ),
-    "nothing is something": ("any call", f"{SLOTS}.allocate_slots", "(tokens <= 0) | ", ""),
+    "nothing is something": ("any call", f"{SLOTS}.allocate_slots", "(tokens < constant(1, tokens.device)) | ", ""),
     "taken from the back": (
         "any call",
         f"{SLOTS}.with_slots",
-        "ask.needs + pool.head)",
-        "ask.needs + pool.head + pool.free - total)",
+        "pieces.rank + pool.head)",
+        "pieces.rank + pool.head + pool.free - total)",
     ),
     "what is taken can still be found": (
         "any call",
@@ -90,8 +90,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "what is taken has no reference": (
         "any call",
         f"{SLOTS}.with_slots",
-        "torch.ones_like(taken)",
-        "torch.zeros_like(taken)",
+        "pool.references, taken, there.long()",
+        "pool.references, taken, torch.zeros_like(taken)",
     ),
     "the free count stays": ("any call", f"{SLOTS}.with_slots", "free=pool.free - total", "free=pool.free"),
     "scheduled as far as the blocks go": (
@@ -103,15 +103,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "everybody begins at the first free block": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "(ask.up_to - ask.needs + pool.head)",
-        "(0 * ask.up_to + pool.head)",
+        "pieces.rank + pool.head",
+        "0 * pieces.rank + pool.head",
     ),
     "those behind a refusal go on": ("crowd", f"{SLOTS}.allocate_slots", ".cumsum(0)", ".long()"),
     "the head runs off the end": (
         "crowd",
         f"{SLOTS}.with_slots",
-        "wrapped(pool, places)",
-        "places.clamp(max=pool.order.shape[0] - 2)",
+        "wrapped(pool, pieces.rank + pool.head)",
+        "(pieces.rank + pool.head).clamp(max=pool.order.shape[0] - 2)",
     ),
     "the count of blocks in eight bits": (
         "wide crowd",
@@ -142,8 +142,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a hit stays free": (
         "old hit",
         f"{ADMISSION}.without_held",
-        "live & ~held.index_select(0, blocks)",
-        "live",
+        "pool.references.index_select(0, blocks) > 0",
+        "pool.references.index_select(0, blocks) < 0",
     ),
     "a hit is not held": ("any call", f"{ADMISSION}.adopt", "torch.ones_like(flat)", "torch.zeros_like(flat)"),
     "a hit is computed again": (
@@ -158,7 +158,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "origin=write.add(pool.origin, requests, tokens)",
         "origin=pool.origin",
     ),
-    "a block that two adopt is free twice": ("crowd", f"{ADMISSION}.revived_by", "first & idle", "idle"),
+    "a block that two adopt is free twice": ("crowd", f"{ADMISSION}.revived_by", "first & is_idle", "is_idle"),
     "nobody loses hits": (
         "crowd",
         f"{ADMISSION}.may_lose_hits",
@@ -169,15 +169,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     # execution
     "a block is full too early": (
         "any call",
-        f"{EXECUTION}.full_blocks",
-        "ends - first * config.block_size",
-        "ends - first * config.block_size + 1",
+        f"{EXECUTION}.commit",
+        "full_blocks(config, unregistered,",
+        "full_blocks(config, unregistered + 1,",
     ),
     "a block is full too late": (
         "any call",
-        f"{EXECUTION}.full_blocks",
-        "ends - first * config.block_size",
-        "ends - first * config.block_size - 1",
+        f"{EXECUTION}.commit",
+        "full_blocks(config, unregistered,",
+        "full_blocks(config, unregistered - 1,",
     ),
     "what was never scheduled was executed": (
         "any call",
@@ -188,7 +188,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a gap is closed": (
         "any call",
         f"{EXECUTION}.commit",
-        "torch.where(pool.severed.index_select(0, pieces.of(requests)), null_block(pool), now.blocks)",
+        "torch.where(pool.severed.index_select(0, pieces.of(requests)), null, now.blocks)",
         "now.blocks",
     ),
     "the latest copy is found": (
@@ -206,32 +206,42 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "copies of one burst have one stamp": (
         "crowd",
         f"{EXECUTION}.commit",
-        "registering.cumsum(0)",
-        "registering",
+        " + pieces.rank",
+        " + 0 * pieces.rank",
     ),
     "the clock stands still": (
         "crowd",
         f"{EXECUTION}.commit",
-        "clock=pool.clock + registering.sum()",
+        "clock=pool.clock + counts.sum()",
         "clock=pool.clock",
     ),
     # so many of all turns
-    "more blocks than there is room for": ("crowd", f"{SLOTS}.allocate_slots", " | (ask.up_to > most)", ""),
-    "more full blocks than there is room for": ("crowd", f"{EXECUTION}.commit", " | (counts.cumsum(0) > most)", ""),
-    "one piece fewer": ("crowd", f"{SPREADING}.spread", "number <= counts.sum()", "number < counts.sum()"),
+    "more blocks than there is room for": (
+        "crowd",
+        f"{SLOTS}.allocate_slots",
+        " | (ask.up_to > constant(most, tokens.device))",
+        "",
+    ),
+    "more full blocks than there is room for": (
+        "crowd",
+        f"{EXECUTION}.commit",
+        "up_to <= constant(most, computed.device)",
+        "up_to >= 0",
+    ),
+    "one piece fewer": ("crowd", f"{SPREADING}.spread", "rank < counts.sum()", "rank < counts.sum() - 1"),
     "pieces of the turn before": (
         "crowd",
         f"{SPREADING}.spread",
-        "torch.searchsorted(up_to, number)",
-        "torch.searchsorted(up_to, number - 1)",
+        "torch.searchsorted(up_to, rank, right=True)",
+        "torch.searchsorted(up_to, rank)",
     ),
     "pieces in one place": (
         "crowd",
         f"{SPREADING}.spread",
-        "(counts - up_to).index_select(0, turn) + number - 1",
+        "(counts - up_to).index_select(0, turn) + rank",
         "torch.zeros_like(turn)",
     ),
-    "the blocks of two are one": ("crowd", f"{SPREADING}.spread", "if width == 1:", "if width >= 1:"),
+    "the blocks of two are one": ("crowd", f"{SPREADING}.spread", "None if width == 1", "None if width >= 1"),
     # releasing
     "a shared block is free at once": (
         "any call",
@@ -278,14 +288,14 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "(planned == room)",
         "(planned + 1 == room)",
     ),
-    "the last free block is kept": ("crowd", f"{DECODING}.decode", "number <= pool.free", "number < pool.free"),
+    "the last free block is kept": ("crowd", f"{DECODING}.decode", "rank < pool.free", "rank < pool.free - 1"),
     "slots without a block": (
         "crowd",
         f"{DECODING}.decode",
         "torch.minimum(pool.free, most_of_all)",
         "most_of_all",
     ),
-    "the next block but one": ("crowd", f"{DECODING}.decode", "pool.head - one + number", "pool.head + number"),
+    "the next block but one": ("crowd", f"{DECODING}.decode", "pool.head + rank", "pool.head + one + rank"),
     "registered again": (
         "crowd",
         f"{DECODING}.decode",

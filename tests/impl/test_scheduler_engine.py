@@ -54,7 +54,7 @@ BUGS = {
     "who is preempted is not looked at again": Change(
         Scheduler._extent_further, "self._items = self.settings.max_items > 0", "self._items = self._items"
     ),
-    "too few blocks are looked at": Change(filling, "(state.kv.registered[:-1] + 1)", "(state.kv.registered[:-1] + 2)"),
+    "too few blocks are looked at": Change(filling, " >= config.block_size", " >= 2 * config.block_size"),
 }
 """Of when items are looked at, and how many blocks of a step."""
 

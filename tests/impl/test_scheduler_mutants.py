@@ -36,14 +36,14 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "blocks that are lacking are not noticed": (
         "line",
         f"{CODE}.burst.serve_first",
-        "torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)",
-        "torch.minimum(settled.sum(), state.to_serve - state.served)",
+        "torch.minimum(slots.served, state.to_serve - state.served)",
+        "state.to_serve - state.served",
     ),
     "an item that is refused is read": (
         "outrun",
         f"{CODE}.burst.serve_first",
-        "settled & reservation.settled",
-        "settled",
+        "settled = reservation.settled if",
+        "settled = reservation.settled | True if",
     ),
     "an item that was computed is waited for": (
         "many pictures on a run",
@@ -78,8 +78,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a budget that chunks do not use up is used up": (
         "twelve on a run",
         f"{CODE}.burst.serve_first",
-        "wants <= left if config.alignment > 0 else torch.ones_like(asked)",
-        "torch.ones_like(asked)",
+        "settled = wants <= left",
+        "settled = wants >= 0",
     ),
     # one at a time
     "one victim too many": (
@@ -152,7 +152,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "the last token is computed": (
         "read-in-flight",
         f"{CODE}.counts.wanted",
-        "config.finals - 1) - state",
+        "config.finals - constant(1, sight.device)) - state",
         "config.finals) - state",
     ),
     "a step samples a token late": ("line", f"{CODE}.plans.with_parts", "end >= sight", "end > sight"),
@@ -166,11 +166,16 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a round with nothing to say is a plan": (
         "line",
         f"{CODE}.plans.concluded",
-        "says = over & (events |",
-        "says = over | (events |",
+        "says = over & events",
+        "says = over",
     ),
     # outputs
-    "what is void counts": ("aborted", f"{CODE}.requests.executed", "masked_fill(state.void[0], OUTSIDE)", "clone()"),
+    "what is void counts": (
+        "aborted",
+        f"{CODE}.requests.executed",
+        "torch.where(state.void[0], outside, state.turns[0])",
+        "state.turns[0]",
+    ),
     "drafts that were wrong count": ("drafts-in-turn", f"{CODE}.requests.executed", "end - rejected", "end"),
     "an item is released too late": (
         "shared-item",

@@ -6,6 +6,8 @@ one before it. A burst is served up to the first turn of which it cannot be said
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,17 @@ from cacheimpl.kv_blocks.prefix import Hits
 from cacheimpl.kv_blocks.slots import Ask, Slots, asked, with_slots
 from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
+
+
+class Reach(NamedTuple):
+    """The part of the free queue that hits are taken out of: so many cells at one end of it."""
+
+    places: Tensor
+    """[blocks + 1] int64: the cell of the queue's buffer that each free block is in"""
+    cells: int
+    """How many cells. A turn with a hit that is free and in none of them is not answered"""
+    behind: bool
+    """Whether it is the back of the queue, and not its front"""
 
 
 def admit(
@@ -24,11 +37,13 @@ def admit(
     hits: Hits,
     *,
     width: int,
+    reach: Reach | None = None,
     write: Writing = COPYING,
 ) -> tuple[Pool, Slots]:
     """`allocate_slots` for requests of which some have found blocks ([turns] each); one request is always answered.
 
-    The turns from `Slots.served` on that are UNANSWERED are asked again, with hits that are looked up again.
+    The turns from `Slots.served` on that are UNANSWERED are asked again, with hits that are looked up again. Without a
+    `reach` the whole free queue is passed over; with one that is too short, the first turn may be unanswered too.
     """
     held, written, planned = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled)
@@ -41,14 +56,15 @@ def admit(
     adopted = where_within(hits, ask.possible, null_block(pool))
     adopters = first_adopters(pool, adopted)
     revived = revived_by(pool, adopted, adopters)
-    queue = queue_of(pool)
-    lost = may_lose_hits(ask, adopters, queue)
+    lost = may_lose_hits(pool, ask, adopters, adopted.numel())
+    if reach is not None:
+        lost = lost | (distance(pool, adopted, reach) >= reach.cells).any(1)
     refused = ~lost & ((tokens <= 0) | (ask.up_to + revived.cumsum(0) > pool.free))
-    stops = (ask.possible & (refused | ask.too_wide | lost)).cumsum(0)
-    done = ask.possible & (stops == 0)
-    adopting = adopt(config, pool, requests, hits, done, write, queue)
+    reached = (ask.possible & (refused | ask.too_wide | lost)).cumsum(0) == 0
+    done = ask.possible & reached
+    adopting = adopt(config, pool, requests, hits, done, write, reach)
     after, blocks, given = with_slots(adopting, ask, done, write)
-    return after, Slots(done, large, present, stale, refused, stops, blocks, given)
+    return after, Slots(done, large, present, stale, refused, reached, blocks, given)
 
 
 def are_cached(config: Config, pool: Pool, requests: Tensor, hits: Hits) -> Tensor:
@@ -70,41 +86,48 @@ def where_within(hits: Hits, turns: Tensor, null: int) -> Tensor:
 
 
 def first_adopters(pool: Pool, adopted: Tensor) -> Tensor:
-    """[blocks + 1] int64: the first turn that has each block among its hits; the number of turns where none has."""
+    """[blocks + 1] int32: the first turn that has each block among its hits; the number of turns where none has."""
     turns = adopted.shape[0]
-    turn = torch.arange(turns, device=adopted.device)[:, None].expand_as(adopted).flatten()
-    nobody = torch.full_like(pool.references, turns)
-    return nobody.scatter_reduce(0, adopted.flatten(), turn, "amin")
+    turn = torch.arange(turns, dtype=torch.int32, device=adopted.device)[:, None].expand_as(adopted).flatten()
+    nobody = torch.full_like(pool.references, turns, dtype=torch.int32)
+    return nobody.scatter_reduce_(0, adopted.flatten(), turn, "amin")
 
 
 def revived_by(pool: Pool, adopted: Tensor, adopters: Tensor) -> Tensor:
     """[turns] int64: how many free blocks each turn is the first to adopt."""
-    flat = adopted.flatten()
     turn = torch.arange(adopted.shape[0], device=adopted.device)[:, None]
-    first = adopters.index_select(0, flat).reshape(adopted.shape) == turn
-    idle = (pool.references.index_select(0, flat) == 0).reshape(adopted.shape)
-    return (first & idle & (adopted < null_block(pool))).sum(1)
+    first = adopters.index_select(0, adopted.flatten()).reshape(adopted.shape) == turn
+    return (first & is_idle(pool, adopted)).sum(1)
 
 
-def queue_of(pool: Pool) -> tuple[Tensor, Tensor]:
-    """Each [cells]: the blocks of the buffer from the head on, and which of them are in the queue."""
-    place = torch.arange(nowhere(pool), device=pool.order.device)
-    return pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
+def is_idle(pool: Pool, adopted: Tensor) -> Tensor:
+    """[turns, positions + 1] bool: which of these are blocks in the free queue."""
+    idle = (pool.references.index_select(0, adopted.flatten()) == 0).reshape(adopted.shape)
+    return idle & (adopted < null_block(pool))
 
 
-def may_lose_hits(ask: Ask, adopters: Tensor, queue: tuple[Tensor, Tensor]) -> Tensor:
-    """[turns] bool: who adopts a free block that turns before it may have taken.
+def distance(pool: Pool, adopted: Tensor, reach: Reach) -> Tensor:
+    """[turns, positions + 1] int64: how many cells are before each free block, from its end of the queue; else -1."""
+    cells = reach.places.index_select(0, adopted.flatten()).reshape(adopted.shape)
+    away = wrapped(pool, pool.head + pool.free - 1 - cells if reach.behind else cells - pool.head)
+    return torch.where(is_idle(pool, adopted), away, -1)
 
-    They have not where so many blocks stand before it that nobody in the burst adopts: those are taken instead.
+
+def may_lose_hits(pool: Pool, ask: Ask, adopters: Tensor, count: int) -> Tensor:
+    """[turns] bool: who adopts a free block that turns before it may have taken; they adopt `count` blocks at most.
+
+    They have not where so many blocks stand before it that nobody in the burst adopts: those are taken instead. So only
+    the cells count that all of them together could take or adopt.
     """
     turns = ask.needs.shape[0]
-    blocks, live = queue
+    place = torch.arange(min(turns * ask.width + count, nowhere(pool)), device=pool.order.device)
+    blocks, live = pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
     adopter = adopters.index_select(0, blocks)
     adopted = adopter < turns
     before = (live & ~adopted).cumsum(0, dtype=torch.int32)  # of one that is adopted; it is not among them
     taken = torch.nn.functional.pad(ask.up_to - ask.needs, (0, 1))
     lost = live & adopted & (before < taken.index_select(0, adopter))
-    return torch.zeros_like(taken).scatter_reduce(0, adopter, lost.long(), "amax")[:turns] > 0
+    return torch.zeros_like(taken).scatter_reduce(0, adopter.long(), lost.long(), "amax")[:turns] > 0
 
 
 def adopt(
@@ -114,11 +137,11 @@ def adopt(
     hits: Hits,
     done: Tensor,
     write: Writing,
-    queue: tuple[Tensor, Tensor] | None = None,
+    reach: Reach | None = None,
 ) -> Pool:
     """The hits of these turns ([turns] bool), which have no table, become the beginning of their tables.
 
-    `queue` is the free queue (see `queue_of`), where the caller has it.
+    Where there is a `reach`, those of them that are free are in it.
     """
     null, cells = null_block(pool), pool.tables.shape[1]
     adopted = where_within(hits, done, null)
@@ -128,24 +151,28 @@ def adopt(
     first = (requests * cells)[:, None]
     place = torch.arange(cells, device=requests.device)
     at = torch.where(adopted < null, first + place, first + (cells - 1)).flatten()
-    held = torch.zeros_like(pool.references, dtype=torch.bool).scatter(0, flat, value=True)
-    order, free = without_held(pool, held, queue_of(pool) if queue is None else queue, write)
-    return pool._replace(
+    after = pool._replace(
         tables=write.put(pool.tables, at, flat.to(pool.tables.dtype)),
         blocks=write.add(pool.blocks, requests, found),
         registered=write.add(pool.registered, requests, found),
         origin=write.add(pool.origin, requests, tokens),
         computed=write.add(pool.computed, requests, tokens),
         references=write.add(pool.references, flat, torch.ones_like(flat)),
-        order=order,
-        free=free,
     )
+    return without_held(after, reach, write)
 
 
-def without_held(pool: Pool, held: Tensor, queue: tuple[Tensor, Tensor], write: Writing) -> tuple[Tensor, Tensor]:
-    """The free queue without these blocks ([blocks + 1] bool), the others moved up; and how many there are."""
-    blocks, live = queue
-    kept = live & ~held.index_select(0, blocks)
-    count = kept.cumsum(0)
-    place = wrapped(pool, (pool.head - 1) + count)
-    return write.put(pool.order, torch.where(kept, place, nowhere(pool)), blocks), count[-1]
+def without_held(pool: Pool, reach: Reach | None, write: Writing) -> Pool:
+    """The free queue without the blocks that are held by now, the others moved up to it, or back from its front."""
+    cells = nowhere(pool) if reach is None else min(reach.cells, nowhere(pool))
+    behind = reach is None or reach.behind
+    first = (pool.free - cells).clamp(min=0) if behind else torch.zeros_like(pool.free)
+    place = first + torch.arange(cells, device=pool.order.device)
+    blocks, live = pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
+    held = pool.references.index_select(0, blocks) > 0
+    kept, gone = (live & ~held).cumsum(0), (live & held).sum()
+    moved = pool.head if behind else pool.head + gone
+    order = write.put(
+        pool.order, torch.where(live & ~held, wrapped(pool, moved + first + kept - 1), nowhere(pool)), blocks
+    )
+    return pool._replace(order=order, head=wrapped(pool, moved), free=pool.free - gone)

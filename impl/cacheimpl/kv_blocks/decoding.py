@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
-from cacheimpl.constants import constant
+from cacheimpl.constants import constant, counting
 from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
@@ -80,13 +80,13 @@ def decode(
     executed, done = up_to < beyond, up_to <= torch.minimum(pool.free, most_of_all)
     # From here on [most]: the turns whose last block is full, each of which needs one more. Where there is none, the
     # last turn stands for it, and nothing is added to it.
-    number = torch.arange(1, width + 1, device=device)
-    turn = torch.searchsorted(up_to[:-1], number)
-    full = up_to.index_select(0, turn) == number
-    given, who = full & (number <= pool.free), requests.index_select(0, turn)
+    rank = counting(width, device)
+    turn = torch.searchsorted(up_to[:-1], rank, right=True)
+    full = up_to.index_select(0, turn) - one == rank
+    given, who = full & (rank < pool.free), requests.index_select(0, turn)
     filled = full & (unwritten.index_select(0, turn) >= one)
     more, behind = given.long(), who * pool.tables.shape[1] + pool.blocks.index_select(0, who)
-    blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head - one + number)), null)
+    blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head + rank)), null)
     last = torch.where(filled, behind - one, spare)
     ended = pool.tables.flatten().index_select(0, last).long()
     contents = config.contents.flatten().index_select(0, last)
@@ -100,7 +100,7 @@ def decode(
         scheduled=write.add(pool.scheduled, requests, done.long()),
         references=write.put(pool.references, blocks, more),
         carried=write.put(write.put(pool.carried, found, contents), blocks, -1),
-        stamp=write.put(pool.stamp, found, pool.clock + number),
+        stamp=write.put(pool.stamp, found, pool.clock + one + rank),
         head=pool.head + total,
         free=pool.free - total,
         clock=pool.clock + beyond,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.constants import constant
 from cacheimpl.kv_blocks.spreading import Pieces, spread, whole_blocks
 from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block
 from cacheimpl.writing import COPYING, Writing
@@ -24,37 +25,41 @@ class Filled(NamedTuple):
     """int64: what it then holds"""
 
 
-def full_blocks(config: Config, first: Tensor, ends: Tensor, width: int) -> Tensor:
-    """[turns] int64: how many blocks of each table become full where the tokens before `ends` ([turns]) are written.
+def full_blocks(config: Config, tokens: Tensor, done: Tensor, width: int) -> Tensor:
+    """[turns] int64: how many blocks of each table become full, at most `width`.
 
-    At most `width`. `first` ([turns] int64) is how many of each table were hits or are registered: they do not count.
+    `tokens` ([turns] int64): so many are written then behind the blocks that were hits or are registered. 0 for those
+    that are not done ([turns] bool).
     """
-    return whole_blocks(ends - first * config.block_size, config.block_size, width)
+    if width == 1:
+        return (done & (tokens >= config.block_size)).long()
+    return torch.where(done, whole_blocks(tokens, config.block_size, width), constant(0, tokens.device))
 
 
 def filled(config: Config, pool: Pool, requests: Tensor, first: Tensor, pieces: Pieces) -> Filled:
     """The pieces of a burst: those that become full of the blocks behind the `first` ones ([turns] int64) of each."""
-    places = pieces.counted_from(requests * pool.tables.shape[1] + first)
-    where = torch.where(pieces.there, places, nothing_of_nobody(pool))
+    places = pieces.cells(requests, first, pool.tables.shape[1])
+    where = torch.where(pieces.there, places, constant(nothing_of_nobody(pool), places.device))
     blocks, contents = (table.flatten().index_select(0, where) for table in (pool.tables, config.contents))
-    return Filled(pieces.there, torch.where(pieces.there, blocks.long(), null_block(pool)), contents)
+    return Filled(pieces.there, blocks.long(), contents)
 
 
 class Committed(NamedTuple):
-    """What became of a burst; each field is [turns] bool."""
+    """What became of a burst; each field is [turns]."""
 
-    known: Tensor
-    """Who has a table"""
+    held: Tensor
+    """int64: how many blocks each has; 0 where there is no table"""
     current: Tensor
-    """Whose count of computed tokens is one of now"""
+    """bool: whose count of computed tokens is one of now"""
     too_wide: Tensor
-    """Of whom more blocks become full than may"""
+    """bool: of whom more blocks become full than may"""
 
     @property
     def codes(self) -> Tensor:
         """[turns] int64: DONE, ABSENT or STALE; UNANSWERED where nothing was done."""
-        code = torch.where(self.known, torch.where(self.current, int(Code.DONE), int(Code.STALE)), int(Code.ABSENT))
-        return torch.where(self.known & self.current & self.too_wide, UNANSWERED, code)
+        known = self.held > 0
+        code = torch.where(known, torch.where(self.current, int(Code.DONE), int(Code.STALE)), int(Code.ABSENT))
+        return torch.where(known & self.current & self.too_wide, UNANSWERED, code)
 
 
 def commit(
@@ -76,24 +81,25 @@ def commit(
     held, written, planned, first = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled, pool.registered)
     )
-    known, current = held > 0, computed.clamp(written, planned) == computed
-    too_wide = (first + (width + 1)) * config.block_size <= computed
-    done = known & current & ~too_wide
-    counts = full_blocks(config, first, torch.where(done, computed, 0), width)
+    unregistered = computed - first * config.block_size
+    # Who has no table has computed nothing and will not: 0 is the one count that is current, and fills no block.
+    current, too_wide = computed.clamp(written, planned) == computed, unregistered >= (width + 1) * config.block_size
+    done = current & ~too_wide
+    counts = full_blocks(config, unregistered, done, width)
+    up_to = counts.cumsum(0)
     if most is not None:
-        too_wide = too_wide | (counts.cumsum(0) > most)
-        done = done & ~too_wide
-        counts = counts * done
-    pieces = spread(counts, width, most)
+        within = up_to <= constant(most, computed.device)
+        done, too_wide, counts = done & within, too_wide | ~within, counts * within.long()
+    pieces = spread(counts, width, most, up_to=up_to)
     now = filled(config, pool, requests, first, pieces)
-    found = torch.where(pool.severed.index_select(0, pieces.of(requests)), null_block(pool), now.blocks)
-    registering = (found < null_block(pool)).long()
+    null = constant(null_block(pool), computed.device)
+    found = torch.where(pool.severed.index_select(0, pieces.of(requests)), null, now.blocks)
     after = pool._replace(
-        registered=write.add(pool.registered, requests, counts),
+        registered=pieces.counted(requests, counts, write, pool.registered),
         computed=write.put(pool.computed, requests, torch.where(done, computed, written)),
         carried=write.put(pool.carried, found, now.contents),
-        stamp=write.put(pool.stamp, found, pool.clock + registering.cumsum(0)),
-        clock=pool.clock + registering.sum(),
+        stamp=write.put(pool.stamp, found, pool.clock + 1 + pieces.rank),
+        clock=pool.clock + counts.sum(),
         bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )
-    return after, Committed(known, current, too_wide)
+    return after, Committed(held, current, too_wide)

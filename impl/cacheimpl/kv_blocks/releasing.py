@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import Code
-from cacheimpl.kv_blocks.execution import filled, full_blocks
-from cacheimpl.kv_blocks.spreading import spread
+from cacheimpl.kv_blocks.execution import filled
+from cacheimpl.kv_blocks.spreading import spread, whole_blocks
 from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
@@ -25,7 +25,8 @@ def landed(config: Config, pool: Pool, requests: Tensor, write: Writing) -> Pool
     planned, lengths, first = (
         column.index_select(0, requests) for column in (pool.scheduled, config.lengths, pool.registered)
     )
-    counts = full_blocks(config, first, torch.minimum(planned, lengths), pool.tables.shape[1] - 1)
+    tokens = torch.minimum(planned, lengths) - first * config.block_size
+    counts = whole_blocks(tokens, config.block_size, pool.tables.shape[1] - 1)
     flying = filled(config, pool, requests, first, spread(counts, pool.tables.shape[1] - 1))
     return pool._replace(bytes=write.put(pool.bytes, flying.blocks, flying.contents))
 
@@ -82,5 +83,5 @@ def cleared(column: Tensor, requests: Tensor, write: Writing) -> Tensor:
 def is_last(pool: Pool, blocks: Tensor, turns: Tensor) -> Tensor:
     """[turns, places] bool: whether no later turn holds the block of this place."""
     flat, turn = blocks.flatten(), turns[:, None].expand_as(blocks).flatten()
-    last = torch.zeros_like(pool.references).scatter_reduce(0, flat, turn, "amax")
+    last = torch.zeros_like(pool.references).scatter_reduce_(0, flat, turn, "amax")
     return (last.index_select(0, flat) == turn).reshape(blocks.shape)

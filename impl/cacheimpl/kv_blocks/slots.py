@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.constants import constant
 from cacheimpl.kv_blocks.spreading import spread, whole_blocks
 from cacheimpl.kv_blocks.state import Config, Pool, nobody, nothing_of_nobody, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
@@ -49,9 +50,8 @@ class Slots(NamedTuple):
     """[turns] bool: whose hits or count of computed tokens are not those of now"""
     refused: Tensor
     """[turns] bool: who asks for nothing, or for more than is left"""
-    stops: Tensor
-    """[turns] int64: how many turns, up to and with this one, were refused or could not be answered; what comes behind
-    the first of them waits"""
+    reached: Tensor
+    """[turns] bool: who comes before the first one that was refused or could not be answered; what is behind waits"""
     blocks: Tensor
     """[turns, width] int64: the new blocks of each, the null block behind them; where `most` was given, [most] int64:
     those of all turns, one after the other, the null block behind the last"""
@@ -61,7 +61,7 @@ class Slots(NamedTuple):
     @property
     def served(self) -> Tensor:
         """[] int64: the turns before the first one that was refused, or not answered."""
-        return (self.stops == 0).sum()
+        return self.reached.sum()
 
     @property
     def codes(self) -> Tensor:
@@ -69,8 +69,8 @@ class Slots(NamedTuple):
         code = torch.where(self.done, int(Code.DONE), int(Code.REFUSED))
         for wrong, said in ((self.stale, Code.STALE), (self.present, Code.PRESENT), (self.large, Code.TOO_LARGE)):
             code = torch.where(wrong, int(said), code)
-        first = torch.nn.functional.pad(self.stops, (1, 0))[:-1] == 0
-        return torch.where((self.stops == 0) | (first & self.refused), code, UNANSWERED)
+        first = torch.nn.functional.pad(self.reached, (1, 0), value=True)[:-1]
+        return torch.where(self.reached | (first & self.refused), code, UNANSWERED)
 
 
 def allocate_slots(
@@ -97,12 +97,12 @@ def allocate_slots(
     end = computed + tokens
     large, stale = end > config.limit, computed.clamp(written, planned) != computed
     ask = asked(config, pool, requests, end, planned, held, ~(large | stale), width)
-    refused = (tokens <= 0) | (ask.up_to > pool.free)
-    unanswered = ask.too_wide if most is None else ask.too_wide | (ask.up_to > most)
-    stops = (ask.possible & (refused | unanswered)).cumsum(0)
-    done = ask.possible & (stops == 0)
+    refused = (tokens < constant(1, tokens.device)) | (ask.up_to > pool.free)
+    unanswered = ask.too_wide if most is None else ask.too_wide | (ask.up_to > constant(most, tokens.device))
+    reached = (ask.possible & (refused | unanswered)).cumsum(0) < constant(1, tokens.device)
+    done = ask.possible & reached
     after, blocks, given = with_slots(pool, ask, done, write, most)
-    return after, Slots(done, large, torch.zeros_like(large), stale, refused, stops, blocks, given)
+    return after, Slots(done, large, torch.zeros_like(large), stale, refused, reached, blocks, given)
 
 
 def asked(
@@ -116,9 +116,14 @@ def asked(
     width: int,
 ) -> Ask:
     """The new blocks of a burst, each [turns]: `owned` is how many blocks a table has, hits included."""
+    device = requests.device
     uncovered = end - owned * config.block_size
-    possible = (requests < nobody(pool)) & allowed
-    needs = whole_blocks(uncovered + (config.block_size - 1), config.block_size, width) * possible
+    possible = (requests < constant(nobody(pool), device)) & allowed
+    if width == 1:
+        needs = (possible & (uncovered >= constant(1, device))).long()
+    else:
+        missing = whole_blocks(uncovered + (config.block_size - 1), config.block_size, width)
+        needs = torch.where(possible, missing, constant(0, device))
     too_wide = uncovered > width * config.block_size
     return Ask(requests, end, planned, owned, possible, needs, needs.cumsum(0), too_wide, width)
 
@@ -131,19 +136,20 @@ def with_slots(
     Whoever needs a block and comes before one that is done has to be done. Where `most` is given, they need no more in
     all, and the blocks are [most].
     """
-    null, cells = null_block(pool), pool.tables.shape[1]
-    given = ask.needs * done
+    device = done.device
+    null, spare = constant(null_block(pool), device), constant(nothing_of_nobody(pool), device)
+    given = torch.where(done, ask.needs, constant(0, device))
     total = given.sum()
-    pieces = spread(given, ask.width, most)
-    places, there = pieces.counted_from(ask.up_to - ask.needs + pool.head), pieces.there
-    taken = torch.where(there, pool.order.index_select(0, wrapped(pool, places)), null)
+    pieces = spread(given, ask.width, most, up_to=ask.up_to)
+    there = pieces.there
+    taken = torch.where(there, pool.order.index_select(0, wrapped(pool, pieces.rank + pool.head)), null)
     nothing = torch.full_like(taken, -1)
-    behind = pieces.counted_from(ask.requests * cells + ask.owned)
+    behind = pieces.cells(ask.requests, ask.owned, pool.tables.shape[1])
     after = pool._replace(
-        tables=write.put(pool.tables, torch.where(there, behind, nothing_of_nobody(pool)), taken.to(pool.tables.dtype)),
-        blocks=write.add(pool.blocks, ask.requests, given),
+        tables=write.put(pool.tables, torch.where(there, behind, spare), taken.to(pool.tables.dtype)),
+        blocks=pieces.counted(ask.requests, given, write, pool.blocks),
         scheduled=write.put(pool.scheduled, ask.requests, torch.where(done, ask.end, ask.planned)),
-        references=write.put(pool.references, taken, torch.ones_like(taken)),
+        references=write.put(pool.references, taken, there.long()),
         carried=write.put(pool.carried, taken, nothing),
         bytes=write.put(pool.bytes, taken, nothing) if write.history else pool.bytes,
         head=wrapped(pool, pool.head + total),

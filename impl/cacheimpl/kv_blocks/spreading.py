@@ -7,28 +7,56 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cacheimpl.constants import counting
+from cacheimpl.writing import Writing
+
 
 class Pieces(NamedTuple):
     """Those of the first turn, those of the second one, and so on, with gaps."""
 
     turn: Tensor | None
     """[pieces] int64: whose it is; no tensor where every turn has as many places, one turn after the other"""
-    place: Tensor
-    """[pieces] int64, or [width] where every turn has as many: 0 for the first of its turn, 1 for the next"""
+    place: Tensor | None
+    """[pieces] int64, or [width] where every turn has as many: 0 for the first of its turn, 1 for the next; no tensor
+    where none has more than one"""
+    rank: Tensor
+    """[pieces] int64: 0 for the first of all that there are, 1 for the next; anything where there is none"""
     there: Tensor
     """[pieces] bool: whether it is one; if not, turn and place are in range and mean nothing"""
 
     def of(self, column: Tensor) -> Tensor:
         """[pieces]: of each the value of its turn ([turns])."""
-        if self.turn is None:
-            return column[:, None].expand(-1, self.place.shape[0]).flatten()
-        return column.index_select(0, self.turn)
+        if self.turn is not None:
+            return column.index_select(0, self.turn)
+        return column if self.place is None else column[:, None].expand(-1, self.place.shape[0]).flatten()
 
     def counted_from(self, column: Tensor) -> Tensor:
         """[pieces] int64: the number of its turn ([turns] int64), counted on by its place."""
+        if self.place is None:
+            return self.of(column)
         if self.turn is None:
             return (column[:, None] + self.place).flatten()
         return column.index_select(0, self.turn) + self.place
+
+    def cells(self, rows: Tensor, first: Tensor, columns: int) -> Tensor:
+        """[pieces] int64: cells of a table with so many columns, counted row by row.
+
+        Each is in the row of its turn ([turns] int64), as many columns behind the `first` one ([turns] int64) as its
+        place says.
+        """
+        if self.turn is None:
+            return self.counted_from(rows * columns + first)
+        start = rows.index_select(0, self.turn) * columns + first.index_select(0, self.turn)
+        return start if self.place is None else start + self.place
+
+    def counted(self, rows: Tensor, counts: Tensor, write: Writing, table: Tensor) -> Tensor:
+        """The table, to which is added in the row of each turn ([turns] int64) how many pieces it has ([turns] int64).
+
+        Where the pieces of all turns are one after the other, each adds itself: they are fewer than the turns.
+        """
+        if self.turn is None:
+            return write.add(table, rows, counts)
+        return write.add(table, rows.index_select(0, self.turn), self.there.long())
 
 
 def whole_blocks(tokens: Tensor, size: Tensor, width: int) -> Tensor:
@@ -41,20 +69,21 @@ def whole_blocks(tokens: Tensor, size: Tensor, width: int) -> Tensor:
     return (tokens[:, None] >= torch.arange(1, width + 1, device=tokens.device) * size).sum(1)
 
 
-def spread(counts: Tensor, width: int, most: int | None = None) -> Pieces:
+def spread(counts: Tensor, width: int, most: int | None = None, *, up_to: Tensor | None = None) -> Pieces:
     """The pieces of turns that have so many each ([turns] int64), at most `width`.
 
-    Where `most` is given, it is the number of pieces, and there are no more of all turns together: the work is then for
-    those that there are, and not for all that could be. Nobody has no pieces.
+    `up_to` ([turns] int64) is the cumulative sum of the counts, where the caller has it; behind the last turn that has
+    a piece it may be more. Where `most` is given, it is the number of pieces, and there are no more of all turns
+    together: the work is then for those that there are, and not for all that could be. Nobody has no pieces.
     """
     turns, device = counts.shape[0], counts.device
+    up_to = counts.cumsum(0) if up_to is None else up_to
     if most is None or turns == 0:
-        place = torch.arange(width, device=device)
-        return Pieces(None, place, (place < counts[:, None]).flatten())
-    up_to = counts.cumsum(0)
-    number = torch.arange(1, most + 1, device=device)
-    turn = torch.searchsorted(up_to, number).clamp(max=turns - 1)
-    there = number <= counts.sum()
-    if width == 1:
-        return Pieces(turn, torch.zeros_like(turn), there)
-    return Pieces(turn, (counts - up_to).index_select(0, turn) + number - 1, there)
+        if width == 1:
+            return Pieces(None, None, up_to - 1, counts > 0)
+        place = counting(width, device)
+        return Pieces(None, place, ((up_to - counts)[:, None] + place).flatten(), (place < counts[:, None]).flatten())
+    rank = counting(most, device)
+    turn = torch.searchsorted(up_to, rank, right=True).clamp(max=turns - 1)
+    place = None if width == 1 else (counts - up_to).index_select(0, turn) + rank
+    return Pieces(turn, place, rank, rank < counts.sum())

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from cacheimpl import kv_blocks
+from cacheimpl.constants import constant
 from cacheimpl.recency import OUTSIDE, length, queued, without
 from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, limited, wanted
 from cacheimpl.scheduler.items import items_of
-from cacheimpl.scheduler.lines import behind_equals, by_request, rows_in_order
+from cacheimpl.scheduler.lines import behind_equals, by_request, by_row, rows_in_order
 from cacheimpl.scheduler.plans import Parts, with_parts
 from cacheimpl.scheduler.reserving import held_from_now_on, reserved, up_to_barred
 from cacheimpl.scheduler.state import Config, State
@@ -53,7 +54,8 @@ def serve_first(
     asked = places < state.to_serve - state.served
     sight = length_in_sight(config, state)
     start = state.computed.index_select(0, row)
-    wants = limited(config, wanted(config, state, sight)).index_select(0, row) * asked
+    none = constant(0, row.device)
+    wants = torch.where(asked, limited(config, wanted(config, state, sight)).index_select(0, row), none)
     prompt, known = config.prompts, sight
     if config.alignment > 0:
         prompt, known = prompt.index_select(0, row), known_length(config, state).index_select(0, row)
@@ -61,22 +63,26 @@ def serve_first(
     counts = cut(aligned(config, prompt, known, start, wants), barred)
     left = (state.tokens_left + counts - counts.cumsum(0)).clamp(min=0)
     tokens = cut(aligned(config, prompt, known, start, torch.minimum(wants, left)), barred)
-    settled = wants <= left if config.alignment > 0 else torch.ones_like(asked)
     reservation = reserved(config, state, row, items_of(config, row), start, tokens) if items else None
+    asks, settled = tokens > none, None
+    if config.alignment > 0:
+        settled = wants <= left
     if reservation is not None:
-        settled = settled & reservation.settled
-    if items or config.alignment > 0:
+        settled = reservation.settled if settled is None else settled & reservation.settled
+    if settled is not None:
         settled = leading(settled)
-    asks = settled & (tokens > 0)
+        asks = asks & settled
+    asking = torch.where(asks, rows, constant(count, row.device))
     kv, slots = kv_blocks.allocate_slots(
-        config.kv, state.kv, rows.masked_fill(~asks, count), start, tokens, width=width, most=most, write=write
+        config.kv, state.kv, asking, start, tokens, width=width, most=most, write=write
     )
-    stop = torch.minimum(torch.minimum(settled.sum(), slots.served), state.to_serve - state.served)
-    chosen = asks & (places < stop)
-    mine = by_request(line, tokens)
+    stop = torch.minimum(slots.served, state.to_serve - state.served)
+    if settled is not None:
+        stop = torch.minimum(stop, settled.sum())
+    mine = by_row(rows, torch.where(slots.done, tokens, none), count, write)
     parts = Parts(
-        chosen=queued(line) & (line < stop) & (mine > 0),
-        order=by_request(line, chosen.cumsum(0) - 1),
+        chosen=mine > none,
+        order=by_row(rows, slots.done.cumsum(0) - constant(1, row.device), count, write),
         start=state.computed,
         tokens=mine,
         encode=None if reservation is None else by_request(line, reservation.encode),
@@ -172,7 +178,7 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
         chosen=chosen,
         order=line,
         start=by_request(line, start),
-        tokens=by_request(line, tokens),
+        tokens=torch.where(chosen, by_request(line, tokens), 0),
         encode=None if reservation is None else by_request(line, reservation.encode),
         relies=None if reservation is None else by_request(line, reservation.reads),
     )

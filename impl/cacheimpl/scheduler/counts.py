@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cacheimpl.constants import constant
 from cacheimpl.scheduler.state import NO_LIMIT, Config, State
 
 
@@ -28,7 +29,7 @@ def wanted(config: Config, state: State, sight: Tensor) -> Tensor:
     While drafts of a request are in flight it is not known where it goes on: nothing. `sight`: the length in sight.
     """
     if config.drafts == 0:
-        return (torch.minimum(sight, config.finals - 1) - state.computed).clamp(min=0)
+        return (torch.minimum(sight, config.finals - constant(1, sight.device)) - state.computed).clamp(min=0)
     end = torch.minimum(sight + state.proposed, config.finals - 1)
     verifying = ((state.drafts > 0) & ~state.void).any(0)
     return (end - state.computed).clamp(min=0).masked_fill(verifying, 0)
@@ -54,4 +55,4 @@ def aligned(config: Config, prompt: Tensor, known: Tensor, start: Tensor, tokens
 
 def filling(config: Config, state: State) -> Tensor:
     """[requests] bool: of whom a block is full and not registered once the plans in flight are executed."""
-    return state.computed >= (state.kv.registered[:-1] + 1) * config.block_size
+    return state.computed - state.kv.registered[:-1] * config.block_size >= config.block_size

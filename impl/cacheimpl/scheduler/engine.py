@@ -114,7 +114,7 @@ class Scheduler:
         self._plans = 0
         self._waiting = 0
         self._largest = 0
-        self._items = False
+        self._items = self._leaving = False
         self._full: int | None = None
 
     @property
@@ -135,7 +135,7 @@ class Scheduler:
 
     @state.setter
     def state(self, state: State) -> None:
-        self._state = state
+        self._state, self._leaving = state, True
 
     # Requests -------------------------------------------------------------------------------------------------------
 
@@ -171,14 +171,13 @@ class Scheduler:
         if self._plans >= self.settings.plans_in_flight:
             raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
         self._flush()
-        extent = self._extent()
-        state, code = rounds.schedule(self.config, self.state, extent=extent, write=SERVING)
-        told = self._read(state, code)
+        state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
+        told = self._read(state, code, preempted=False)
         self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (told != UNANSWERED)
         while told == UNANSWERED:
-            state, code = rounds.proceed(self.config, state, extent=self._extent_further(), write=SERVING)
-            told = self._read(state, code)
-        self.state = state
+            state, code = rounds.proceed(self._config, state, extent=self._extent_further(), write=SERVING)
+            told = self._read(state, code, preempted=True)
+        self._state, self._leaving = state, False
         if told == Code.MISS:
             return None
         self._plans += 1
@@ -210,7 +209,8 @@ class Scheduler:
             for _ in range(-(-len(ended_rows) // extent.releases)):
                 state = requests.release(self._config, state, extent=extent, write=SERVING)
             self._arrivals.end(ended_rows)
-        self.state = state
+            self._leaving = True
+        self._state = state
         return ended
 
     def _drafts(self, accepted: Any) -> Tensor:
@@ -268,6 +268,7 @@ class Scheduler:
             for rows in leaving:
                 self._state = requests.aborted(self._config, self._state, rows, write=SERVING)
             if leaving:
+                self._leaving = True
                 self._waiting = int(length(self._state.waiting))
 
     def _extent(self) -> Extent:
@@ -288,6 +289,7 @@ class Scheduler:
             releases=min(RELEASES, settings.max_requests),
             new=full,
             full=full,
+            leaving=self._leaving,
             items=self._items,
         )
 
@@ -302,18 +304,25 @@ class Scheduler:
         self._items = self.settings.max_items > 0
         return self._extent()._replace(new=None)
 
-    def _read(self, state: State, code: Tensor) -> int:
+    def _read(self, state: State, code: Tensor, *, preempted: bool) -> int:
         """The code; and what the extent of the next calls depends on.
 
-        That is how many wait, how many tokens the largest part of a plan in flight has, how many blocks will be full
-        once the plans in flight are executed, if each computes a token (and then the same requests need as many new
-        ones in the next step), and whether items matter.
+        That is how many tokens the largest part of a plan in flight has, how many blocks will be full once the plans in
+        flight are executed, if each computes a token (and then the same requests need as many new ones in the next
+        step), how many wait, and whether items matter. Nobody waits where nobody did before, if nobody can have been
+        `preempted`.
         """
-        counts = [code, state.waiting.amax() + 1, state.tokens.amax(), filling(self.config, state).sum()]
-        if self._items:
-            counts.append(items_matter(self.config, state).long())
-        told, self._waiting, self._largest, self._full, *rest = torch.stack(counts).tolist()
-        self._items = bool(rest and rest[0])
+        counts = [code, state.tokens.amax(), filling(self._config, state).sum()]
+        waiting, items = self._waiting > 0 or preempted, self._items
+        if waiting:
+            counts.append(state.waiting.amax() + 1)
+        if items:
+            counts.append(items_matter(self._config, state).long())
+        told, self._largest, self._full, *rest = torch.stack(counts).tolist()
+        if items:
+            self._items = bool(rest.pop())
+        if waiting:
+            self._waiting = rest.pop()
         return int(told)
 
 

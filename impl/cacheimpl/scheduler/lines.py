@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cacheimpl.constants import constant
 from cacheimpl.recency import OUTSIDE, queued, total_of_older
 from cacheimpl.writing import COPYING, Writing
 
@@ -15,8 +16,8 @@ def rows_in_order(line: Tensor, rows: Tensor, write: Writing = COPYING) -> Tenso
     `line` may have gaps: then nobody is there. `rows`: [requests] int64, 0, 1, 2 and so on.
     """
     count = line.shape[0]
-    cells = 1 << count.bit_length()  # more than there are, so what is -1 falls on the last one, which is nobody's
-    return write.put(line.new_full((cells,), count), line & (cells - 1), rows)[:count]
+    behind_nobody = write.put(line.new_full((count + 1,), count), line + constant(1, line.device), rows)
+    return behind_nobody[1:]
 
 
 def by_request(line: Tensor, values: Tensor) -> Tensor:
@@ -25,6 +26,14 @@ def by_request(line: Tensor, values: Tensor) -> Tensor:
     Arbitrary for those that have none of these turns.
     """
     return values.index_select(0, line.clamp(min=0, max=values.shape[0] - 1))
+
+
+def by_row(rows: Tensor, values: Tensor, count: int, write: Writing) -> Tensor:
+    """[count] int64: for each row the value of its turn in a line ([turns] int64 each), 0 where it has none.
+
+    The row behind all is nobody's.
+    """
+    return write.put(values.new_zeros(count + 1), rows, values)[:count]
 
 
 def closed_up(line: Tensor) -> Tensor:

@@ -12,16 +12,16 @@ from cacheimpl.scheduler.state import Config, Plan, State
 
 
 class Parts(NamedTuple):
-    """Parts of a plan for some requests; arbitrary where a request is not chosen."""
+    """Parts of a plan for some requests; arbitrary, but for the tokens, where a request is not chosen."""
 
     chosen: Tensor
-    """[requests] bool"""
+    """[requests] bool; nobody where as many plans are in flight as may be"""
     order: Tensor
     """[requests] int64: 0 for the first of them, 1 for the next"""
     start: Tensor
     """[requests] int64"""
     tokens: Tensor
-    """[requests] int64"""
+    """[requests] int64; 0 where a request is not chosen"""
     encode: Tensor | None
     """[requests, items] bool; None where none is encoded"""
     relies: Tensor | None
@@ -34,14 +34,15 @@ def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> Sta
     `sight`: [requests] int64, the length of each that is in sight.
     """
     chosen, end = parts.chosen, parts.start + parts.tokens
-    here = newest(state)[:, None] & chosen
+    here = chosen[None] if state.turns.shape[0] == 1 else newest(state)[:, None] & chosen
+    # The row of a plan is blank before: what is False or None is there already.
     after = state._replace(
         turns=torch.where(here, parts.order + state.parts, state.turns),
         starts=torch.where(here, parts.start, state.starts),
         tokens=torch.where(here, parts.tokens, state.tokens),
-        samples=torch.where(here, end >= sight, state.samples),
+        samples=state.samples | (here & (end >= sight)),
         computed=torch.where(chosen, end, state.computed),
-        tokens_left=state.tokens_left - (parts.tokens * chosen).sum(),
+        tokens_left=state.tokens_left - parts.tokens.sum(),
         parts=state.parts + chosen.sum(),
     )
     if config.drafts > 0:
@@ -49,7 +50,6 @@ def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> Sta
             drafts=torch.where(here, (end - sight).clamp(min=0), state.drafts),
             proposed=state.proposed.masked_fill(chosen, 0),
         )
-    # The row of a plan is blank before: what is None is there already.
     if parts.encode is not None:
         after = after._replace(encode=torch.where(here[:, :, None], parts.encode, state.encode))
     if parts.relies is not None:
@@ -77,26 +77,26 @@ def with_preempted(state: State, victims: Tensor, turns: Tensor) -> State:
     return state._replace(preempted=torch.where(here, named, state.preempted))
 
 
-def concluded(state: State, over: Tensor, *, items: bool, preempted: bool) -> tuple[State, Tensor]:
+def concluded(state: State, over: Tensor, *, leaving: bool, items: bool, preempted: bool) -> tuple[State, Tensor]:
     """A round that is over ([] bool) becomes a plan in flight if there is anything to say to the workers.
 
     Returns whether there was ([] bool). What the encoder cache has evicted is dropped by the workers; `items`: whether
-    anything may be; `preempted`: whether anybody may have been.
+    anything may be; `leaving`: whether anybody may have left; `preempted`: whether anybody may have been.
     """
-    here = newest(state)[:, None]
-    events = state.leaving.any()
+    here, events = newest(state)[:, None], state.parts > 0
+    if leaving:
+        events = events | state.leaving.any()
     if preempted:
         events = events | (here & queued(state.preempted)).any()
     if items:
         events = events | queued(state.encoder.freed).any()
-    says = over & (events | (state.parts > 0))
-    tells = here & says
-    told = state._replace(
-        dropped=torch.where(tells, state.encoder.freed, state.dropped) if items else state.dropped,
-        finished=torch.where(tells, state.leaving, state.finished),
-        leaving=state.leaving & ~says,
-        plans=state.plans + says,
-    )
+    says = over & events
+    told = state._replace(plans=state.plans + says)
+    if leaving:
+        finished = torch.where(here & says, state.leaving, state.finished)
+        told = told._replace(finished=finished, leaving=state.leaving & ~says)
+    if items:
+        told = told._replace(dropped=torch.where(here & says, state.encoder.freed, state.dropped))
     return told, says
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cacheimpl import encoder_cache, kv_blocks
 from cacheimpl.answer import Answer, Code, answer, either
+from cacheimpl.constants import constant
 from cacheimpl.recency import OUTSIDE, length, queued, without
 from cacheimpl.scheduler.counts import known_length
 from cacheimpl.scheduler.feasibility import item_fits, limits_of, request_fits
@@ -123,8 +124,9 @@ class Executed(NamedTuple):
 
 def executed(config: Config, state: State, accepted: Tensor) -> Executed:
     """The oldest plan, given how many of the drafts were right ([] or [requests] int64)."""
-    turns = state.turns[0].masked_fill(state.void[0], OUTSIDE)
-    end, sampled = state.starts[0] + state.tokens[0], known_length(config, state) + 1
+    one, outside = constant(1, accepted.device), constant(OUTSIDE, accepted.device)
+    turns = torch.where(state.void[0], outside, state.turns[0])
+    end, sampled = state.starts[0] + state.tokens[0], known_length(config, state) + one
     rejected = None
     if config.drafts > 0:
         rejected = (state.drafts[0] - accepted).clamp(min=0).masked_fill(turns < 0, 0)
@@ -152,12 +154,12 @@ def update(
     rows = rows_in_order(plan.turns, config.rows, write)
     ends = plan.end.index_select(0, rows.clamp(max=rows.shape[0] - 1))
     kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, most=extent.full, write=write)
-    whole = plan.samples & (plan.reached == config.finals)
-    goes_on = plan.samples & (plan.reached < config.finals)
+    whole = plan.samples & (plan.reached >= config.finals)
+    goes_on = plan.samples & ~whole
     after = without_oldest(config, state)._replace(
         kv=kv,
         produced=torch.where(goes_on, plan.reached - config.prompts, state.produced),
-        ending=plan.turns.masked_fill(~whole, OUTSIDE),
+        ending=torch.where(whole, plan.turns, constant(OUTSIDE, rows.device)),
     )
     if plan.rejected is not None:
         drafts = (config.finals - 1 - plan.reached).clamp(max=config.drafts)

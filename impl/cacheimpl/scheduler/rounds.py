@@ -42,6 +42,8 @@ class Extent(NamedTuple):
     """New blocks of all requests of a burst of `width`; None: as many as there may be"""
     full: int | None = None
     """Blocks that a step fills, of all requests; None: as many as there may be. It must be enough, as `fills` must"""
+    leaving: bool = True
+    """Whether anybody may have left of whom the workers were not told"""
     items: bool = True
     """Whether items are looked at: not where nobody who runs or waits holds one or has one ahead, and no eviction is to
     be reported"""
@@ -96,7 +98,7 @@ def conclude(config: Config, state: State, extent: Extent, *, one_by_one: bool) 
     left = remaining(config, state) if extent.admissions > 0 else state.to_serve - state.served
     over = state.open & (left == 0)
     items = looks_at_items(config, extent)
-    after, says = concluded(state, over, items=items, preempted=one_by_one)
+    after, says = concluded(state, over, leaving=extent.leaving, items=items, preempted=one_by_one)
     encoder = reported(state.encoder, over) if items else state.encoder
     code = over * (int(Code.MISS) - UNANSWERED) + says * (int(Code.DONE) - int(Code.MISS)) + UNANSWERED
     return after._replace(encoder=encoder, open=state.open & ~over), code

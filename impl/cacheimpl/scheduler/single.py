@@ -74,7 +74,7 @@ def one(config: Config, state: State, *, write: Writing) -> State:
         chosen=is_turn & got,
         order=torch.zeros_like(state.computed),
         start=start.expand_as(state.computed),
-        tokens=fit.tokens.expand_as(state.computed),
+        tokens=fit.tokens * (is_turn & got),
         encode=fit.encode.expand_as(state.encode[0]),
         relies=fit.relies.expand_as(state.relies[0]),
     )
