@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as RichTable
 
-from cacheproof.command.console import Report, announce, progress
+from cacheproof.command.console import Report, announce, interruptible, progress
 from cacheproof.command.target import told_at_once
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.fuzz.configurations import generators
@@ -105,7 +105,9 @@ def command(
     releases = asked_for(table(), targets or [], component)
     eras: list[Era] = []
     undriven: list[nearest.Undriven] = []
-    with progress() as line:
+    results: list[Result] = []
+    searches: list[Search] = []
+    with progress() as line, interruptible() as stop:
         for release in releases:
             there = add(release, told_at_once(line)) if install else needed(release)
             to_run, not_driven = nearest.lines_for(table(), release, component, partial(obstacle, there))
@@ -113,7 +115,6 @@ def command(
         announce(f"seed {seed}")
         eras = with_generators(eras) if randomly else eras
         eras = with_readers(eras) if readers_apart else eras
-        results: list[Result] = []
         for era in eras:
             trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
             trial = trial.in_random_configurations() if randomly else trial
@@ -121,20 +122,22 @@ def command(
             if era.like is None:
                 save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
             if results[-1].interrupted:
-                break
-        interrupted = any(result.interrupted for result in results)
+                raise KeyboardInterrupt
         limit = Limit(None if seconds is not None else violations, seconds)
         agreeing = [result.era for result in results if result.agrees]
         if component in (None, SCHEDULER):
             agreeing += without_era(table(), releases)
-        searches = [] if interrupted or not violations else searched(agreeing, limit, seed, line)
+        for era in agreeing if violations else []:
+            told = partial(_told, line, f"{era.component} of {era.release.name}")
+            searches.append(search(table(), era, limit=limit, seed=seed, progress=told))
+            if searches[-1].interrupted:
+                raise KeyboardInterrupt
     found = found_in(searches)
-    interrupted = interrupted or any(done.interrupted for done in searches)
     cases = [
         *(case(result) for result in results),
         *(case_of(done, new_falls_short=new_falls_short) for done in searches),
     ]
-    write(junit, "conform", cases, interrupted=interrupted)
+    write(junit, "conform", cases, interrupted=stop.happened)
     data = {
         "seed": seed,
         "configurations": configurations.value,
@@ -151,19 +154,7 @@ def command(
     ended = worst(
         [status(judged), by_neighbours, *(status_of(done, new_falls_short=new_falls_short) for done in searches)]
     )
-    return Report(data, shown, ended, interrupted=interrupted)
-
-
-def searched(eras: list[Era], limit: Limit, seed: int, line: Callable[[str], None]) -> list[Search]:
-    """Each release searched for the properties that it breaks; Ctrl-C ends it with what is known."""
-    searches: list[Search] = []
-    for era in eras:
-        about = f"{era.component} of {era.release.name}"
-        told = partial(_told, line, about)
-        searches.append(search(table(), era, limit=limit, seed=seed, progress=told))
-        if searches[-1].interrupted:
-            break
-    return searches
+    return Report(data, shown, ended, interrupted=stop.happened)
 
 
 def _told(line: Callable[[str], None], about: str, text: str) -> None:

@@ -109,7 +109,9 @@ class Trial:
                 if campaign.finding is not None or campaign.interrupted:
                     return result
             for deviation in self.deviations:
-                (result.known if self._occurs(deviation, target) else result.vanished).append(deviation)
+                self._look_for(deviation, target, result)
+                if result.finding is not None or result.interrupted:
+                    return result
         finally:
             target.close()
         return result
@@ -117,14 +119,22 @@ class Trial:
     def _listed(self) -> frozenset[str]:
         return frozenset(deviation.operation for deviation in self.deviations)
 
-    def _occurs(self, deviation: Deviation, target: Target) -> bool:
-        """Whether the operation, made again, is where the release and the era part."""
+    def _look_for(self, deviation: Deviation, target: Target, result: Result) -> None:
+        """Whether the operation, made again, is where the release and the era part: it is known, or has vanished.
+
+        A driver that fails, and Ctrl-C, say neither.
+        """
         for campaign in self._campaigns(target, self._listed() - {deviation.operation}):
             finding = campaign.finding
-            if finding is not None:
-                parted = finding.operation if isinstance(finding, Difference) else None
-                return parted is not None and parted.wire_name() == deviation.operation
-        return False
+            if isinstance(finding, Difference):
+                parted = finding.operation
+                occurs = parted is not None and parted.wire_name() == deviation.operation
+                (result.known if occurs else result.vanished).append(deviation)
+                return
+            if finding is not None or campaign.interrupted:
+                result.finding, result.interrupted = finding, campaign.interrupted
+                return
+        result.vanished.append(deviation)
 
     def _campaigns(self, target: Target, left_out: frozenset[str]) -> Iterator[Campaign]:
         """One for each configuration, with its part of the steps, rounded up."""

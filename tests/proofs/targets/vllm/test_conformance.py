@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InputError
+from cacheproof.command.frame import dispatch
+from cacheproof.errors import ExitStatus, InputError
 from cacheproof.fuzz.difference import Breakdown, Difference
 from cacheproof.registry import component_named, components, variant_named
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.target import Target, TargetError
-from cacheproof.targets.vllm.conformance import Trial
+from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Deviation, Era, Table, table
 from cacheproof.targets.vllm.release import Release
 from cachespec.kernel import NORMATIVE, Operation, Outcome
-from cachespec.lru import Config
+from cachespec.lru import Config, Touch
 
 RELEASE = Release("0.33.0")
 ERA = Era("lru", "M3", RELEASE)
@@ -60,6 +62,44 @@ def test_a_deviation_that_is_listed_and_occurs() -> None:
 def test_a_deviation_that_is_listed_and_does_not_occur() -> None:
     result = trial(GHOSTS).perform(behaving_as("M3"))
     assert (result.agrees, result.known, result.vanished) == (False, [], [GHOSTS])
+
+
+@pytest.mark.parametrize("error", [TargetError("the driver is gone"), KeyboardInterrupt()], ids=["driver", "ctrl-c"])
+def test_a_deviation_that_could_not_be_looked_for_has_not_vanished(error: BaseException) -> None:
+    """What is listed is left out first, so the first touch is made when it is looked for."""
+
+    class Ending(SpecificationTarget):
+        def apply(self, operation: Operation) -> Outcome:
+            if isinstance(operation, Touch):
+                raise error
+            return super().apply(operation)
+
+    component = component_named("lru")
+    result = trial(GHOSTS).perform(lambda era: Ending(component, variant_named(component, "M3")))
+    assert (result.agrees, result.known, result.vanished, result.steps) == (False, [], [], 600)
+    assert (result.broke_down, result.interrupted) == (isinstance(error, TargetError), not result.broke_down)
+
+
+def test_ctrl_c_between_two_eras_keeps_what_is_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A good part of the time goes into starting releases."""
+    started: list[Era] = []
+
+    def performed(self: Trial, opener: object) -> Result:
+        started.append(self.era)
+        if len(started) == 2:
+            raise KeyboardInterrupt
+        return Result(self.era, seed=1, steps=9)
+
+    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
+    monkeypatch.setattr(Trial, "perform", performed)
+    monkeypatch.setattr("cacheproof.command.conform.needed", lambda release: None)
+    monkeypatch.setattr("cacheproof.command.conform.obstacle", lambda there, component: "")
+    assert dispatch(["conform", RELEASE.name, "--json"]) == ExitStatus.INCONCLUSIVE
+    told = json.loads(capsys.readouterr().out)
+    assert told["interrupted"]
+    assert [(one["component"], one["steps"]) for one in told["results"]] == [(started[0].component, 9)]
 
 
 def test_a_deviation_of_another_release_is_not_this_ones() -> None:
