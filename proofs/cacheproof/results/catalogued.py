@@ -16,7 +16,7 @@ from cacheproof.show.reach import STRENGTH, Reach, reach_of
 from cacheproof.targets.target import Target
 from cacheproof.targets.vllm.eras import Era
 from cacheproof.wire import config_to_message, operation_from_message
-from cachespec.kernel import Kind
+from cachespec.kernel import Code, Kind
 
 
 def shown_by_release(era: Era, target: Target) -> Iterator[Violation]:
@@ -52,13 +52,14 @@ def _made(era: Era, kept: Kept, target: Target) -> Violation | None:
     pair = Pair(Subject(component, variant, config), target, era.release.name)
     if pair.replay(calls, only_offered=True) is not None:
         return None
-    if pair.operations != calls and pair.offered:
-        return None
     made = pair.operations
     state, outcomes = variant.start(config), []
     for operation in made:
         state, outcome = variant.call(config, state, operation)
         outcomes.append({"code": outcome.code.value, "values": list(outcome.values)})
+    diverged = bool(outcomes) and outcomes[-1]["code"] == Code.DIVERGED.value
+    if made != calls and not diverged:  # what a trace has behind a call that does not return, nobody can make
+        return None
     rule = next(one for one in component.properties() if one.name == kept.rule)
     entry = entry_named(kept.catalogue)
     faults = sorted({one.wire_name() for one in made if one.kind is Kind.FAULT})

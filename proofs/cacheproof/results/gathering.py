@@ -32,7 +32,8 @@ def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, sh
     """What `conform --json` said of a target, with the catalogue's traces made on it and a script of each violation."""
     found = [msgspec.convert(message, Violation) for message in said.get("violations", ())]
     found = [one for one in found if one.target == target]
-    rows = [row_of(message) for message in said["results"] if message["target"] == target]
+    observed = said.get("component")
+    rows = [row_of({"component": observed, **one}) for one in said["results"] if one["target"] == target]
     searched = [
         Search(
             message["component"],
@@ -76,7 +77,7 @@ def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, sh
 
 
 def row_of(message: Message) -> Row:
-    """A result of `conform`."""
+    """A result of `conform`, with its component."""
     if "variant" in message:
         return _row_of_an_era(message)
     wrong, broken = message.get("found"), str(message.get("broke_down") or "")
@@ -85,8 +86,8 @@ def row_of(message: Message) -> Row:
     if message.get("interrupted"):
         verdict = "interrupted"
     return Row(
-        component=str(message.get("component", "kv_blocks")),
-        label=f"{message.get('driven') or message.get('tree')}, {message['configuration']}",
+        component=str(message["component"]),
+        label=f"{message['driven']}, {message['configuration']}",
         calls=message["steps"],
         verdict=verdict,
         agrees=verdict == "nothing wrong was seen" and message["steps"] > 0,

@@ -228,7 +228,15 @@ def test_rows_say_no_more_than_was_seen() -> None:
     assert (differs.agrees, differs.verdict, differs.difference) == (False, "differs", ["order: other"])
     failed = row_of({**era, **nothing, "breakdown": {"reason": "no answer"}})
     assert (failed.agrees, failed.breakdown) == (False, "no answer")
-    walked = {"driven": "radix", "configuration": "scarce", "steps": 5, "beside": 2, "broke_down": "", "found": None}
+    walked = {
+        "component": "kv_blocks",
+        "driven": "radix",
+        "configuration": "scarce",
+        "steps": 5,
+        "beside": 2,
+        "broke_down": "",
+        "found": None,
+    }
     assert row_of(walked).agrees
     assert not row_of({**walked, "found": {"rule": "KV-2", "said": "two places", "calls": []}}).agrees
 

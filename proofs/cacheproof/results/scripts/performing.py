@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from cacheproof.errors import InconclusiveError
 from cacheproof.targets.vllm.release import START, Release, needed, needed_environment
@@ -32,6 +33,14 @@ class Performed:
         return lines[-1] if lines else ""
 
 
+class _Line(msgspec.Struct):
+    """What the child says of a script."""
+
+    script: str
+    status: int
+    printed: str
+
+
 def performed(target: str, scripts: Sequence[Path], first: str = "") -> Mapping[Path, Performed]:
     """Every script on this release; `first` is another version of a dependency.
 
@@ -47,8 +56,11 @@ def performed(target: str, scripts: Sequence[Path], first: str = "") -> Mapping[
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience)  # noqa: S603  # our own script
     except subprocess.TimeoutExpired:
         raise InconclusiveError(f"the scripts of {target} did not end within {patience:g} s") from None
-    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    try:
+        lines = [msgspec.json.decode(line, type=_Line) for line in ended.stdout.splitlines()]
+    except msgspec.DecodeError as error:
+        raise InconclusiveError(f"the scripts of {target} could not be run: {error}") from None
     if ended.returncode != 0 or len(lines) != len(scripts):
         said = ended.stderr.strip().splitlines()
         raise InconclusiveError(f"the scripts of {target} could not be run: {said[-1] if said else 'no reason given'}")
-    return {Path(line["script"]): Performed(int(line["status"]), str(line["printed"])) for line in lines}
+    return {Path(line.script): Performed(line.status, line.printed) for line in lines}

@@ -13,6 +13,7 @@ import os
 import runpy
 import sys
 import tempfile
+import traceback
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -20,7 +21,7 @@ KILLED = 2
 
 
 def run(script: str) -> dict[str, object]:
-    """What a script printed, both streams together, and its exit status; a script that was killed could not run."""
+    """What a script printed, both streams together, and its exit status; one that broke off could not run."""
     with tempfile.TemporaryFile() as said:
         child = os.fork()
         if child == 0:
@@ -31,6 +32,8 @@ def run(script: str) -> dict[str, object]:
                 runpy.run_path(script, run_name="__main__")
             except SystemExit as ended:
                 status = ended.code if isinstance(ended.code, int) else KILLED
+            except BaseException:  # noqa: BLE001  # told, as by the interpreter; the process ends here
+                traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
