@@ -58,7 +58,7 @@ class Sides:
         assert component_named("kv_blocks").invalid(config) is None
         self.config, self.write = config, write
         self.tables = tables_of(config, "cpu")
-        self.pool = tensors.empty(self.tables, config.blocks)
+        self.pool = self.start()
         self.spec: Spec = NORMATIVE_KV_BLOCKS.start(config, REROOTING)
         self.positions = self.pool.tables.shape[1] - 1
         self.refused = False
@@ -78,9 +78,40 @@ class Sides:
         ours = NORMATIVE_KV_BLOCKS.view(self.config, decode(self.config, row_of(self.pool)))
         assert ours == NORMATIVE_KV_BLOCKS.view(self.config, self.spec)
 
+    # What differs where the pool has an index.
+
+    def start(self) -> tensors.Pool:
+        """Ours at the beginning."""
+        return tensors.empty(self.tables, self.config.blocks)
+
+    def found(self, requests: Tensor, tokens: Tensor) -> tensors.Hits:
+        """Of ours."""
+        return tensors.get_computed_blocks(self.tables, self.pool, requests, tokens)
+
+    def admitted(self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: tensors.Hits) -> tensors.Slots:
+        """Ours."""
+        self.pool, slots = tensors.admit(
+            self.tables, self.pool, requests, computed, tokens, hits, width=self.positions, write=self.write
+        )
+        return slots
+
+    def let_go(self, name: str, requests: Tensor) -> Tensor:
+        """The codes of ours: `free_request` or `withdraw`."""
+        codes: Tensor
+        self.pool, codes = getattr(tensors, name)(self.tables, self.pool, requests, write=self.write)
+        return codes
+
+    def forgotten(self, name: str, *blocks: Tensor) -> Tensor:
+        """The codes of ours: `evict_block`, `evict_blocks` or `reset_prefix_cache`."""
+        codes: Tensor
+        self.pool, codes = getattr(tensors, name)(self.tables, self.pool, *blocks)
+        return codes
+
+    # Both sides.
+
     def look_up(self, requests: Rows, tokens: Rows) -> tensors.Hits:
         """Both find the same."""
-        hits = tensors.get_computed_blocks(self.tables, self.pool, integers(requests), integers(tokens))
+        hits = self.found(integers(requests), integers(tokens))
         blocks = listed(hits.blocks, hits.lengths)
         for request, count, found in zip(requests, tokens, blocks, strict=True):
             assert self.call(GetComputedBlocks(request, count)).values == found
@@ -107,10 +138,7 @@ class Sides:
 
     def admit(self, requests: Rows, computed: Rows, tokens: Rows, hits: tensors.Hits) -> int:
         """The same with hits, some of which may be gone; returns how many turns were answered: at least one."""
-        who, since, more = (integers(values) for values in (requests, computed, tokens))
-        self.pool, slots = tensors.admit(
-            self.tables, self.pool, who, since, more, hits, width=self.positions, write=self.write
-        )
+        slots = self.admitted(integers(requests), integers(computed), integers(tokens), hits)
         answered = self.same_slots(slots, requests, computed, tokens, listed(hits.blocks, hits.lengths))
         assert answered > 0
         return answered
@@ -182,30 +210,26 @@ class Sides:
 
     def free(self, requests: Rows) -> None:
         """Each in its turn."""
-        self.pool, codes = tensors.free_request(self.tables, self.pool, integers(requests), write=self.write)
-        self.same_codes(codes, [FreeRequest(request) for request in requests])
+        self.same_codes(self.let_go("free_request", integers(requests)), [FreeRequest(request) for request in requests])
 
     def withdraw(self, requests: Rows) -> None:
         """Each in its turn."""
-        self.pool, codes = tensors.withdraw(self.tables, self.pool, integers(requests), write=self.write)
-        self.same_codes(codes, [Withdraw(request) for request in requests])
+        self.same_codes(self.let_go("withdraw", integers(requests)), [Withdraw(request) for request in requests])
 
     def evict(self, block: int) -> None:
         """By number."""
-        self.pool, code = tensors.evict_block(self.tables, self.pool, torch.tensor(block))
-        self.same_codes(code.reshape(1), [EvictBlock(block)])
+        self.same_codes(self.forgotten("evict_block", torch.tensor(block)).reshape(1), [EvictBlock(block)])
 
     def evict_all(self, blocks: Rows) -> None:
         """By number, one after the other, in one go; the last one is nobody's."""
         padded = integers([*blocks, tensors.null_block(self.pool)])
-        self.pool, codes = tensors.evict_blocks(self.tables, self.pool, padded)
+        codes = self.forgotten("evict_blocks", padded)
         assert codes.tolist()[-1] == int(Code.ABSENT)
         self.same_codes(codes[:-1], [EvictBlock(block) for block in blocks])
 
     def reset(self) -> None:
         """Of the prefix cache."""
-        self.pool, code = tensors.reset_prefix_cache(self.tables, self.pool)
-        self.same_codes(code.reshape(1), [ResetPrefixCache()])
+        self.same_codes(self.forgotten("reset_prefix_cache").reshape(1), [ResetPrefixCache()])
 
     def same_codes(self, codes: Tensor, operations: Sequence[Operation]) -> None:
         """One code for each operation, in order."""

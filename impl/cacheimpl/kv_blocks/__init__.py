@@ -26,7 +26,9 @@ leaves it as it is. `SERVING` is in place, and does not keep the history that on
 - `slot_mapping(config, pool, requests [tokens], positions [tokens]) -> [tokens]`.
 
 `Serving(config, blocks)` has them as methods of a pool that is changed in place, and raises `BurstError` for operands
-that no call can have. `operations` has the same calls one request at a time, which is what is explored.
+that no call can have. `IndexedServing` is the same for large pools on a processor: what it looks up, admits and
+releases costs what it is about, and not what the pool is. `operations` has the same calls one request at a time, which
+is what is explored.
 """
 
 from cacheimpl.kv_blocks.admission import admit
@@ -34,6 +36,7 @@ from cacheimpl.kv_blocks.bounds import layout
 from cacheimpl.kv_blocks.decoding import Decoded, decode
 from cacheimpl.kv_blocks.execution import commit
 from cacheimpl.kv_blocks.forgetting import evict_block, evict_blocks, reset_prefix_cache
+from cacheimpl.kv_blocks.indexed import IndexedServing
 from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
 from cacheimpl.kv_blocks.releasing import free_request, withdraw
 from cacheimpl.kv_blocks.serving import BurstError, Serving
@@ -49,6 +52,7 @@ __all__ = [
     "Config",
     "Decoded",
     "Hits",
+    "IndexedServing",
     "Pool",
     "Serving",
     "Slots",

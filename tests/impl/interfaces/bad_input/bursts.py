@@ -19,16 +19,16 @@ from cacheimpl.arena.errors import (
 )
 from cacheimpl.block_content import BlockContents, ExtraKeys, Item, extras_of
 from cacheimpl.block_content.errors import BlockContentError
-from cacheimpl.kv_blocks import BurstError, Hits, Serving
+from cacheimpl.kv_blocks import BurstError, Hits, IndexedServing, Serving
 
 REQUESTS, BLOCKS, POSITIONS = 8, 20, 5
 
 # KV blocks ----------------------------------------------------------------------------------------------------------
 
 
-def serving() -> Any:
+def serving(kind: type[Serving] = Serving) -> Any:
     """Two requests that run, and six that wait."""
-    engine: Any = Serving(Sides(crowded(REQUESTS, 1)).tables, BLOCKS)
+    engine: Any = kind(Sides(crowded(REQUESTS, 1)).tables, BLOCKS)
     engine.allocate_slots(integers([0, 1]), integers([0, 0]), integers([3, 4]), width=POSITIONS)
     return engine
 
@@ -125,6 +125,16 @@ SERVING = Face(
     },
     {"reset_prefix_cache": "takes nothing"},
 )
+
+
+def indexed() -> Any:
+    """The same, where what waited was counted by a look-up, which nobody sees."""
+    engine = serving(IndexedServing)
+    engine.get_computed_blocks(integers([2]), integers([3]))
+    return engine
+
+
+INDEXED = SERVING._replace(kind=IndexedServing, make=indexed)
 
 # The arena ----------------------------------------------------------------------------------------------------------
 
@@ -323,6 +333,7 @@ EXTRAS_OF = Face(
 
 FACES = {
     "Serving": SERVING,
+    "IndexedServing": INDEXED,
     "EncoderArena": ARENA,
     "BlockContents": CONTENTS,
     "ExtraKeys": EXTRAS,

@@ -1,0 +1,105 @@
+"""The pool of a serving engine with its index: for large pools on a processor, where a pass over all blocks is slow."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cacheimpl.kv_blocks import admission, prefix, slots
+from cacheimpl.kv_blocks.index import (
+    adopted,
+    distances,
+    index_of,
+    look_up,
+    placed,
+    refreshed,
+    released,
+    settle,
+    waiting,
+)
+from cacheimpl.kv_blocks.serving import Serving
+from cacheimpl.kv_blocks.state import Config, nowhere
+from cacheimpl.writing import SERVING
+
+
+class IndexedServing(Serving):
+    """`Serving`, whose look-ups, admissions and releases cost what they are about, and not what the pool is.
+
+    What they read back to the host is how much there is to do, so none of them can be captured; `decode`,
+    `allocate_slots` and `commit` are those of `Serving`, and do nothing for the index. All blocks are passed over where
+    the first of several copies is gone, and where something is evicted by number or reset.
+    """
+
+    def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
+        super().__init__(config, blocks, checked=checked)
+        self._index = index_of(config, self.pool)
+        self._rows = torch.arange(self.pool.blocks.shape[0] - 1, device=self.pool.blocks.device)
+
+    def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
+        """The longest cached prefix of each; nothing changes that can be seen."""
+        self._look_at(requests, tokens)
+        self._settle(self._rows)
+        found = look_up(self.config, self.pool, self._index, requests, tokens)
+        if not bool(found.certain.all()):
+            self._index = refreshed(self.config, self.pool, self._index)
+            found = look_up(self.config, self.pool, self._index, requests, tokens)
+        return found.hits
+
+    def admit(
+        self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, *, width: int
+    ) -> slots.Slots:
+        """Slots behind hits, which are taken out of the free queue from the end that is nearer to all of them."""
+        self._look_at_hits(hits, requests)
+        self._look_at(requests, computed, tokens, hits.lengths)
+        self._look_at_width("width", width)
+        self._settle(self._rows)
+        front, back = (min(cells, nowhere(self.pool)) for cells in distances(self.pool, self._index, hits).tolist())
+        behind = back < front
+        reach = admission.Reach(self._index.places, back if behind else front, behind)
+        after, given = admission.admit(
+            self.config, self.pool, requests, computed, tokens, hits, width=width, reach=reach, write=SERVING
+        )
+        self._keep(after)
+        ends = (0, reach.cells) if behind else (reach.cells, 0)
+        self._index = placed(self.pool, adopted(self.pool, self._index, requests, SERVING), *ends, SERVING)
+        return given
+
+    def free_request(self, requests: Tensor) -> Tensor:
+        """They are finished; the code of each turn."""
+        self._look_at(requests)
+        self._settle(requests)
+        codes = super().free_request(requests)
+        self._index = released(self.pool, self._index, requests, SERVING)
+        return codes
+
+    def withdraw(self, requests: Tensor) -> Tensor:
+        """Their steps are never executed; the code of each turn."""
+        self._look_at(requests)
+        self._settle(requests)
+        codes = super().withdraw(requests)
+        self._index = released(self.pool, self._index, requests, SERVING)
+        return codes
+
+    def evict_block(self, block: Tensor) -> Tensor:
+        """It is not to be found any more; the code."""
+        code = super().evict_block(block)
+        self._index = index_of(self.config, self.pool)
+        return code
+
+    def evict_blocks(self, blocks: Tensor) -> Tensor:
+        """They are not to be found any more, one after the other; the code of each turn."""
+        codes = super().evict_blocks(blocks)
+        self._index = index_of(self.config, self.pool)
+        return codes
+
+    def reset_prefix_cache(self) -> Tensor:
+        """Nothing is to be found any more; the code."""
+        code = super().reset_prefix_cache()
+        self._index = index_of(self.config, self.pool)
+        return code
+
+    def _settle(self, requests: Tensor) -> None:
+        """Of these tables those blocks are looked at that somebody took, or that are not full yet."""
+        most = int(waiting(self.pool, self._index, requests))
+        if most:
+            self._index = settle(self.pool, self._index, requests, most, SERVING)
