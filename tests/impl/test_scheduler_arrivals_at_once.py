@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ from tests.impl.scheduler_arrivals import engine, step_of
 from tests.impl.scheduler_engines import Asked, Feature, Place
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cacheimpl.scheduler.contents import Contents, blocks_of, packed
+from cacheimpl.scheduler.contents import Contents, packed
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
     InvalidRequestError,
@@ -132,23 +131,15 @@ def test_a_call_does_nothing_on_the_device_and_a_burst_what_one_does() -> None:
 
 
 def test_tokens_of_any_size_are_told_apart_block_by_block() -> None:
-    large = 2**63
-    assert blocks_of(packed([1, 2, 3, 4, 5]), 2) == blocks_of(packed([1, 2, 3, 4, large]), 2)
-    with_large = blocks_of(packed([1, 2, large, 4, -large - 1, 4, 1]), 2)
-    assert with_large == [blocks_of(packed([1, 2]), 2)[0], (large, 4), (-large - 1, 4)]
-    assert len({*blocks_of(packed([0, 1, 1, 0, 256, 0, -1, -1]), 1)}) == 4
+    contents, large = Contents(100), 2**63
 
+    def numbers(*tokens: int) -> list[int]:
+        return contents.of_prompt(packed(tokens), 2, [])
 
-def test_numbers_are_equal_where_all_up_to_there_is() -> None:
-    draw, known = random.Random(5), dict[Any, int]()
-    contents = Contents(4000)
-    for _ in range(200):
-        tokens = [draw.randrange(2) for _ in range(draw.randint(0, 12))]
-        items = [("item", draw.randint(0, 3), 2)] if draw.random() < 0.5 else []
-        found = contents.of_prompt(packed(tokens), 2, items)
-        assert len(found) == len(tokens) // 2
-        for place, number in enumerate(found):
-            end = 2 * place + 2
-            seen = tuple(tokens[:end]), tuple(one for one in items if one[1] < end)
-            assert known.setdefault(seen, number) == number
-    assert len({*known.values()}) == len(known) == 4000 - contents.left > 100
+    plain = numbers(1, 2, 3, 4, 0, 6)
+    assert numbers(1, 2, 3, 4, large, 6)[:2] == plain[:2]
+    assert numbers(1, 2, 3, 4, large, 6) == numbers(1, 2, 3, 4, large, 6, large)
+    last = [numbers(1, 2, 3, 4, *end)[2] for end in ((0, 6), (large, 6), (large + 1, 6), (-large - 1, 6), (0, large))]
+    assert len({*last, numbers(1, 2, 3, 4, 6, large)[2]}) == 6
+    assert numbers(1, 2, 3, 4, -large, 6)[:2] == plain[:2]
+    assert len({*numbers(0, 1, 1, 0, 256, 0, -1, -1)}) == 4

@@ -271,9 +271,7 @@ class Arrivals:
     def _collect_contents(self, state: State) -> None:
         """Numbers that neither a block nor a row has any more."""
         carried = state.kv.carried
-        self._contents.keep(
-            {*carried[carried >= 0].tolist(), *(one for chain in self._of_row.values() for one in chain)}
-        )
+        self._contents.keep(set(carried[carried >= 0].tolist()).union(*self._of_row.values()))
 
     def _collect_items(self, state: State) -> None:
         """Encoder outputs that are neither resident, nor reported yet, nor those of a row."""

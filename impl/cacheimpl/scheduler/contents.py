@@ -3,26 +3,53 @@
 Numbers are given on the host before a request waits, so what is looked up on the device is exact and there is no hash
 to collide. A block with tokens of the output has a number of its own, for what it will hold is not known yet: only the
 request itself finds it again, after a preemption.
+
+Prompts are kept as a tree: where a prompt leaves all others, its rest is one piece of memory, however long it is. So
+what nobody has seen costs one entry, and what was seen is compared and not looked up block by block.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
-Among = tuple[tuple[Any, int], ...]
-"""Items of which tokens are in a block, each with the place in it where the item begins, which may be before it."""
-
-Tokens: TypeAlias = "array[int] | list[int]"
-"""The tokens of a prompt, as machine words where they fit."""
-
-Key = tuple[int, "bytes | tuple[int, ...]", Among]
-"""The number of the block before, the tokens, and the items among them."""
-
-BEGINNING = -1
 WORD = "q"
-"""Tokens are kept as machine words: of those a key is made, compared and hashed as one piece of memory."""
+"""A token is a machine word."""
+
+Among = tuple[tuple[Any, ...], ...]
+"""What words do not say of a block: items of which tokens are in it, each with the place in it where the item begins,
+which may be before it; and tokens that do not fit a word, with their places."""
+
+
+class Tokens:
+    """The tokens of a prompt, in memory of their own."""
+
+    __slots__ = ("large", "words")
+
+    def __init__(self, words: array[int], large: tuple[tuple[int, int], ...] = ()) -> None:
+        self.words, self.large = words, large
+        """`large`: place and token, where one does not fit a word; the word is 0 there"""
+
+    def __len__(self) -> int:
+        """How many they are."""
+        return len(self.words)
+
+
+class Rest:
+    """Blocks of prompts from where they left all others on, up to where no prompt that is known goes on with them."""
+
+    __slots__ = ("among", "memory", "name", "numbers")
+
+    def __init__(self, name: int, numbers: list[int], memory: bytes, among: dict[int, Among]) -> None:
+        self.name = name
+        """No other one ever has it"""
+        self.numbers, self.memory, self.among = numbers, memory, among
+        """Of its blocks, the first to the last; `among` by place, where there is any"""
+
+
+Branch = tuple[int, int, bytes, "Among | None"]
+"""The name of a rest, how many of its blocks come before, and the next block."""
 
 
 class Contents:
@@ -31,8 +58,9 @@ class Contents:
     def __init__(self, count: int) -> None:
         self.count = count
         self._free = list(range(count))[::-1]
-        self._known: dict[Key, int] = {}
-        self._keys: dict[int, Key] = {}
+        self._root = Rest(0, [], b"", {})
+        self._named = 0
+        self._branches: dict[Branch, Rest] = {}
 
     @property
     def left(self) -> int:
@@ -41,24 +69,25 @@ class Contents:
 
     def of_prompt(self, tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]]) -> list[int]:
         """The numbers of the full blocks of a prompt; `items` are identifier, first token and length of each."""
-        blocks = blocks_of(tokens, block_size)
-        among = among_blocks(block_size, len(blocks), items)
-        numbers, parent = list[int](), BEGINNING
-        for block in zip(blocks, among, strict=True):
-            number = self._known.get((parent, *block))
-            if number is None:
+        size, full = block_size * tokens.words.itemsize, len(tokens) // block_size
+        memory, among = tokens.words.tobytes(), among_blocks(tokens, block_size, items)
+        numbers, rest = list[int](), self._root
+        while True:
+            known = common(rest, memory, among, len(numbers), full, size)
+            numbers += rest.numbers[:known]
+            place = len(numbers)
+            if place == full:
+                return numbers
+            branch = rest.name, known, memory[place * size : place * size + size], among.get(place)
+            following = self._branches.get(branch)
+            if following is None:
                 break
-            numbers.append(number)
-            parent = number
-        known = len(numbers)
-        if known < len(blocks):  # nothing can be known behind what is new
-            new = self.fresh(len(blocks) - known)
-            parents = (parent, *new[:-1])
-            keys = list(zip(parents, blocks[known:], among[known:], strict=True))
-            self._known.update(zip(keys, new, strict=True))
-            self._keys.update(zip(new, keys, strict=True))
-            numbers += new
-        return numbers
+            rest = following
+        self._named += 1
+        new = self.fresh(full - place)
+        ahead = {at - place: those for at, those in among.items() if at >= place}
+        self._branches[branch] = Rest(self._named, new, memory[place * size : full * size], ahead)
+        return numbers + new
 
     def fresh(self, count: int) -> list[int]:
         """Numbers that nobody else has."""
@@ -66,42 +95,61 @@ class Contents:
         del self._free[len(self._free) - count :]
         return taken
 
-    def keep(self, used: Collection[int]) -> None:
+    def keep(self, used: set[int]) -> None:
         """Take back the others.
 
         A number that is kept has its meaning only while those before it are kept too, for a new one may take their
-        place. Whoever was numbered first comes first here, so the one before is decided before.
+        place: so a rest ends before the first one that is taken back, and what branched off behind is never found.
         """
-        kept = set(used)
-        for number in list(self._keys):
-            parent = self._keys[number][0]
-            if number not in kept or (parent != BEGINNING and parent not in self._keys):
-                del self._known[self._keys.pop(number)]
-        self._free = [number for number in range(self.count) if number not in kept][::-1]
+        for branch, rest in list(self._branches.items()):
+            if used.issuperset(rest.numbers):
+                continue
+            kept = next(place for place, number in enumerate(rest.numbers) if number not in used)
+            if kept == 0:
+                del self._branches[branch]
+            else:
+                rest.memory = rest.memory[: len(rest.memory) // len(rest.numbers) * kept]
+                del rest.numbers[kept:]
+        self._free = [number for number in range(self.count) if number not in used][::-1]
+
+
+def common(rest: Rest, memory: bytes, among: dict[int, Among], first: int, full: int, size: int) -> int:
+    """How many blocks of a rest are those of a prompt from its block `first` on; `size` of a block in bytes."""
+    least, most = 0, min(len(rest.numbers), full - first)
+    begin = first * size
+    while least < most:  # the first ones are the same; up to which is found by halves
+        middle = (least + most + 1) // 2
+        here, there = least * size, middle * size
+        if rest.memory[here:there] == memory[begin + here : begin + there]:
+            least = middle
+        else:
+            most = middle - 1
+    if rest.among or among:
+        places = {*rest.among, *(place - first for place in among)}
+        apart = (place for place in places if place >= 0 and rest.among.get(place) != among.get(first + place))
+        return min((least, *apart))
+    return least
 
 
 def packed(tokens: Sequence[int]) -> Tokens:
-    """Their own memory; a list where a token does not fit a machine word."""
+    """A copy of them."""
     try:
-        return array(WORD, tokens)
+        return Tokens(array(WORD, tokens))
     except OverflowError:
-        return list(tokens)
+        large = tuple((place, token) for place, token in enumerate(tokens) if not -(2**63) <= token < 2**63)
+        words = list(tokens)
+        for place, _ in large:
+            words[place] = 0
+        return Tokens(array(WORD, words), large)
 
 
-def blocks_of(tokens: Tokens, block_size: int) -> list[Any]:
-    """Of each full block what stands for its tokens; for equal tokens it is equal, whatever else is in the prompt."""
-    full = len(tokens) // block_size * block_size
-    if isinstance(tokens, list):
-        parts = (packed(tokens[begin : begin + block_size]) for begin in range(0, full, block_size))
-        return [tuple(part) if isinstance(part, list) else part.tobytes() for part in parts]
-    memory, size = tokens.tobytes(), block_size * tokens.itemsize
-    return [memory[begin : begin + size] for begin in range(0, full * tokens.itemsize, size)]
-
-
-def among_blocks(block_size: int, blocks: int, items: Sequence[tuple[Any, int, int]]) -> list[Among]:
-    """Of each of the first blocks the items among its tokens, in their order."""
-    found: list[Among] = [()] * blocks
+def among_blocks(tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]]) -> dict[int, Among]:
+    """By block, what words do not say; items in their order. Nothing of blocks of which words say all."""
+    found: dict[int, Among] = {}
     for name, start, length in items:
-        for place in range(start // block_size, min(blocks, (start + length - 1) // block_size + 1)):
-            found[place] = (*found[place], (name, start - place * block_size))
+        for place in range(start // block_size, (start + length - 1) // block_size + 1):
+            found[place] = (*found.get(place, ()), (name, start - place * block_size))
+    for place, token in tokens.large:
+        block = place // block_size
+        found[block] = (*found.get(block, ()), (None, token, place - block * block_size))
     return found
