@@ -257,3 +257,19 @@ def test_every_script_shows_on_its_release_what_is_recorded(path: Path) -> None:
     checked = list(checking.checked(found.target, checking.of_record(found, ROOT / "docs/results")))
     assert checked
     assert [one for one in checked if not one.agrees] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_record_is_made_of_a_release(book: Path, ends: Ends) -> None:
+    """Few calls, and no search: what is said of violations is the catalogue's, made on the release."""
+    target = "vllm==0.7.3"
+    assert ends("results", "run", target, "--install", "--steps", "60", "--violations", "0") == 0
+    made = load(book / "records" / "vllm-0.7.3.json")
+    assert {row.component for row in made.rows} == {era.component for era in table().of(Release.parsed(target))}
+    assert all(row.agrees for row in made.rows)
+    assert {one.found for one in made.violations} == {"catalogue"}
+    assert any(one.verdict for one in made.violations)
+    assert ends("results", "write") == 0
+    assert ends("results", "write", "--check") == 0
+    assert ends("results", "scripts", "--check", target) == 0
