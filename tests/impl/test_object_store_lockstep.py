@@ -105,7 +105,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
         "cell, identity = self._chunks.pop(number)",
         "cell, identity = self._chunks[number]",
     ),
-    "one reader is enough": (Tickets.acknowledged, "for row in self._rows:", "for row in self._rows[:1]:"),
+    "one reader is enough": (Tickets.settle_acknowledged, "for row in self._rows:", "for row in self._rows[:1]:"),
     "what is protected goes": (Writer.may_go, "and identity not in self.protected", ""),
     "what is out goes": (Writer.may_go, "self.issued[identity] == 0", "self.issued[identity] <= 1"),
     "a hit issues no handle": (Tickets.issue, "self.counts[identity] += 1", "self.counts[identity] += 0"),

@@ -121,14 +121,14 @@ def overwritten_while_read(stores: Stores) -> None:
     stores.writer.free_unused()
     was = bytes(looked.payload)
 
-    def from_behind(view: memoryview) -> None:
+    def from_behind(*given: Any) -> None:
         """As a copy may go: the last bytes first. In between the reader copies, and looks again."""
-        view[-600:] = b"\xff" * 600
+        given[-1][-600:] = b"\xff" * 600
         assert bytes(looked.payload) != was
         with pytest.raises(StaleHandleError):
             reader.look_again(looked)
 
-    stores.writer.writer.put("z", 1900, 0, from_behind)
+    stores.writer.writer.put("z", (b"", 1900, b"", 0), from_behind)
 
 
 def test_a_header_in_the_way_is_struck_out_before_the_data(stores: Stores) -> None:
@@ -197,12 +197,12 @@ def test_what_cannot_be_written_leaves_everything_as_it_was(stores: Stores) -> N
     kept = stores.put("a")
     before = stores.books()
 
-    def fails(view: memoryview) -> None:
-        view[:] = b"\xff" * len(view)
+    def fails(*given: Any) -> None:
+        given[-1][:] = b"\xff" * len(given[-1])
         raise OSError("broken")
 
     with pytest.raises(OSError, match="broken"):
-        stores.writer.writer.put("b", 100, 10, fails)
+        stores.writer.writer.put("b", (b"", 100, b"", 10), fails)
     assert stores.books() == before
     with pytest.raises(SerdeError):
         stores.writer.put("b", lambda: None)
@@ -231,12 +231,12 @@ def struck_out_is_gone(stores: Stores) -> None:
 
 PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]] = {
     "a header that is gone stays": (
-        Headers._clear_the_way, "self.strike_out(gone.pop(first))", "gone.pop(first)", overwritten_while_read,
+        Headers.begin, "self.strike_out(gone.pop(first))", "gone.pop(first)", overwritten_while_read,
     ),
     "only the first header is struck out": (
-        Headers._clear_the_way, "while first", "if first", overwritten_while_read,
+        Headers.begin, "while first", "if first", overwritten_while_read,
     ),
-    "struck out without a barrier": (Headers._clear_the_way, "self._segment.barrier()", "pass", put_in_order),
+    "struck out without a barrier": (Headers.begin, "self._segment.barrier()", "pass", put_in_order),
     "the prefix behind the last barrier": (
         Writer._written, "PREFIX.pack_into(",
         "segment.barrier(); segment = segment.barrier() or segment; PREFIX.pack_into(", put_in_order,
@@ -260,7 +260,7 @@ PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]
         test_a_handle_is_counted_while_it_is_out,
     ),
     "what could not be written stays reserved": (
-        Writer._written, "self._placement.give_up_newest(end)", "pass",
+        Writer._written, "placement.give_up_newest(end)", "pass",
         test_what_cannot_be_written_leaves_everything_as_it_was,
     ),
 }  # fmt: skip

@@ -300,7 +300,7 @@ RING_BUGS: dict[str, tuple[RingEra, Change]] = {
     ),
     "headers are struck out": (
         RingEra.RING_2025_12,
-        Change(ReleasedHeaders._clear_the_way, '"""Nothing is struck out."""', "self.strike_out(behind)"),
+        Change(ReleasedHeaders.begin, '"""Nothing is struck out."""', "self.strike_out(place + total)"),
     ),
     "the lap is not taken off": (
         RingEra.RING_2025_10,

@@ -169,8 +169,8 @@ PLANTED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "the size in the place of the id": (Headers.begin, "data, place, identity, total)", "data, place, total, total)"),
     "what goes is struck out at once": (
         Shared.drop_oldest,
-        "self.headers.leave(",
-        "self.headers.strike_out(0); self.headers.leave(",
+        "return self.headers",
+        "self.headers.strike_out(0); return self.headers",
     ),
     "the id in the place of the size": (
         Headers.begin,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from cacheimpl.counts import whole
 from cacheimpl.msgpack import Buffer
 from cacheimpl.object_store.errors import InvalidArgumentError, NoLockError, SerdeError
 from cacheimpl.object_store.serde import MsgpackSerde, ObjectSerde
-from cacheimpl.object_store.writing import Fill
+from cacheimpl.object_store.writing import Copy, Serialized
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import NotTheWriterError
 
@@ -21,8 +20,8 @@ class Books(Protocol):
     id_index: dict[int, str]
     issued: dict[int, int]
 
-    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill, *given: Any) -> tuple[int, int]:
-        """Store an item of so many bytes and issue a handle: its address and id."""
+    def put(self, key: str, item: Serialized, copy: Copy) -> tuple[int, int]:
+        """Store an item and issue a handle: its address and id."""
         ...
 
     def refuse_twice(self, key: str) -> None:
@@ -110,8 +109,7 @@ class ObjectStorage(Generic[W, R]):
             checked_key(key)
         if key in writer.key_index:
             writer.refuse_twice(key)
-        data, data_bytes, metadata, md_bytes = self.ser_de.serialize(value)
-        return writer.put(key, data_bytes, md_bytes, self.copy_to_buffer, data, data_bytes, metadata, md_bytes)
+        return writer.put(key, self.ser_de.serialize(value), self.copy_to_buffer)
 
     def copy_to_buffer(
         self,
@@ -122,21 +120,15 @@ class ObjectStorage(Generic[W, R]):
         data_view: memoryview,
     ) -> None:
         """Metadata behind the first `flag_bytes`, and the data behind that."""
-        parts = data if isinstance(data, list) else (data,)
-        if type(data_bytes) is not int or type(md_bytes) is not int:
-            data_bytes = whole("data_bytes", data_bytes, SerdeError, least=0)
-            md_bytes = whole("md_bytes", md_bytes, SerdeError, least=0)
-        if sizes_of(parts, metadata) != (data_bytes, md_bytes):
-            raise SerdeError(f"data and metadata must have {data_bytes} and {md_bytes} bytes, as was said")
+        parts = data if isinstance(data, list) else [data]
+        check_parts(parts, data_bytes, metadata, md_bytes)
         given: Any = data_view
         if type(given) is not memoryview or given.readonly:
             raise SerdeError(f"data_view must be a memoryview that can be written, not {type(data_view).__name__}")
-        first = self.flag_bytes
-        at = first + md_bytes
-        if len(data_view) < at + data_bytes:
+        at = self.flag_bytes
+        if len(data_view) < at + md_bytes + data_bytes:
             raise SerdeError(f"data_view has {len(data_view)} bytes, which are too few for {data_bytes} of data")
-        data_view[first:at] = metadata
-        for part in parts:
+        for part in (metadata, *parts):
             behind = at + len(part)
             data_view[at:behind] = part
             at = behind
@@ -152,13 +144,17 @@ def checked_key(key: object) -> str:
 BYTES = (bytes, bytearray, memoryview)
 
 
-def sizes_of(parts: Sequence[Any], metadata: Any) -> tuple[int, int]:
-    """Bytes of data and of metadata. Raises `SerdeError` where they are none."""
-    size = 0
+def check_parts(parts: list[Any], data_bytes: int, metadata: Any, md_bytes: int) -> None:
+    """Raises `SerdeError` where data or metadata are no bytes, or not as many as is said."""
+    if type(data_bytes) is not int or type(md_bytes) is not int:
+        data_bytes = whole("data_bytes", data_bytes, SerdeError, least=0)
+        md_bytes = whole("md_bytes", md_bytes, SerdeError, least=0)
+    given = 0
     for part in parts:
         if not isinstance(part, BYTES):
             raise SerdeError(f"data must be bytes, as `serialize` gives them, not {type(part).__name__}")
-        size += len(part)
+        given += len(part)
     if not isinstance(metadata, BYTES):
         raise SerdeError(f"metadata must be bytes, as `serialize` gives them, not {type(metadata).__name__}")
-    return size, len(metadata)
+    if given != data_bytes or len(metadata) != md_bytes:
+        raise SerdeError(f"data and metadata must have {data_bytes} and {md_bytes} bytes, as was said")

@@ -17,7 +17,7 @@ from cacheimpl.object_store.errors import (
     StoreFullError,
     TooLargeError,
 )
-from cacheimpl.object_store.writing import Fill
+from cacheimpl.object_store.writing import Copy, Serialized
 from cacheimpl.ring.eras import ReleasedRingBuffer, RingEra
 from cacheimpl.ring.errors import NotTheWriterError, RingFullError
 
@@ -70,8 +70,8 @@ class CountingWriter:
         self.issue_once_more(self.identity_of(key))
         return self.key_index[key]
 
-    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill, *given: Any) -> tuple[int, int]:
-        """Store an item of so many bytes: address and id.
+    def put(self, key: str, item: Serialized, copy: Copy) -> tuple[int, int]:
+        """Store an item: address and id.
 
         Where there is no room, what may go goes once, and it is tried once more.
         Raises `AlreadyStoredError`, `TooLargeError`, `StoreFullError`; after the last, chunks may be gone.
@@ -80,11 +80,14 @@ class CountingWriter:
             raise NotTheWriterError("only the process that created the store writes it, until it is closed")
         if key in self.key_index:
             self.refuse_twice(key)
+        data, data_bytes, metadata, metadata_bytes = item
         size = COUNT_BYTES + metadata_bytes + data_bytes
         if size > self._largest or size + self._ring.MD_SIZE > self._ring.data_buffer_size:
             raise TooLargeError(f"an item of {size} bytes exceeds {self._largest} bytes, or the ring")
         scratch = bytearray(size)
-        fill(*given, memoryview(scratch))  # what cannot be written is refused before anything changes
+        copy(
+            data, data_bytes, metadata, metadata_bytes, memoryview(scratch)
+        )  # what cannot be written is refused before anything changes
         address, identity = self._allocated(size)
         self.key_index[key], self.id_index[identity] = (address, identity), key
         self.issued[identity] = 1

@@ -32,6 +32,7 @@ LAPS = 2**32
 
 PREFIX = struct.Struct("<Q32sQII")
 """Before metadata and data of a chunk: epoch, tag, bytes of data, bytes of metadata, 0."""
+PREFIX_BYTES = PREFIX.size
 
 
 class Handle(NamedTuple):

@@ -76,21 +76,21 @@ class Tickets:
 
     def settle_acknowledged(self) -> None:
         """Every handle that all readers have acknowledged, each in its own cell."""
-        if self._chunks:
-            for number in self.acknowledged():
-                self.settle(number)
-
-    def acknowledged(self) -> list[int]:
-        """The numbers of handles that every reader has acknowledged, each in its own row."""
-        if len(self._chunks) <= FEW:
-            found = []
+        if len(self._chunks) > FEW:
+            done = self._acknowledged_of_many()
+        else:
+            done = []
             for number, (cell, _) in self._chunks.items():
                 for row in self._rows:
                     if row[cell] != number:
                         break
                 else:
-                    found.append(number)
-            return found
+                    done.append(number)
+        for number in done:
+            self.settle(number)
+
+    def _acknowledged_of_many(self) -> list[int]:
+        """The numbers of these handles, all rows compared at once."""
         numbers = self._all_numbers[: self._used]
         complete = torch.stack([row[: self._used] == numbers for row in self._acknowledged]).all(0)
         return list(numbers[complete].tolist())

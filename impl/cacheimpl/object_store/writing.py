@@ -9,10 +9,11 @@ be visible before another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from cacheimpl.msgpack import Buffer
 from cacheimpl.object_store.errors import AlreadyStoredError, NotStoredError, StoreFullError, TooLargeError
-from cacheimpl.object_store.handles import LAPS, PREFIX, Handle, Seals
+from cacheimpl.object_store.handles import LAPS, PREFIX, PREFIX_BYTES, Handle, Seals
 from cacheimpl.object_store.tickets import Tickets
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import NotTheWriterError
@@ -21,7 +22,9 @@ from cacheimpl.ring.headers import LARGEST_CHUNK
 ALIGNMENT = 64
 """A chunk has a multiple of so many bytes, header included, so that all begin at one."""
 
-Fill = Callable[..., None]
+Serialized = tuple[Buffer | list[Buffer], int, bytes, int]
+"""Data, its bytes, metadata, and its bytes."""
+Copy = Callable[[Buffer | list[Buffer], int, bytes, int, memoryview], None]
 
 
 class Writer:
@@ -30,8 +33,9 @@ class Writer:
     def __init__(self, ring: SingleWriterShmRingBuffer, max_object_size: int, readers: int) -> None:
         segment = ring.segment
         segment.agree_on_readers(readers, writes=True)
-        self._most = min(ring.data_buffer_size, LARGEST_CHUNK)
-        self._ring, self._segment, self._placement, self._largest = ring, segment, ring.placement, max_object_size
+        self._ring, self._segment, self._headers, self._placement = ring, segment, ring.headers, ring.placement
+        self._largest, self._most = max_object_size, min(ring.data_buffer_size, LARGEST_CHUNK)
+        self._header_bytes = ring.MD_SIZE
         self.tickets = Tickets([segment.cells(reader) for reader in range(readers)])
         self.key_index: dict[str, tuple[int, int]] = {}
         """What is handed out: key to address and id."""
@@ -97,19 +101,20 @@ class Writer:
 
     # Storing
 
-    def put(self, key: str, data_bytes: int, metadata_bytes: int, fill: Fill, *given: Any) -> tuple[int, int]:
-        """Store an item of so many bytes and issue a handle: address and id.
+    def put(self, key: str, item: Serialized, copy: Copy) -> tuple[int, int]:
+        """Store an item as `serialize` gives it and issue a handle: address and id.
 
-        `fill` is called with what is given, and with the memory from the prefix on, behind which it writes the item.
+        `copy` is called with the four of the item, and with the memory from the prefix on, behind which it writes.
         Raises `AlreadyStoredError`, `TooLargeError`, `StoreFullError`; after the last, chunks that nobody needs may be
         gone, and the one in the way is not handed out any more (SHM-7, SHM-8).
         """
-        if not self._ring.is_writer or not self._segment.is_usable:
+        if not self._segment.is_usable:
             raise NotTheWriterError("only the process that created the store writes it, until it is closed")
         if key in self.key_index:
             self.refuse_twice(key)
-        exact = PREFIX.size + metadata_bytes + data_bytes
-        total = -(-(self._ring.MD_SIZE + exact) // ALIGNMENT) * ALIGNMENT
+        _, data_bytes, _, metadata_bytes = item
+        exact = PREFIX_BYTES + metadata_bytes + data_bytes
+        total = -(-(self._header_bytes + exact) // ALIGNMENT) * ALIGNMENT
         if exact > self._largest or total > self._most:
             raise TooLargeError(f"an item of {exact} bytes exceeds {self._largest} bytes, or the ring")
         self.tickets.settle_acknowledged()
@@ -119,7 +124,7 @@ class Writer:
             raise StoreFullError("somebody needs the oldest chunk, so there is no room for the item")
         if self.tickets.full:
             self._refuse_without_cell()
-        identity = self._written(key, address, total, data_bytes, metadata_bytes, fill, given)
+        identity = self._written(key, address, total, item, copy)
         if identity == 0:  # SHM-5: the epoch goes up where ids begin again
             self.epoch += 1
         # SHM-4: the chunk is in every index from the same step on
@@ -136,26 +141,26 @@ class Writer:
         """Metadata and data of a live chunk, where they lie."""
         with self._ring.access_buf(self._ring.metadata[identity]) as (chunk, _):
             _, _, data_bytes, metadata_bytes, _ = PREFIX.unpack_from(chunk)
-            return chunk[PREFIX.size : PREFIX.size + metadata_bytes + data_bytes]
+            return chunk[PREFIX_BYTES : PREFIX_BYTES + metadata_bytes + data_bytes]
 
-    def _written(
-        self, key: str, address: int, total: int, data_bytes: int, metadata_bytes: int, fill: Fill, given: Any
-    ) -> int:
+    def _written(self, key: str, address: int, total: int, item: Serialized, copy: Copy) -> int:
         """The chunk, in the order of publication; not entered into any index yet. Its id."""
-        ring, segment, end = self._ring, self._segment, self._placement.end
-        identity = self._placement.take(address, total)
+        segment, placement = self._segment, self._placement
+        end, place = placement.end, address % placement.capacity
+        identity = placement.take(address, total)
         epoch = self.epoch + 1 if identity == 0 else self.epoch
-        place = address % ring.data_buffer_size
-        first = place + ring.MD_SIZE
+        first = place + self._header_bytes
+        data, data_bytes, metadata, metadata_bytes = item
         try:
-            ring.headers.begin(place, identity, total)
-            fill(*given, segment.data[first : first + PREFIX.size + metadata_bytes + data_bytes])
+            self._headers.begin(place, identity, total)
+            view = segment.data[first : first + PREFIX_BYTES + metadata_bytes + data_bytes]
+            copy(data, data_bytes, metadata, metadata_bytes, view)
             tag = self.seals.tag(key, place, identity, epoch, data_bytes, metadata_bytes)
             PREFIX.pack_into(segment.data, first, epoch, tag, data_bytes, metadata_bytes, 0)
             segment.barrier()
         except BaseException:
-            ring.headers.strike_out(place)
-            self._placement.give_up_newest(end)
+            placement.give_up_newest(end)
+            self._headers.strike_out(place)
             raise
         return identity
 
@@ -193,7 +198,7 @@ class Writer:
     def _drop_oldest(self) -> int:
         """The ring has one chunk less, and so has every index (SHM-4, SHM-6)."""
         identity = self._placement.id_start
-        self._ring.drop_oldest()
+        self._headers.leave_oldest(self._placement)
         key = self.id_index.pop(identity)
         if self.key_index.get(key, (0, -1))[1] == identity:
             del self.key_index[key]

@@ -204,10 +204,7 @@ class SingleWriterShmRingBuffer:
         self._as_writer()
         if self.placement.oldest is None:
             raise UnknownAddressError("the ring has no chunk, and so no oldest one")
-        self.headers.leave(self.placement.starts[self.placement.id_start] % self.data_buffer_size)
-        total = self.placement.drop_oldest()
-        self.placement.rebase()
-        return total
+        return self.headers.leave_oldest(self.placement)
 
     def strike_out(self, address: int) -> None:
         """No chunk begins at this address any more; one did. Raises `UnknownAddressError`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, insort
 
+from cacheimpl.ring.placement import Placement
 from cacheimpl.ring.segment import Segment
 
 NO_CHUNK = -1
@@ -25,32 +26,33 @@ class Headers:
         """Ascending: places where the header of a chunk stands that is gone."""
 
     def begin(self, place: int, identity: int, total: int) -> None:
-        """The header of a new chunk of so many bytes, header included."""
-        self._clear_the_way(place, place + total)
-        HEADER.pack_into(self._segment.data, place, identity, total)
+        """A new chunk of so many bytes, header included, begins here.
 
-    def _clear_the_way(self, place: int, behind: int) -> None:
-        """The headers of chunks that are gone are struck out before anything in their place changes.
-
-        A chunk that is gone and begins before this place does not reach it: what lies before was written later, and its
-        header was struck out then.
+        The headers of chunks that are gone are struck out before anything in their place changes. A chunk that is gone
+        and begins before this place does not reach it: what lies before was written later, and its header was struck
+        out then.
         """
         gone, first = self._gone, bisect_left(self._gone, place)
-        while first < len(gone) and gone[first] < behind:
+        while first < len(gone) and gone[first] < place + total:
             self.strike_out(gone.pop(first))
         self._segment.barrier()
+        HEADER.pack_into(self._segment.data, place, identity, total)
 
     def strike_out(self, place: int) -> None:
         """No chunk begins at this place any more."""
         _ID.pack_into(self._segment.data, place, NO_CHUNK)
 
-    def leave(self, place: int) -> None:
-        """The chunk that begins here is gone. It can be read until something is put in its place."""
-        insort(self._gone, place)
+    def leave_oldest(self, placement: Placement) -> int:
+        """The oldest chunk, which there is, gives its bytes back: how many. It can be read until it is in the way."""
+        insort(self._gone, placement.starts[placement.id_start] % placement.capacity)
+        total = placement.drop_oldest()
+        placement.rebase()
+        return total
 
 
 class ReleasedHeaders(Headers):
     """As in every release: no header is struck out, and no barrier taken (C-SHM-16)."""
 
-    def _clear_the_way(self, place: int, behind: int) -> None:
+    def begin(self, place: int, identity: int, total: int) -> None:
         """Nothing is struck out."""
+        HEADER.pack_into(self._segment.data, place, identity, total)

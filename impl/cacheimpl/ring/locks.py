@@ -56,13 +56,6 @@ class FileLocks:
         kind: int = FLOCK.unpack(found)[0]
         return kind != F_UNLCK
 
-    def enter_the_kernel(self) -> None:
-        """A system call that looks at the locks of this file, for which the kernel takes its own lock of the file.
-
-        Whoever comes later with this call sees what was stored before it: see `cacheimpl.ring.segment`.
-        """
-        fcntl(self.descriptor, F_OFD_GETLK, ANY)
-
     def give_name(self) -> bool:
         """The file, which has no name yet, gets its path; False where another has it."""
         folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -112,8 +105,8 @@ def _request(kind: int, byte: int) -> bytes:
     return FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
 
 
-ANY = _request(F_WRLCK, 0)
-"""A look at the first byte."""
+FIRST = _request(F_WRLCK, 0)
+"""The question who has the first byte."""
 
 
 def _close_in_child() -> None:

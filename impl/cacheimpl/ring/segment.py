@@ -25,6 +25,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fcntl import F_OFD_GETLK, fcntl
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -40,7 +41,7 @@ from cacheimpl.ring.errors import (
     ReaderTakenError,
     WriterAliveError,
 )
-from cacheimpl.ring.locks import FileLocks
+from cacheimpl.ring.locks import FIRST, FileLocks
 
 if sys.platform != "linux":
     raise ImportError("locks of open files and /dev/shm are those of Linux")
@@ -161,9 +162,13 @@ class Segment:
         return self._locks.descriptor >= 0
 
     def barrier(self) -> None:
-        """What this process stored or loaded before is over before anything that it stores or loads afterwards."""
+        """What this process stored or loaded before is over before anything that it stores or loads afterwards.
+
+        The system call looks at the locks of the file, for which the kernel takes its own lock of that file: whoever
+        comes later with this call sees what was stored before it.
+        """
         try:
-            self._locks.enter_the_kernel()
+            fcntl(self._locks.descriptor, F_OFD_GETLK, FIRST)
         except ValueError:  # there is no descriptor any more
             raise ClosedError(f"the segment '{self.name}' is not open in this process") from None
 
