@@ -65,6 +65,7 @@ class Search:
     seed: int
     tally: Tally = field(default_factory=Tally)
     loads: int = 0
+    """That were tried, each in several orders of arrival."""
     passed: Counter[Sort] = field(default_factory=Counter)
     """Findings of sorts that were not asked for."""
     finding: Stall | None = None
@@ -82,7 +83,9 @@ def search(
     suitable: Callable[[Config], bool] = lambda config: True,
     progress: Callable[[str], None] | None = None,
 ) -> Search:
-    """Random loads, one after the other, until one ends as is wanted; it is made smaller then. Ctrl-C ends it.
+    """Random loads, one after the other, until one ends as is wanted; it is made smaller then.
+
+    Ctrl-C ends it with what is known: what was found, as far as it was made smaller.
 
     `wide`: with drafts, prompts that are not cut, and what else there is in `loads.widened`.
 
@@ -90,22 +93,27 @@ def search(
 
     Raises TargetError where the target's driver fails.
     """
-    done = Search(seed)
+    done, tried = Search(seed), None
     try:
         for run, config, source in runs(seed, wide=wide):
-            if not suitable(config):
-                continue
             if limit.reached(done.tally):
                 break
-            done.loads = run // RUNS_OF_A_LOAD + 1
+            if not suitable(config):
+                continue
+            if run // RUNS_OF_A_LOAD != tried:
+                done.loads, tried = done.loads + 1, run // RUNS_OF_A_LOAD
             found = Watch(target, config, done.tally).random(source)
             if found is not None and found.sort in wanted:
-                done.finding = in_another_order(target, smaller(target, found), seed)
+                done.finding = found
+                done.finding = smaller(target, found)
+                done.finding = in_another_order(target, done.finding, seed)
                 break
             if found is not None:
                 done.passed[found.sort] += 1
             if progress is not None:
-                progress(f"{done.tally.steps:,} calls, {done.loads:,} loads, all requests served")
+                progress(
+                    f"{done.tally.steps:,} calls, {done.loads:,} loads, {done.passed.total():,} findings passed over"
+                )
     except KeyboardInterrupt:
         done.interrupted = True
     done.seconds = done.tally.seconds

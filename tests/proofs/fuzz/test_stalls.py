@@ -8,6 +8,7 @@ import random
 import pytest
 
 from cacheproof import command
+from cacheproof.fuzz import stalls
 from cacheproof.fuzz.loads import could_be_served, load, without
 from cacheproof.fuzz.stalls import Search, Sort, Stall, Watch, search
 from cacheproof.fuzz.tally import Limit, Tally
@@ -161,6 +162,32 @@ def test_what_is_found_is_small() -> None:
             rest = (*found.calls[:place], *found.calls[place + 1 :])
             less = Watch(scheduler("S2"), found.config, Tally()).again(rest)
             assert less is None or len(less.calls) >= len(found.calls)
+
+
+@pytest.mark.parametrize("shrinking", ["smaller", "in_another_order"])
+def test_ctrl_c_while_it_is_made_smaller_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch, shrinking: str) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stalls, shrinking, interrupted)
+    done = looked(scheduler("S2"), 1, 5_000)
+    assert (done.interrupted, done.finding and done.finding.sort) == (True, Sort.STALL)
+
+
+def test_only_loads_that_are_tried_are_counted() -> None:
+    """The others take no calls, and end when the time is over."""
+    normative = scheduler("normative")
+    none = search(normative, limit=Limit(seconds=0.05), seed=1, suitable=lambda config: False)
+    assert (none.loads, none.tally.steps) == (0, 0)
+    configs: list[Config] = []
+
+    def small(config: Config) -> bool:
+        configs.append(config)
+        return len(config.prompts) < 4
+
+    some = search(normative, limit=Limit(steps=600), seed=1, suitable=small)
+    assert some.loads == len({id(config) for config in configs if len(config.prompts) < 4})
+    assert some.loads < len({id(config) for config in configs})
 
 
 def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
