@@ -57,7 +57,8 @@ MUTANTS = {
     "a claim that may come to nothing is a content": (f"{PLACE}.comparing.compared", "same & ~unequal.any()", "same"),
     "who has no lane is another": (f"{PLACE}.comparing._with", "asked & (asked.cumsum(0) <= lanes)", "asked"),
     "one lane too many": (f"{PLACE}.comparing._with", "<= lanes", "<= lanes + 1"),
-    "the last lane is anybody's": (f"{PLACE}.probing.first_of", "clamp(max=width + 1)", "clamp(max=width)"),
+    "a lane is nobody's": (f"{PLACE}.probing.first_of", "fill_value=0", "fill_value=-1"),
+    "lanes for who has ended": (f"{PLACE}.probing.first_of", "chosen.nonzero", "(~chosen).nonzero"),
     # looking and settling
     "a block is right though the one before is not": (
         f"{PLACE}.operations._whole",
@@ -131,7 +132,11 @@ MUTANTS = {
         "number << rounds.above",
         "(15 - number) << rounds.above",
     ),
-    "everybody stays where it is": (f"{PLACE}.probing.stepped", "* search.going_on", "* 0"),
+    "everybody stays where it is": (
+        f"{PLACE}.probing.stepped",
+        "search.stands + strides(search.sums)",
+        "search.stands",
+    ),
     "even strides": (f"{PLACE}.hashing.strides", "| 1", "& ~1"),
     "an odd block loses its last token": (f"{PLACE}.hashing.packed", "(whole, (0, 1))", "(whole[..., :-1], (0, 2))"),
     "the rest of a chain begins elsewhere": (

@@ -188,7 +188,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "a gap is closed": (
         "any call",
         f"{EXECUTION}.commit",
-        "torch.where(pool.severed.index_select(0, pieces.of(requests)), null, now.blocks)",
+        "torch.where(pieces.of(pool.severed.index_select(0, requests)), null, now.blocks)",
         "now.blocks",
     ),
     "the latest copy is found": (

@@ -93,15 +93,12 @@ def round_of(slots: Tensor, search: Search, rounds: Rounds, number: int, write: 
 
 def stepped(search: Search) -> Search:
     """Whoever goes on stands before the next slot of its way."""
-    return search._replace(stands=search.stands + strides(search.sums) * search.going_on)
+    return search._replace(stands=torch.where(search.going_on, search.stands + strides(search.sums), search.stands))
 
 
 def first_of(chosen: Tensor, width: int) -> Tensor:
     """[width] int64: the first of the items that are chosen ([items] bool), in order, and 0 behind them."""
-    lane = (chosen.cumsum(0, dtype=torch.int32) * chosen).clamp(max=width + 1).long()
-    items = torch.arange(chosen.shape[0], device=chosen.device)
-    lanes = torch.zeros(width + 2, dtype=torch.int64, device=chosen.device)
-    return lanes.scatter(0, lane, items)[1 : width + 1]
+    return chosen.nonzero_static(size=width, fill_value=0).squeeze(1)
 
 
 def narrowed(search: Search, width: int) -> tuple[Search, Tensor]:

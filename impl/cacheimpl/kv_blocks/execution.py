@@ -93,7 +93,7 @@ def commit(
     pieces = spread(counts, width, most, up_to=up_to)
     now = filled(config, pool, requests, first, pieces)
     null = constant(null_block(pool), computed.device)
-    found = torch.where(pool.severed.index_select(0, pieces.of(requests)), null, now.blocks)
+    found = torch.where(pieces.of(pool.severed.index_select(0, requests)), null, now.blocks)
     after = pool._replace(
         registered=pieces.counted(requests, counts, write, pool.registered),
         computed=write.put(pool.computed, requests, torch.where(done, computed, written)),

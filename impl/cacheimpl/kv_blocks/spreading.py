@@ -62,11 +62,11 @@ class Pieces(NamedTuple):
 def whole_blocks(tokens: Tensor, size: Tensor, width: int) -> Tensor:
     """[turns] int64: how many whole blocks of this size ([] int64) so many tokens ([turns] int64) are, `width` at most.
 
-    By comparing, for to divide is slower; no token and less than that is no block.
+    No token and less than that is no block. To compare is faster than to divide, once.
     """
     if width == 1:
         return (tokens >= size).long()
-    return (tokens[:, None] >= torch.arange(1, width + 1, device=tokens.device) * size).sum(1)
+    return tokens.div(size, rounding_mode="floor").clamp(min=0, max=width)
 
 
 def spread(counts: Tensor, width: int, most: int | None = None, *, up_to: Tensor | None = None) -> Pieces:
