@@ -45,6 +45,7 @@ class TensorPictures:
         for _ in range(self.load.steps):
             for _ in range(self.load.requests):
                 self.scheduler.add_request(self._new())
+            assert self.scheduler.state is not None  # who reads the state has those written that have arrived
             started = time.process_time()
             output = self.scheduler.schedule()
             seconds += time.process_time() - started
