@@ -81,8 +81,9 @@ def spread(counts: Tensor, width: int, most: int | None = None, *, up_to: Tensor
     if most is None or turns == 0:
         if width == 1:
             return Pieces(None, None, up_to - 1, counts > 0)
-        place = counting(width, device)
-        return Pieces(None, place, ((up_to - counts)[:, None] + place).flatten(), (place < counts[:, None]).flatten())
+        places = counting(width, device)
+        ranks = (up_to - counts)[:, None] + places
+        return Pieces(None, places, ranks.flatten(), (places < counts[:, None]).flatten())
     rank = counting(most, device)
     turn = torch.searchsorted(up_to, rank, right=True).clamp(max=turns - 1)
     place = None if width == 1 else (counts - up_to).index_select(0, turn) + rank
