@@ -3,8 +3,8 @@
 `burst`: 256 new prompts of 8k tokens are hashed, looked up, get their slots and are registered; every block that is
 taken is an eviction once the pool has been filled. `again` is the same with prompts that were there before. What our
 own implementation does from time to time, to get rows of contents back, is in its turns. `pool` is a small burst in
-pools of growing size. `cold` and `hit` are one prompt at a time, hashed before: look up, slots, free. `hashes` makes
-the keys of a prompt, or names its contents.
+pools of growing size, and `reuse` one that is cached there. `cold` and `hit` are one prompt at a time, hashed before:
+look up, slots, free. `hashes` makes the keys of a prompt, or names its contents.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cacheproof.bench.measure import Benchmark, Contender, Goal, Make, Released
 BLOCK_SIZE = 16
 LENGTHS = (1024, 8192, 32768)
 ON_TENSORS = "tensors"
+INDEXED = "tensors, with an index"
 PLAIN = "plain dictionaries"
 
 Sizes = Callable[[bool], Mapping[str, int]]
@@ -40,7 +41,7 @@ def burst(*, repeated: int) -> Sizes:
     return sizes
 
 
-def pool(blocks: int) -> Sizes:
+def pool(blocks: int, *, repeated: int = 0) -> Sizes:
     """A small burst, whatever the size of the pool."""
 
     def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
@@ -49,7 +50,7 @@ def pool(blocks: int) -> Sizes:
             "tokens": 64 if small else 1024,
             "block_size": BLOCK_SIZE,
             "blocks": blocks // 256 if small else blocks,
-            "repeated": 0,
+            "repeated": repeated,
         }
 
     return sizes
@@ -72,30 +73,39 @@ def hashes(tokens: int) -> Sizes:
 
 
 def benchmark(
-    name: str, about: str, size: str, work: str, sizes: Sizes, plain: type[Any], goal: Goal | None = None
+    name: str,
+    about: str,
+    size: str,
+    work: str,
+    sizes: Sizes,
+    plain: type[Any],
+    goal: Goal | None = None,
+    *,
+    indexed: bool = False,
 ) -> Benchmark:
-    """Our contenders are named alike: `Plain` and `Tensor` with the name of the work."""
+    """Our contenders are named alike: `Plain` and `Tensor` with the name of the work, and `Indexed`."""
     return Benchmark(
         name=name,
         about=about,
         unit="prompts",
         size=size,
-        contenders=make(plain, sizes),
+        contenders=make(plain, sizes, indexed=indexed),
         goal=goal,
         released=lambda small: Released(work, sizes(small)),
         timed=True,
     )
 
 
-def make(plain: type[Any], sizes: Sizes) -> Make:
-    """The plain one, and that on tensors."""
+def make(plain: type[Any], sizes: Sizes, *, indexed: bool) -> Make:
+    """The plain one, and that on tensors, or both of them."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor import prompts  # noqa: PLC0415  # torch is an extra
 
         asked = sizes(small)
-        on_tensors = getattr(prompts, plain.__name__.replace("Plain", "Tensor"))
-        return {PLAIN: plain(**asked), ON_TENSORS: on_tensors(**asked)}
+        kinds = {ON_TENSORS: "Tensor", INDEXED: "Indexed"} if indexed else {ON_TENSORS: "Tensor"}
+        on_tensors = {name: getattr(prompts, plain.__name__.replace("Plain", kind)) for name, kind in kinds.items()}
+        return {PLAIN: plain(**asked), **{name: kind(**asked) for name, kind in on_tensors.items()}}
 
     return contenders
 
@@ -128,6 +138,18 @@ BENCHMARKS = (
             "burst",
             pool(blocks),
             plain_prompts.PlainBurst,
+        )
+        for blocks in POOLS
+    ),
+    *(
+        benchmark(
+            f"reuse-{blocks}",
+            "16 prompts of 1,024 tokens at once that are cached: hash, look up, slots",
+            f"a pool of {blocks:,} blocks",
+            "burst",
+            pool(blocks, repeated=1),
+            plain_prompts.PlainBurst,
+            indexed=True,
         )
         for blocks in POOLS
     ),

@@ -69,11 +69,42 @@ class Engine:
         self.pool, _ = kv_blocks.free_request(self.config, self.pool, self.rows, write=SERVING)
 
 
+class IndexedEngine(Engine):
+    """The same with an index beside the pool, by content; operands are right by construction, and not looked at."""
+
+    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, device: str = "cpu") -> None:
+        super().__init__(requests, tokens, block_size, blocks, device)
+        self.serving = kv_blocks.IndexedServing(self.config, blocks, checked=False)
+        self.pool = self.serving.pool
+
+    @torch.inference_mode()
+    def admit(self) -> tuple[Tensor, Tensor]:
+        """Look up, take slots, register."""
+        hits, found, width = None, self.zeros, self.width
+        if self.contents.may_be_cached:
+            hits = self.serving.get_computed_blocks(self.rows, self.tokens)
+            found = hits.lengths * self.block_size
+        left = self.tokens - found
+        if hits is not None and bool(hits.lengths.any()):
+            slots = self.serving.admit(self.rows, self.zeros, left, hits, width=width)
+        else:
+            slots = self.serving.allocate_slots(self.rows, self.zeros, left, width=width)
+        self.serving.commit(self.rows, self.tokens, width=width)
+        return found, slots.lengths
+
+    @torch.inference_mode()
+    def free(self) -> None:
+        """All requests are finished."""
+        self.serving.free_request(self.rows)
+
+
 class TensorBurst:
     """The whole burst at once."""
 
+    engine_of: type[Engine] = Engine
+
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, repeated: int) -> None:
-        self.engine = Engine(requests, tokens, block_size, blocks)
+        self.engine = self.engine_of(requests, tokens, block_size, blocks)
         self.count, self.tokens, self.repeated = requests, tokens, repeated
 
     def warm_up(self) -> None:
@@ -93,6 +124,12 @@ class TensorBurst:
         seconds = time.process_time() - started
         self.engine.free()
         return Work(self.count, answers, seconds)
+
+
+class IndexedBurst(TensorBurst):
+    """The same beside an index."""
+
+    engine_of = IndexedEngine
 
 
 class TensorCycle:
