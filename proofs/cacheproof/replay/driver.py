@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,15 +63,6 @@ class Driver:
         if target is not None:
             target.reset(given)
 
-    def timed(self, work: Callable[[Progress], None], progress: Progress) -> Result:
-        """Do all of it, and say how long it took."""
-        began = time.perf_counter()
-        try:
-            work(progress)
-        finally:
-            self.result.seconds = time.perf_counter() - began
-        return self.result
-
     def attempt(self, arrival: Arrival, name: int, work: Callable[[], None], turn: int) -> bool:
         """Do the work; what it finds becomes the violation, at this request. One turn of so many is checked in full."""
         every = self.setting.check_every
@@ -126,6 +118,35 @@ class Driver:
         for name, shown in self._target.observe().items():
             if name in expected and shown != expected[name]:
                 raise Found("target", f"{name} differs from the specification", operation, outcome)
+
+
+class Serving(ABC):
+    """One replay, however the component serves.
+
+    `result` can be read at any time, so that an interrupted replay still says what it knows.
+    """
+
+    def __init__(self, setting: Setting, target: Target | None, gauges: Sequence[Gauge]) -> None:
+        self.setting = setting
+        self._driver = Driver(setting, target, gauges)
+
+    @property
+    def result(self) -> Result:
+        """The counts so far."""
+        return self._driver.result
+
+    def run(self, progress: Progress = lambda _line: None) -> Result:
+        """Replay all requests, or until something does not hold."""
+        began = time.perf_counter()
+        try:
+            self.serve_all(progress)
+        finally:
+            self.result.seconds = time.perf_counter() - began
+        return self.result
+
+    @abstractmethod
+    def serve_all(self, progress: Progress) -> None:
+        """Every request of the workload, and then the end."""
 
 
 def _violation(found: Found, arrival: Arrival, name: int) -> Violation:

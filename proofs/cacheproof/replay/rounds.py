@@ -6,13 +6,12 @@ nothing to do, the clock goes on to the next arrival.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from cacheproof.errors import InputError
 from cacheproof.replay.checking import Found
-from cacheproof.replay.driver import Driver, service_of
-from cacheproof.replay.result import Result, Setting
+from cacheproof.replay.driver import Progress, Serving, service_of
+from cacheproof.replay.result import Setting
 from cacheproof.replay.workload import Arrival, Pace
 from cacheproof.targets.target import Target
 from cachespec.kernel import Code, Request, Rounds, Told
@@ -20,29 +19,19 @@ from cachespec.kernel import Code, Request, Rounds, Told
 ROUNDS_BETWEEN_PROGRESS = 500
 
 
-class RoundsReplay:
-    """One replay in rounds; `result` can be read at any time."""
+class RoundsReplay(Serving):
+    """One replay in rounds."""
 
     def __init__(self, setting: Setting, target: Target | None = None) -> None:
-        self.setting = setting
         self._service: Rounds[Any] = _service(setting)
-        self._driver = Driver(setting, target, self._service.gauges)
+        super().__init__(setting, target, self._service.gauges)
         self._now = 0.0
         self._next = 0
         self._turn = 0
         self._finished = 0
         self._begun: set[int] = set()
 
-    @property
-    def result(self) -> Result:
-        """The counts so far."""
-        return self._driver.result
-
-    def run(self, progress: Callable[[str], None] = lambda _line: None) -> Result:
-        """Replay all requests, or until something does not hold."""
-        return self._driver.timed(self._serve_all, progress)
-
-    def _serve_all(self, progress: Callable[[str], None]) -> None:
+    def serve_all(self, progress: Progress) -> None:
         arrivals = self.setting.workload.arrivals
         while self._next < len(arrivals) or self._in_flight:
             name = min(self._next, len(arrivals) - 1)

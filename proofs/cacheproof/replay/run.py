@@ -8,7 +8,7 @@ from typing import Any
 
 from cacheproof.errors import InputError
 from cacheproof.replay.agenda import Agenda
-from cacheproof.replay.driver import Driver, configuration, service_of
+from cacheproof.replay.driver import Progress, Serving, configuration, service_of
 from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, Result, Setting, Violation
 from cacheproof.replay.rounds import RoundsReplay
 from cacheproof.replay.workload import Arrival
@@ -33,33 +33,22 @@ def replay_of(setting: Setting, target: Target | None = None) -> Replay | Rounds
     return Replay(setting, target)
 
 
-class Replay:
+class Replay(Serving):
     """One replay, request by request.
 
-    `result` can be read at any time, so that an interrupted replay still says what it knows. `seen` is told of each
-    request, and of what its first look-up gave, when it was admitted or turned down.
+    `seen` is told of each request, and of what its first look-up gave, when it was admitted or turned down.
     """
 
     def __init__(self, setting: Setting, target: Target | None = None, seen: Seen = _unseen) -> None:
-        self.setting = setting
         self._seen = seen
         self._by_clock = setting.concurrency == BY_CLOCK
         if self._by_clock and not setting.workload.is_timed:
             raise InputError("this workload does not say when its requests come and how long they take")
         self._service: Service[Any] = _service(setting)
-        self._driver = Driver(setting, target, self._service.gauges)
+        super().__init__(setting, target, self._service.gauges)
         self._agenda = Agenda()
 
-    @property
-    def result(self) -> Result:
-        """The counts so far."""
-        return self._driver.result
-
-    def run(self, progress: Callable[[str], None] = lambda _line: None) -> Result:
-        """Replay all requests, or until something does not hold."""
-        return self._driver.timed(self._serve_all, progress)
-
-    def _serve_all(self, progress: Callable[[str], None]) -> None:
+    def serve_all(self, progress: Progress) -> None:
         arrivals = self.setting.workload.arrivals
         for name, arrival in enumerate(arrivals):
             request = Request(name, arrival.contents)

@@ -201,7 +201,7 @@ def test_an_interrupted_replay_says_what_it_knows(replay: Verb, monkeypatch: pyt
         self.result.requests = 12
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Replay, "_serve_all", interrupt)
+    monkeypatch.setattr(Replay, "serve_all", interrupt)
     ended = replay(POPE, "--component", "lru", "--capacity", "10", "--json")
     assert ended.status == ExitStatus.INCONCLUSIVE
     assert (ended.json["requests"], ended.json["interrupted"], ended.json["status"]) == (12, True, "inconclusive")
