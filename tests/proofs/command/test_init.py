@@ -16,6 +16,7 @@ import yaml  # type: ignore[import-untyped]  # its types are another distributio
 
 from cacheproof import command
 from cacheproof.fuzz.lockstep import lockstep
+from cacheproof.fuzz.plan import PROFILES
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.scope import scopes_of
 from cacheproof.skeleton.calls import calls_of
@@ -201,6 +202,15 @@ def test_the_workflow_is_one_that_github_can_read(component: AnyComponent, in_py
     assert {found for line in told for found in SECRETS.findall(line)} == {
         "github.event_name == 'schedule' && 'nightly' || 'ci'"
     }
+
+
+def test_the_pages_say_how_much_a_profile_is() -> None:
+    few, many = (f"{PROFILES[name].steps:,}" for name in ("ci", "nightly"))
+    page = (ROOT / "docs/ci.md").read_text(encoding="utf-8")
+    assert f"| `fuzz` | {few}; `--profile nightly`: {many} |" in page
+    assert f"| tests of the plugin | {few} for each scope; `--cacheproof-profile nightly`: {many}, and" in page
+    tutorial = (ROOT / "docs/your_implementation.md").read_text(encoding="utf-8")
+    assert f"| `--cacheproof-profile nightly` | {many} calls in each scope instead of {few}, and" in tutorial
 
 
 def test_the_page_shows_the_workflow_that_is_written() -> None:
