@@ -272,32 +272,30 @@ class Scheduler:
                 self._waiting = int(length(self._state.waiting))
 
     def _extent(self) -> Extent:
-        """Narrow where every running request computes a token and its drafts; wider for prompts."""
+        """Narrow where every running request computes a token and its drafts; wider for prompts.
+
+        Of those that wait as many are candidates as there are places for.
+        """
         settings = self.settings
         narrow = 1 + settings.num_spec_tokens // settings.block_size
         prefills = self._largest > 1 + settings.num_spec_tokens
         fills = max(narrow, min(settings.positions, 1 + self._largest // settings.block_size))
+        running = self._arrivals.live - self._waiting
+        candidates = power_of_two(min(self._waiting, settings.max_num_seqs - running))
         full = power_of_two(self._full) if fills == 1 and self._full is not None else None
         return Extent(
             width=narrow,
-            wide=min(WIDE, settings.max_requests) if prefills or self._waiting > 0 else 0,
-            admissions=min(ADMISSIONS, settings.max_requests, power_of_two(self._candidates))
-            if self._waiting > 0
-            else 0,
+            wide=min(WIDE, settings.max_requests) if prefills else 0,
+            admissions=min(ADMISSIONS, settings.max_requests, candidates) if self._waiting > 0 else 0,
             rounds=1,
             fills=fills,
             releases=min(RELEASES, settings.max_requests),
             new=full,
             full=full,
+            running=min(settings.max_requests, power_of_two(running)) if running > 0 else 0,
             leaving=self._leaving,
             items=self._items,
         )
-
-    @property
-    def _candidates(self) -> int:
-        """So many of those that wait there may be places for, rounded up."""
-        running = self._arrivals.live - self._waiting
-        return power_of_two(min(self._waiting, self.settings.max_num_seqs - running))
 
     def _extent_further(self) -> Extent:
         """Of a round that goes on: in it somebody may be preempted, and then begins anew."""

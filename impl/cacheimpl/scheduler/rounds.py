@@ -42,6 +42,8 @@ class Extent(NamedTuple):
     """New blocks of all requests of a burst of `width`; None: as many as there may be"""
     full: int | None = None
     """Blocks that a step fills, of all requests; None: as many as there may be. It must be enough, as `fills` must"""
+    running: int | None = None
+    """How many run at most; None: as many as may. 0 only where nobody does"""
     leaving: bool = True
     """Whether anybody may have left of whom the workers were not told"""
     items: bool = True
@@ -78,9 +80,10 @@ def remaining(config: Config, state: State) -> Tensor:
 def burst(config: Config, state: State, extent: Extent, write: Writing) -> State:
     """As many as can be taken at once."""
     items = looks_at_items(config, extent)
-    everybody = config.rows.shape[0]
-    state = serve_first(config, state, everybody, extent.width, items=items, most=extent.new, write=write)
-    if extent.wide > 0:
+    everybody = config.rows.shape[0] if extent.running is None else extent.running
+    if everybody > 0:
+        state = serve_first(config, state, everybody, extent.width, items=items, most=extent.new, write=write)
+    if everybody > 0 and extent.wide > 0:
         longest = state.kv.tables.shape[1] - 1
         state = serve_first(config, state, extent.wide, longest, items=items, most=None, write=write)
     if extent.admissions > 0:
