@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks as tensors
 from cacheimpl.kv_blocks.index import Index, above, index_of, settle
+from cacheimpl.kv_blocks.prefix import NEVER
 from cacheimpl.writing import IN_PLACE
 from cacheproof.targets.tensor.kv_blocks import decode
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS, Config
@@ -41,6 +42,7 @@ class IndexedSides(Sides):
         rows = torch.arange(tensors.nobody(self.pool))
         settled = settle(self.pool, self.engine._index, rows, 1000)
         same_index(self.pool, settled, index_of(self.tables, self.pool))
+        assert bool((self.engine._marks == NEVER).all())
 
     def found(self, requests: Tensor, tokens: Tensor) -> tensors.Hits:
         before = self.engine._index.first

@@ -17,6 +17,7 @@ from cacheimpl import kv_blocks as tensors
 from cacheimpl.answer import UNANSWERED
 from cacheimpl.kv_blocks import index
 from cacheimpl.kv_blocks.admission import Reach
+from cacheimpl.kv_blocks.prefix import NEVER
 from cacheimpl.layout import RoundTripError
 from cachespec.kv_blocks import Config
 
@@ -168,7 +169,7 @@ def test_from_every_state_hits_are_taken_out_of_a_part_of_the_queue_as_out_of_th
         hits = tensors.get_computed_blocks(config, pool, requests, prompts)
         tokens = prompts - hits.lengths * config.block_size
         made = index.index_of(config, pool)
-        reach = None if cells is None else Reach(made.places, cells, behind)
+        reach = None if cells is None else Reach(made.places, cells, behind, torch.full_like(made.places, NEVER))
         after, slots = tensors.admit(
             config, pool, requests, torch.zeros_like(tokens), tokens, hits, width=width, reach=reach
         )
@@ -215,7 +216,8 @@ def test_a_part_of_what_waits_is_settled_and_the_rest_another_time() -> None:
 
 # Planted bugs -------------------------------------------------------------------------------------------------------
 
-INDEX, INDEXED, ADMISSION = (f"cacheimpl.kv_blocks.{name}" for name in ("index", "indexed", "admission"))
+INDEX, INDEXED = "cacheimpl.kv_blocks.index", "cacheimpl.kv_blocks.indexed"
+ADMISSION, MARKING = "cacheimpl.kv_blocks.admission", "cacheimpl.kv_blocks.marking"
 
 MUTANTS: dict[str, tuple[str, str, str]] = {
     "what is taken is still counted": (
@@ -276,14 +278,15 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "the reach is one cell short": (f"{INDEX}.distances", ".max() + 1", ".max()"),
     "a hit out of reach is adopted": (
         f"{ADMISSION}.admit",
-        "(distance(pool, adopted, reach) >= reach.cells)",
-        "(distance(pool, adopted, reach) < -1)",
+        "behind=reach.behind) >= reach.cells)",
+        "behind=reach.behind) < -1)",
     ),
     "what stands before a hit moves behind it": (
         f"{ADMISSION}.without_held",
         "pool.head if behind else pool.head + gone",
         "pool.head",
     ),
+    "marks stay": (f"{MARKING}.least_by_block", "write.put(marked, blocks, NEVER)", "write.put(marked, blocks, 1)"),
     "the back is cut off": (f"{ADMISSION}.without_held", "moved + first + kept - 1", "moved + kept - 1"),
 }
 

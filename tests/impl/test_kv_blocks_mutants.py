@@ -268,7 +268,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "pool.head - front.cumsum(0)",
         "pool.head - front.cumsum(0) + 1",
     ),
-    "the first to let go frees the block": ("crowd", f"{RELEASING}.is_last", '"amax"', '"amin", include_self=False'),
+    "the first to let go frees the block": ("crowd", f"{RELEASING}.is_last", "-turns[:, None]", "turns[:, None]"),
     "what is in flight is lost": (
         "any call",
         f"{RELEASING}.landed",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cacheimpl.kv_blocks.marking import least_by_block
 from cacheimpl.kv_blocks.prefix import Hits
 from cacheimpl.kv_blocks.slots import Ask, Slots, asked, with_slots
 from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
@@ -26,6 +27,8 @@ class Reach(NamedTuple):
     """How many cells. A turn with a hit that is free and in none of them is not answered"""
     behind: bool
     """Whether it is the back of the queue, and not its front"""
+    marks: Tensor
+    """[blocks + 1] int64: NEVER everywhere (see `least_by_block`)"""
 
 
 def admit(
@@ -54,11 +57,12 @@ def admit(
     stale = (computed < written) | (computed > planned) | ~are_cached(config, pool, requests, hits)
     ask = asked(config, pool, requests, end, planned, held + found, ~(large | present | stale), width)
     adopted = where_within(hits, ask.possible, null_block(pool))
-    adopters = first_adopters(pool, adopted)
-    revived = revived_by(pool, adopted, adopters)
-    lost = may_lose_hits(pool, ask, adopters, adopted.numel())
+    front = front_of(pool, requests.shape[0] * width + adopted.numel())
+    adopters = first_adopters(pool, adopted, front, None if reach is None else reach.marks, write)
+    revived = revived_by(pool, adopted, adopters[: adopted.numel()])
+    lost = may_lose_hits(pool, ask, front, adopters[adopted.numel() :])
     if reach is not None:
-        lost = lost | (distance(pool, adopted, reach) >= reach.cells).any(1)
+        lost = lost | (distance(pool, adopted, reach.places, behind=reach.behind) >= reach.cells).any(1)
     refused = ~lost & ((tokens <= 0) | (ask.up_to + revived.cumsum(0) > pool.free))
     reached = (ask.possible & (refused | ask.too_wide | lost)).cumsum(0) == 0
     done = ask.possible & reached
@@ -85,18 +89,26 @@ def where_within(hits: Hits, turns: Tensor, null: int) -> Tensor:
     return torch.where(is_within(hits) & turns[:, None], hits.blocks, null)
 
 
-def first_adopters(pool: Pool, adopted: Tensor) -> Tensor:
-    """[blocks + 1] int32: the first turn that has each block among its hits; the number of turns where none has."""
-    turns = adopted.shape[0]
-    turn = torch.arange(turns, dtype=torch.int32, device=adopted.device)[:, None].expand_as(adopted).flatten()
-    nobody = torch.full_like(pool.references, turns, dtype=torch.int32)
-    return nobody.scatter_reduce_(0, adopted.flatten(), turn, "amin")
+def front_of(pool: Pool, cells: int) -> Tensor:
+    """[at most `cells`] int64: what is in the first cells of the free queue, and behind its end anything."""
+    place = torch.arange(min(cells, nowhere(pool)), device=pool.order.device)
+    return pool.order.index_select(0, wrapped(pool, pool.head + place))
+
+
+def first_adopters(pool: Pool, adopted: Tensor, front: Tensor, marks: Tensor | None, write: Writing) -> Tensor:
+    """[elements of `adopted`, then of `front`] int64: the first turn that has the block among its hits.
+
+    It is the number of turns where none has.
+    """
+    turns, flat = adopted.shape[0], adopted.flatten()
+    turn = torch.arange(turns, device=adopted.device)[:, None].expand_as(adopted).flatten()
+    return least_by_block(pool, flat, turn, torch.cat((flat, front)), marks, write).clamp(max=turns)
 
 
 def revived_by(pool: Pool, adopted: Tensor, adopters: Tensor) -> Tensor:
     """[turns] int64: how many free blocks each turn is the first to adopt."""
     turn = torch.arange(adopted.shape[0], device=adopted.device)[:, None]
-    first = adopters.index_select(0, adopted.flatten()).reshape(adopted.shape) == turn
+    first = adopters.reshape(adopted.shape) == turn
     return (first & is_idle(pool, adopted)).sum(1)
 
 
@@ -106,28 +118,27 @@ def is_idle(pool: Pool, adopted: Tensor) -> Tensor:
     return idle & (adopted < null_block(pool))
 
 
-def distance(pool: Pool, adopted: Tensor, reach: Reach) -> Tensor:
+def distance(pool: Pool, adopted: Tensor, places: Tensor, *, behind: bool) -> Tensor:
     """[turns, positions + 1] int64: how many cells are before each free block, from its end of the queue; else -1."""
-    cells = reach.places.index_select(0, adopted.flatten()).reshape(adopted.shape)
-    away = wrapped(pool, pool.head + pool.free - 1 - cells if reach.behind else cells - pool.head)
+    cells = places.index_select(0, adopted.flatten()).reshape(adopted.shape)
+    away = wrapped(pool, pool.head + pool.free - 1 - cells if behind else cells - pool.head)
     return torch.where(is_idle(pool, adopted), away, -1)
 
 
-def may_lose_hits(pool: Pool, ask: Ask, adopters: Tensor, count: int) -> Tensor:
-    """[turns] bool: who adopts a free block that turns before it may have taken; they adopt `count` blocks at most.
+def may_lose_hits(pool: Pool, ask: Ask, front: Tensor, adopter: Tensor) -> Tensor:
+    """[turns] bool: who adopts a free block that turns before it may have taken.
 
     They have not where so many blocks stand before it that nobody in the burst adopts: those are taken instead. So only
-    the cells count that all of them together could take or adopt.
+    as many cells count as all of them together could take or adopt: `front` is what is in them ([cells]), and `adopter`
+    who adopts that first.
     """
     turns = ask.needs.shape[0]
-    place = torch.arange(min(turns * ask.width + count, nowhere(pool)), device=pool.order.device)
-    blocks, live = pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
-    adopter = adopters.index_select(0, blocks)
+    live = torch.arange(front.shape[0], device=front.device) < pool.free
     adopted = adopter < turns
     before = (live & ~adopted).cumsum(0, dtype=torch.int32)  # of one that is adopted; it is not among them
     taken = torch.nn.functional.pad(ask.up_to - ask.needs, (0, 1))
     lost = live & adopted & (before < taken.index_select(0, adopter))
-    return torch.zeros_like(taken).scatter_reduce(0, adopter.long(), lost.long(), "amax")[:turns] > 0
+    return torch.zeros_like(taken).scatter_reduce(0, adopter, lost.long(), "amax")[:turns] > 0
 
 
 def adopt(

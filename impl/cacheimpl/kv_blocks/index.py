@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cacheimpl.kv_blocks.admission import Reach, distance, where_within
+from cacheimpl.kv_blocks.admission import distance, where_within
 from cacheimpl.kv_blocks.prefix import NEVER, Hits, bits_of, block_of, first_copies
 from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
@@ -139,7 +139,7 @@ def distances(pool: Pool, index: Index, hits: Hits) -> Tensor:
     """[2] int64: within so many cells at the front, and at the back, of the free queue all hits are that are in it."""
     null = null_block(pool)
     brought = where_within(hits, torch.ones_like(hits.lengths, dtype=torch.bool), null)
-    return torch.stack([distance(pool, brought, Reach(index.places, 0, behind)).max() + 1 for behind in (False, True)])
+    return torch.stack([distance(pool, brought, index.places, behind=end).max() + 1 for end in (False, True)])
 
 
 def refreshed(config: Config, pool: Pool, index: Index) -> Index:

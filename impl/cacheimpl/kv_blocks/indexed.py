@@ -30,9 +30,12 @@ class IndexedServing(Serving):
     the first of several copies is gone, and where something is evicted by number or reset.
     """
 
+    _marks: Tensor
+
     def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
         super().__init__(config, blocks, checked=checked)
         self._index = index_of(config, self.pool)
+        self._marks = torch.full_like(self.pool.references, prefix.NEVER)
         self._rows = torch.arange(self.pool.blocks.shape[0] - 1, device=self.pool.blocks.device)
 
     def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
@@ -55,7 +58,7 @@ class IndexedServing(Serving):
         self._settle(self._rows)
         front, back = (min(cells, nowhere(self.pool)) for cells in distances(self.pool, self._index, hits).tolist())
         behind = back < front
-        reach = admission.Reach(self._index.places, back if behind else front, behind)
+        reach = admission.Reach(self._index.places, back if behind else front, behind, self._marks)
         after, given = admission.admit(
             self.config, self.pool, requests, computed, tokens, hits, width=width, reach=reach, write=SERVING
         )

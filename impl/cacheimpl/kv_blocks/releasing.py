@@ -7,17 +7,21 @@ from torch import Tensor
 
 from cacheimpl.answer import Code
 from cacheimpl.kv_blocks.execution import filled
+from cacheimpl.kv_blocks.marking import least_by_block
 from cacheimpl.kv_blocks.spreading import spread, whole_blocks
 from cacheimpl.kv_blocks.state import Config, Pool, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
 
-def free_request(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPYING) -> tuple[Pool, Tensor]:
+def free_request(
+    config: Config, pool: Pool, requests: Tensor, *, marks: Tensor | None = None, write: Writing = COPYING
+) -> tuple[Pool, Tensor]:
     """Requests ([turns] int64: distinct rows, or nobody's) are finished or preempted, one after the other.
 
-    What is in flight for them is still written. Returns the code of each turn: DONE or ABSENT.
+    What is in flight for them is still written. Returns the code of each turn: DONE or ABSENT. `marks`: see
+    `least_by_block`.
     """
-    return release(landed(config, pool, requests, write) if write.history else pool, requests, write)
+    return release(landed(config, pool, requests, write) if write.history else pool, requests, marks, write)
 
 
 def landed(config: Config, pool: Pool, requests: Tensor, write: Writing) -> Pool:
@@ -31,12 +35,14 @@ def landed(config: Config, pool: Pool, requests: Tensor, write: Writing) -> Pool
     return pool._replace(bytes=write.put(pool.bytes, flying.blocks, flying.contents))
 
 
-def withdraw(config: Config, pool: Pool, requests: Tensor, *, write: Writing = COPYING) -> tuple[Pool, Tensor]:
+def withdraw(
+    config: Config, pool: Pool, requests: Tensor, *, marks: Tensor | None = None, write: Writing = COPYING
+) -> tuple[Pool, Tensor]:
     """The same, of requests whose step is never executed."""
-    return release(pool, requests, write)
+    return release(pool, requests, marks, write)
 
 
-def release(pool: Pool, requests: Tensor, write: Writing) -> tuple[Pool, Tensor]:
+def release(pool: Pool, requests: Tensor, marks: Tensor | None, write: Writing) -> tuple[Pool, Tensor]:
     """Each request gives back its blocks, and has no table any more.
 
     A block is free when the last request that holds it lets go. One that cannot be found comes to the front of the
@@ -49,8 +55,7 @@ def release(pool: Pool, requests: Tensor, write: Writing) -> tuple[Pool, Tensor]
     blocks = torch.where(its, pool.tables.index_select(0, requests).long(), null)
     flat = blocks.flatten()
     references = write.add(pool.references, flat, -its.flatten().long())
-    turns = torch.arange(requests.shape[0], device=requests.device)
-    freed = its & (references.index_select(0, flat) == 0).reshape(its.shape) & is_last(pool, blocks, turns)
+    freed = its & (references.index_select(0, flat) == 0).reshape(its.shape) & is_last(pool, blocks, marks, write)
     cached = (pool.carried.index_select(0, flat) >= 0).reshape(its.shape)
     # One table row is read forwards for the front, and backwards for the back: so places behind come as they are freed.
     front, back = (freed & ~cached).flatten(), (freed & cached).flip(1).flatten()
@@ -80,8 +85,8 @@ def cleared(column: Tensor, requests: Tensor, write: Writing) -> Tensor:
     return write.put(column, requests, torch.zeros_like(requests, dtype=column.dtype))
 
 
-def is_last(pool: Pool, blocks: Tensor, turns: Tensor) -> Tensor:
+def is_last(pool: Pool, blocks: Tensor, marks: Tensor | None, write: Writing) -> Tensor:
     """[turns, places] bool: whether no later turn holds the block of this place."""
-    flat, turn = blocks.flatten(), turns[:, None].expand_as(blocks).flatten()
-    last = torch.zeros_like(pool.references).scatter_reduce_(0, flat, turn, "amax")
-    return (last.index_select(0, flat) == turn).reshape(blocks.shape)
+    turns = torch.arange(blocks.shape[0], device=blocks.device)
+    flat, before = blocks.flatten(), -turns[:, None].expand_as(blocks).flatten()
+    return (least_by_block(pool, flat, before, flat, marks, write) == before).reshape(blocks.shape)

@@ -24,6 +24,9 @@ class Serving:
     `checked=False`.
     """
 
+    _marks: Tensor | None = None
+    """What is kept at hand for `least_by_block`"""
+
     def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
         if not isinstance(config, Config):
             raise BurstError(f"config must be a Config, as `configuration` makes one, not {type(config).__name__}")
@@ -78,14 +81,14 @@ class Serving:
     def free_request(self, requests: Tensor) -> Tensor:
         """They are finished; the code of each turn."""
         self._look_at(requests)
-        after, codes = releasing.free_request(self.config, self.pool, requests, write=SERVING)
+        after, codes = releasing.free_request(self.config, self.pool, requests, marks=self._marks, write=SERVING)
         self._keep(after)
         return codes
 
     def withdraw(self, requests: Tensor) -> Tensor:
         """Their steps are never executed; the code of each turn."""
         self._look_at(requests)
-        after, codes = releasing.withdraw(self.config, self.pool, requests, write=SERVING)
+        after, codes = releasing.withdraw(self.config, self.pool, requests, marks=self._marks, write=SERVING)
         self._keep(after)
         return codes
 
