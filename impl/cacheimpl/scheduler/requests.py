@@ -81,20 +81,24 @@ def aborted(config: Config, state: State, rows: Tensor, *, write: Writing = COPY
     places = torch.arange(rows.shape[0], device=rows.device)
     turns = torch.full((count + 1,), OUTSIDE, device=rows.device).scatter(0, rows, places)[:count]
     leaving = queued(turns)
-    state = departed(config, voided(state, leaving), leaving, turns.clamp(min=0))
+    items = config.item_starts.shape[1] > 0
+    after = departed(config, voided(state, leaving), leaving, turns.clamp(min=0), items=items)
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
-    return state._replace(kv=kv)
+    return after._replace(kv=kv, waiting=without(state.waiting, leaving))
 
 
-def departed(config: Config, state: State, leaving: Tensor, turns: Tensor) -> State:
-    """Requests ([requests] bool) are in no line and hold no item any more, and the workers are to be told.
+def departed(config: Config, state: State, leaving: Tensor, turns: Tensor, *, items: bool) -> State:
+    """Requests ([requests] bool) do not run and hold no item any more, and the workers are to be told.
 
-    Items are released in the order of the turns ([requests] int64). Blocks are given back by the caller.
+    Items are released in the order of the turns ([requests] int64), where any may be held. Blocks are given back by
+    the caller, and whoever may wait is taken from the line by it.
     """
-    everything = leaving[:, None].expand_as(state.encoder.held)
+    encoder = state.encoder
+    if items:
+        everything = leaving[:, None].expand_as(encoder.held)
+        encoder = released_in_turn(config, encoder, everything, turns)
     return state._replace(
-        encoder=released_in_turn(config, state.encoder, everything, turns),
-        waiting=without(state.waiting, leaving),
+        encoder=encoder,
         running=without(state.running, leaving),
         computed=state.computed.masked_fill(leaving, 0),
         produced=state.produced.masked_fill(leaving, 0),
@@ -174,19 +178,22 @@ def update(
 
 
 def release(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> State:
-    """The first of those that are `ending` are gone and give back what they have, as many as the extent says."""
+    """The first of those that are `ending` are gone and give back what they have, as many as the extent says.
+
+    All of them run: what a plan has for a request that was preempted since is void, and ends nobody.
+    """
     turns = closed_up(state.ending)
-    rows = rows_in_order(turns, config.rows)[: extent.releases]
+    rows = rows_in_order(turns, config.rows, write)[: extent.releases]
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
     released = queued(turns) & (turns < extent.releases)
-    after = departed(config, state, released, turns.clamp(min=0))
+    after = departed(config, state, released, turns.clamp(min=0), items=looks_at_items(config, extent))
     return after._replace(kv=kv, ending=state.ending.masked_fill(released, OUTSIDE))
 
 
 def finished(config: Config, state: State) -> tuple[Tensor, Tensor]:
     """[requests] int64: who is `ending`, in this order, and -1 behind them; and how many ([] int64)."""
     rows = rows_in_order(closed_up(state.ending), config.rows)
-    return rows.masked_fill(rows == rows.shape[0], -1), length(closed_up(state.ending))
+    return rows.masked_fill(rows == rows.shape[0], -1), length(state.ending)
 
 
 # Resets -------------------------------------------------------------------------------------------------------------
