@@ -45,7 +45,8 @@ def clumsy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:
     """Planted: another value before each that has to stay."""
     if isinstance(values, int):
         return IN_PLACE.put(table, index, values)
-    return IN_PLACE.put(table, torch.cat((index, index)), torch.cat((values + 1, values)))
+    other = ~values if values.dtype == torch.bool else values + 1
+    return IN_PLACE.put(table, torch.cat((index, index)), torch.cat((other, values)))
 
 
 def test_a_value_that_has_to_stay_is_found() -> None:

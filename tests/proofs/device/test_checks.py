@@ -10,6 +10,7 @@ from cacheimpl.captured import CapturedDecode
 from cacheimpl.captured.capture import Capture
 from cacheimpl.captured.rounds import _keep
 from cacheimpl.kv_blocks.admission import adopt
+from cacheimpl.kv_blocks.releasing import release
 from cacheimpl.lru.operations import pop, recent
 from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, Found, checks_named
 from cacheproof.device.tensor import exploring
@@ -45,6 +46,7 @@ def test_a_check_passes_and_says_what_it_did(name: str) -> None:
 
 
 MASKED_ADOPTIONS = Change(adopt, "first + (cells - 1)", "first")
+MASKED_RELEASES = Change(release, "torch.where(back, behind_last, nowhere(pool))", "behind_last")
 PLANTED: dict[str, tuple[str, Change]] = {
     "a position that is one too far": ("recorded-decode", Change(CapturedDecode._once, "(lengths - 1)", "lengths")),
     "who was not served has a slot": (
@@ -63,7 +65,7 @@ PLANTED: dict[str, tuple[str, Change]] = {
     "a field that is not kept": ("recorded-rounds", Change(_keep, "in ready:", "in ready[1:]:")),
     "winners that decide, component by component": ("components", MASKED_ADOPTIONS),
     "winners that decide, in a burst": ("bursts", MASKED_ADOPTIONS),
-    "winners that decide, in the example": ("example", MASKED_ADOPTIONS),
+    "winners that decide, in the example": ("example", MASKED_RELEASES),
 }
 
 
