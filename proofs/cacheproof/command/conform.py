@@ -326,8 +326,8 @@ def rendered(results: list[Result], undriven: Iterable[nearest.Undriven] = ()) -
 
 def verdict(result: Result) -> str:
     """In words, and no stronger than what was seen."""
-    if result.broke_down:
-        return "the driver failed"
+    if isinstance(result.finding, Breakdown):
+        return f"the driver failed: {result.finding.reason}" if result.era.like is not None else "the driver failed"
     if result.era.like is not None and not result.interrupted:
         return nearest.verdict(result)
     if result.finding is not None:

@@ -66,8 +66,7 @@ class EncoderCacheDriver:
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager of the configured capacity, and the requests of the configuration."""
-        manager = self._module.EncoderDecoderCacheManager if config.get("variant") == COUNTING else self._class
-        self._manager = manager(cache_size=integer(config, "capacity"))
+        self._manager = self._manager_of(config.get("variant"))(cache_size=integer(config, "capacity"))
         sizes, claims = config["sizes"], config.get("claims") or ()
         self._requests = tuple(
             Request(
@@ -77,6 +76,13 @@ class EncoderCacheDriver:
             )
             for number, contents in enumerate(config["requests"])
         )
+
+    def _manager_of(self, variant: Any) -> Any:
+        if variant != COUNTING:
+            return self._class
+        if not hasattr(self._module, "EncoderDecoderCacheManager"):
+            raise DriverError("the release has no manager for encoder-decoder models")
+        return self._module.EncoderDecoderCacheManager
 
     def observe(self) -> dict[str, Any]:
         """The manager's attributes, names as integers; what a release does not keep is left out."""
