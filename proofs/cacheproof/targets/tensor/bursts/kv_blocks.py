@@ -1,4 +1,8 @@
-"""`kv_blocks` in bursts: `Serving`, which changes its pool in place, as an engine calls it."""
+"""`kv_blocks` in bursts: `Serving`, which changes its pool in place, as an engine calls it.
+
+Where the lengths of all requests add up to an odd number, the pool has an index (`IndexedServing`): so of random loads
+one in two.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,8 @@ class ServingTarget:
 
     def reset(self, config: Config) -> None:
         self._config = config
-        self._serving = tensors.Serving(tables_of(config, self._device), config.blocks)
+        kind = tensors.IndexedServing if sum(config.lengths) % 2 else tensors.Serving
+        self._serving = kind(tables_of(config, self._device), config.blocks)
 
     def apply(self, operation: Operation) -> Outcome:
         sort = ALONE.get(type(operation))
