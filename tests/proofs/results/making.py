@@ -22,12 +22,14 @@ Ends = Callable[..., int]
 MANAGER = """
 class EncoderCacheManager:
     def __init__(self, cache_size):
-        self.num_free_slots, self.cached = cache_size, {}
+        self.num_free_slots = self.num_freeable_slots = cache_size
+        self.cached, self.freeable, self.freed = {}, {}, []
     def allocate(self, request, input_id):
         content = request.mm_features[input_id].identifier
         WHERE_PRESENT
         self.cached[content] = {request.request_id}
         self.num_free_slots -= request.get_num_encoder_embeds(input_id)
+        self.num_freeable_slots = self.num_free_slots
 """
 
 

@@ -70,6 +70,25 @@ def test_a_script_says_what_a_package_does(tmp_path: Path, where_present: str, s
     assert word in ended.printed
 
 
+@pytest.mark.parametrize(
+    ("where_present", "status"),
+    [
+        ("pass", VIOLATED),
+        ("self.freed.append(content)", NOT_SHOWN),
+        ("self.freeable[content] = 1", NOT_SHOWN),
+        ("request.request_id = 'r1'", NOT_SHOWN),
+    ],
+)
+def test_all_that_is_left_is_compared_where_nobody_says_how_to_see_it(
+    tmp_path: Path, where_present: str, status: int
+) -> None:
+    """Of a property that has no observation of its own."""
+    script = tmp_path / "script.py"
+    script.write_text(script_of(charged_again(property="ENC-4/constant")))
+    ended = run_with(made_up(tmp_path / "package", where_present), script)
+    assert ended.status == status, ended.printed
+
+
 def test_a_script_without_the_package_cannot_run(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(script_of(charged_again()))

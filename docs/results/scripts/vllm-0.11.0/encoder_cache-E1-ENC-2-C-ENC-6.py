@@ -89,6 +89,23 @@ class Request:
         return self.request_id
 
 
+def shown(manager):
+    """All that the manager of this release has."""
+    free = manager.num_free_slots
+    if not hasattr(manager, "cached"):
+        return {"free": free, "freed": [*manager.to_free, *manager.allocated]}
+    if not hasattr(manager, "freeable"):
+        entries = sorted((name, place) for name, places in manager.cached.items() for place in places)
+        return {"free": free, "entries": entries, "freed": list(manager.freed)}
+    return {
+        "free": free,
+        "freeable": manager.num_freeable_slots,
+        "holders": {content: sorted(requests) for content, requests in sorted(manager.cached.items())},
+        "in the order of eviction": list(manager.freeable.items()),
+        "freed": list(manager.freed),
+    }
+
+
 STATEMENT = 'free slots and resident entries add up to the capacity'
 
 

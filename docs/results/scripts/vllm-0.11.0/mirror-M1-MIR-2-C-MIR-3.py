@@ -274,7 +274,7 @@ def lose(waiting, which):
 
 
 def shown(frontends, p1):
-    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order()}
+    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
 STATEMENT = 'an item without payload is found at P1, or its miss is reported'

@@ -150,10 +150,12 @@ def free_unused(writer):
 
 
 def shown(writer):
-    ring = writer.ring_buffer
+    ring, counted = writer.ring_buffer, acknowledged(writer)
     return {
         "ids by item": {key: identity for key, (_, identity) in sorted(writer.key_index.items())},
+        "addresses by id": {identity: ring.metadata[identity] % ring.data_buffer_size for identity in sorted(ring.metadata)},
         "issued by id": {identity: writer.writer_flag.get(identity, 0) for identity in sorted(ring.metadata)},
+        "acknowledged by id": {one: count for one, count in counted.items() if one in writer.writer_flag and count >= 0},
         "ids from": ring.monotonic_id_start,
         "ids to": ring.monotonic_id_end,
         "start": ring.data_buffer_start,

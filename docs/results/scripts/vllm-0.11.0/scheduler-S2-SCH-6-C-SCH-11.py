@@ -255,16 +255,35 @@ class Engine:
         self.gone.add(number)
         self.scheduler.finish_requests(str(number), RequestStatus.FINISHED_ABORTED)
 
+    def computed(self):
+        """Tokens of each request that are computed, or will be by the steps in flight."""
+        return {number: computed_of(number, request, self.steps) for number, request in self.live().items()}
+
     def shown(self):
-        scheduler = self.scheduler
+        scheduler, running = self.scheduler, [int(one.request_id) for one in self.scheduler.running]
         queues = ["skipped_waiting", "waiting"] if hasattr(scheduler, "skipped_waiting") else ["waiting"]
         return {
             "waiting": [int(one.request_id) for name in queues for one in getattr(scheduler, name)],
-            "running": [int(one.request_id) for one in scheduler.running],
+            "running": running,
+            "computed": {number: count for number, count in self.computed().items() if count or number in running},
+            "output": {number: one.num_output_tokens for number, one in self.live().items() if one.num_output_tokens},
             "steps in flight": len(self.steps),
+            "the newest": newest_of(self.steps),
             "free encoder slots": scheduler.encoder_cache_manager.num_free_slots,
             "free blocks": free_blocks(scheduler),
         }
+
+
+def newest_of(steps):
+    """The newest step that is planned and not executed: tokens, inputs to encode, and what workers are told to drop."""
+    if not steps:
+        return {}
+    said, parts = steps[-1]
+    return {
+        "tokens": {number: [start, start + tokens] for number, start, tokens, _, _ in parts},
+        "encodes": {int(name): list(places) for name, places in said.scheduled_encoder_inputs.items() if places},
+        "drops": [str(one) for one in dropped_of(said)],
+    }
 
 
 def run_on(engine, rounds):
@@ -371,6 +390,11 @@ def dropped_of(said):
     return said.free_encoder_mm_hashes
 
 
+def computed_of(number, request, steps):
+    """This release counts what is in flight."""
+    return request.num_computed_tokens
+
+
 def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
@@ -413,7 +437,7 @@ def reproduce():
     recorded = [None, None, None, 'finished []', None, None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = engine.shown()
-    same = same and left == {'waiting': [1], 'running': [2], 'steps in flight': 2, 'free encoder slots': 0, 'free blocks': 3}
+    same = same and left == {'waiting': [1], 'running': [2], 'computed': {1: 1, 2: 9}, 'output': {}, 'steps in flight': 2, 'the newest': {'tokens': {1: [8, 9], 2: [2, 9]}, 'encodes': {2: [0]}, 'drops': ['0']}, 'free encoder slots': 0, 'free blocks': 3}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -87,6 +87,23 @@ class Request:
         return self.request_id
 
 
+def shown(manager):
+    """All that the manager of this release has."""
+    free = manager.num_free_slots
+    if not hasattr(manager, "cached"):
+        return {"free": free, "freed": [*manager.to_free, *manager.allocated]}
+    if not hasattr(manager, "freeable"):
+        entries = sorted((name, place) for name, places in manager.cached.items() for place in places)
+        return {"free": free, "entries": entries, "freed": list(manager.freed)}
+    return {
+        "free": free,
+        "freeable": manager.num_freeable_slots,
+        "holders": {content: sorted(requests) for content, requests in sorted(manager.cached.items())},
+        "in the order of eviction": list(manager.freeable.items()),
+        "freed": list(manager.freed),
+    }
+
+
 STATEMENT = 'room is refused only where what is held, what is pending or the compute budget leaves too little'
 
 
@@ -104,7 +121,7 @@ def reproduce():
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
     recorded = ['None', 'None', 'False']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
-    left = {"free": manager.num_free_slots, "freed": [*manager.to_free, *manager.allocated]}
+    left = shown(manager)
     same = same and left == {'free': 0, 'freed': ['A', 'A']}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what

@@ -68,6 +68,12 @@ def its_own_size(value):
     return value
 
 
+def shown(cache):
+    """The keys from the oldest on, what each takes, and what is used."""
+    sizes = vars(cache)["_Cache__size"]
+    return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
+
+
 STATEMENT = 'what is used becomes the newest, and the others stay in their order'
 
 
@@ -80,8 +86,8 @@ def reproduce():
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
     recorded = [None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
-    left = list(cache.order)
-    same = same and left == ['A']
+    left = shown(cache)
+    same = same and left == {'order': ['A'], 'sizes': [0], 'used': 0}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -273,7 +273,7 @@ def lose(waiting, which):
 
 
 def shown(frontends, p1):
-    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order()}
+    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
 STATEMENT = "the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order"
@@ -300,7 +300,7 @@ def reproduce():
     recorded = ["data is sent of ['A']", "data is sent of ['B']", None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#0', '#1']], 'P1': ['#1']}
+    same = same and left == {'P0': [['#0', '#1']], 'P1': ['#1'], 'on the way': [0]}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

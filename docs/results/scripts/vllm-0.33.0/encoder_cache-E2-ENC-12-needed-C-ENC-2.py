@@ -86,6 +86,23 @@ class Request:
         return self.request_id
 
 
+def shown(manager):
+    """All that the manager of this release has."""
+    free = manager.num_free_slots
+    if not hasattr(manager, "cached"):
+        return {"free": free, "freed": [*manager.to_free, *manager.allocated]}
+    if not hasattr(manager, "freeable"):
+        entries = sorted((name, place) for name, places in manager.cached.items() for place in places)
+        return {"free": free, "entries": entries, "freed": list(manager.freed)}
+    return {
+        "free": free,
+        "freeable": manager.num_freeable_slots,
+        "holders": {content: sorted(requests) for content, requests in sorted(manager.cached.items())},
+        "in the order of eviction": list(manager.freeable.items()),
+        "freed": list(manager.freed),
+    }
+
+
 STATEMENT = 'only a question for room evicts, and no more than it needs'
 
 
@@ -105,8 +122,8 @@ def reproduce():
     # what breaks the property is the whole of what the calls answer and leave; None: it does not matter
     recorded = ['None', 'None', 'None', 'None', 'an error']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
-    left = {"free": manager.num_free_slots, "freed": list(manager.freed)}
-    same = same and left == {'free': 1, 'freed': ['A']}
+    left = shown(manager)
+    same = same and left == {'free': 1, 'freeable': 2, 'holders': {}, 'in the order of eviction': [], 'freed': ['A']}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

@@ -69,6 +69,12 @@ def its_own_size(value):
     return value
 
 
+def shown(cache):
+    """The keys from the oldest on, what each takes, and what is used."""
+    sizes = vars(cache)["_Cache__size"]
+    return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
+
+
 STATEMENT = 'a put that fails changes nothing'
 
 

@@ -277,7 +277,7 @@ def lose(waiting, which):
 
 
 def shown(frontends, p1):
-    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order()}
+    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
 STATEMENT = 'once P1 has applied every message of the epoch, both orders are equal, sizes included'

@@ -272,7 +272,7 @@ def lose(waiting, which):
 
 
 def shown(frontends, p1):
-    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order()}
+    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
 STATEMENT = 'P0 is updated for a request only together with the message that tells P1'
@@ -293,7 +293,7 @@ def reproduce():
     recorded = ["data is sent of ['A']", 'an error']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#1', '#2']], 'P1': []}
+    same = same and left == {'P0': [['#1', '#2']], 'P1': [], 'on the way': [1]}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

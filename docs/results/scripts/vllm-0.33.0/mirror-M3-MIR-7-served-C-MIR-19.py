@@ -274,7 +274,7 @@ def lose(waiting, which):
 
 
 def shown(frontends, p1):
-    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order()}
+    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
 STATEMENT = 'every request that was sent is answered'
@@ -298,7 +298,7 @@ def reproduce():
     recorded = ["data is sent of ['A']", 'an error', None, None, None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#2', '#0']], 'P1': ['#0']}
+    same = same and left == {'P0': [['#2', '#0']], 'P1': ['#0'], 'on the way': [1]}
 
     # the same steps come round, and leave what they found
     for _ in range(2):

@@ -150,10 +150,12 @@ def free_unused(writer):
 
 
 def shown(writer):
-    ring = writer.ring_buffer
+    ring, counted = writer.ring_buffer, acknowledged(writer)
     return {
         "ids by item": {key: identity for key, (_, identity) in sorted(writer.key_index.items())},
+        "addresses by id": {identity: ring.metadata[identity] % ring.data_buffer_size for identity in sorted(ring.metadata)},
         "issued by id": {identity: writer.writer_flag.get(identity, 0) for identity in sorted(ring.metadata)},
+        "acknowledged by id": {one: count for one, count in counted.items() if one in writer.writer_flag and count >= 0},
         "ids from": ring.monotonic_id_start,
         "ids to": ring.monotonic_id_end,
         "start": ring.data_buffer_start,
@@ -196,7 +198,7 @@ def reproduce():
     recorded = ['[False, False]', 'id 0 at address 0', 'id 1 at address 24', '[False]', 'refused']
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown(writer)
-    same = same and left == {'ids by item': {'A': 0, 'B': 1}, 'issued by id': {0: 1, 1: 1}, 'ids from': 0, 'ids to': 2, 'start': 0, 'end': 60}
+    same = same and left == {'ids by item': {'A': 0, 'B': 1}, 'addresses by id': {0: 0, 1: 24}, 'issued by id': {0: 1, 1: 1}, 'acknowledged by id': {0: 0, 1: 0}, 'ids from': 0, 'ids to': 2, 'start': 0, 'end': 60}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

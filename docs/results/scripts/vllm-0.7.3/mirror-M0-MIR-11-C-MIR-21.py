@@ -210,7 +210,7 @@ def lose(waiting, which):
 
 
 def shown(frontends, p1):
-    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order()}
+    return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
 STATEMENT = "the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's"
@@ -232,7 +232,7 @@ def reproduce():
     recorded = ["data is sent of ['D']", None]
     same = all(is_as(known, answer) for known, answer in zip(recorded, ANSWERS, strict=True))
     left = shown([p0_0], p1)
-    same = same and left == {'P0': [['#3']], 'P1': ['#3']}
+    same = same and left == {'P0': [['#3']], 'P1': ['#3'], 'on the way': [0]}
     what = f"{ANSWERS[-1:]} at the end, after which {left}; this has to hold: " + STATEMENT
     return same, what
 

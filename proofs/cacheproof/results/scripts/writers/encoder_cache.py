@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cacheproof.results.record import Message
 from cacheproof.results.scripts.case import Case, Setting, letter
@@ -275,19 +275,30 @@ def with_report(case: Case, message: Message) -> Lines:
 
 
 def state(case: Case) -> tuple[str, object]:
-    """What is free, and the list of what is to be reported."""
-    freed = case.shown["freed"]
-    assert isinstance(freed, tuple)
+    """All that the manager has, as far as it has it."""
+    known = {name: list(value) if isinstance(value, tuple) else [value] for name, value in case.shown.items()}
+    (free,), freed = known["free"], known["freed"]
     if case.variant == COUNTING:
-        waiting = '{"free": manager.num_free_slots, "freed": [*manager.to_free, *manager.allocated]}'
-        return waiting, {"free": case.shown["free"], "freed": [letter(one) for one in freed]}
-    if shares(case):
-        return '{"free": manager.num_free_slots, "freed": list(manager.freed)}', {
-            "free": case.shown["free"],
-            "freed": [letter(one) for one in freed],
-        }
-    pairs = [(f"r{request}", position) for request, position in zip(freed[::2], freed[1::2], strict=True)]
-    return '{"free": manager.num_free_slots, "freed": manager.freed}', {"free": case.shown["free"], "freed": pairs}
+        return "shown(manager)", {"free": free, "freed": [letter(one) for one in freed]}
+    if not shares(case):
+        return "shown(manager)", {"free": free, "entries": inputs(known["cached"]), "freed": inputs(freed)}
+    holders: dict[str, list[str]] = {letter(one): [] for one in known["cached"]}
+    for one, request in zip(known["holders"][::2], known["holders"][1::2], strict=True):
+        holders[letter(one)].append(f"r{request}")
+    return "shown(manager)", {
+        "free": free,
+        "freeable": known["freeable"][0],
+        "holders": holders,
+        "in the order of eviction": [
+            (letter(one), size) for one, size in zip(known["idle"], known["idle_sizes"], strict=True)
+        ],
+        "freed": [letter(one) for one in freed],
+    }
+
+
+def inputs(flat: Sequence[int]) -> list[tuple[str, int]]:
+    """Entries of a release that has them by request and input."""
+    return [(f"r{request}", place) for request, place in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def unless_counting(name: str, seen: Callable[[Case], Observation | None]) -> Callable[[Case], Observation | None]:

@@ -99,10 +99,12 @@ OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
 
 
 def state(case: Case) -> tuple[str, object]:
-    """The order."""
-    order = case.shown["order"]
-    assert isinstance(order, tuple)
-    return "list(cache.order)", [letter(key) for key in order]
+    """The order, what each takes, and what is used."""
+    return "shown(cache)", {
+        "order": [letter(key) for key in _integers(case, -1, "order")],
+        "sizes": list(_integers(case, -1, "sizes")),
+        "used": case.shown["used"],
+    }
 
 
 WRITER = Writer(

@@ -165,7 +165,7 @@ OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
 
 
 def state(case: Case) -> tuple[str, object]:
-    """Both orders, by the hashes."""
+    """Both orders, by the hashes, and how many messages are on their way."""
     known = case.shown
     senders = range(case.config["senders"])
 
@@ -175,7 +175,11 @@ def state(case: Case) -> tuple[str, object]:
         return [key(one) for one in found]
 
     p1 = order("p1_order_0")
-    return f"shown({everyone(case)}, p1)", {"P0": [order(f"p0_order_{one}") for one in senders], "P1": p1}
+    return f"shown({everyone(case)}, p1)", {
+        "P0": [order(f"p0_order_{one}") for one in senders],
+        "P1": p1,
+        "on the way": [known[f"messages_{one}"] for one in senders],
+    }
 
 
 WRITER = Writer(

@@ -159,9 +159,12 @@ OBSERVATIONS: dict[str, Callable[[Case], Observation]] = {
 def state(case: Case) -> tuple[str, object]:
     """The writer's indices and numbers."""
     known = {name: value if isinstance(value, tuple) else (value,) for name, value in case.shown.items()}
+    acknowledged = zip(known["live"], known["acknowledged"], strict=True)
     return "shown(writer)", {
         "ids by item": {letter(one): identity for one, identity in zip(known["contents"], known["ids"], strict=True)},
+        "addresses by id": dict(sorted(zip(known["live"], known["places"], strict=True))),
         "issued by id": dict(sorted(zip(known["live"], known["issued"], strict=True))),
+        "acknowledged by id": {one: count for one, count in sorted(acknowledged) if count >= 0},
         "ids from": case.shown["id_start"],
         "ids to": case.shown["id_end"],
         "start": case.shown["start"],

@@ -99,15 +99,45 @@ def goes_on(case: Case) -> Observation:
 
 
 def state(case: Case) -> tuple[str, object]:
-    """Queues, and what is free."""
+    """Queues, tokens, what is planned, and what is free."""
     known = {name: list(value) if isinstance(value, tuple) else value for name, value in case.shown.items()}
     return "engine.shown()", {
         "waiting": known["waiting"],
         "running": known["running"],
+        "computed": pairs(case, "computed"),
+        "output": pairs(case, "produced"),
         "steps in flight": known["plans"],
+        "the newest": newest(case) if known["plans"] else {},
         "free encoder slots": known["encoder_free"],
         "free blocks": known["kv_free"],
     }
+
+
+def newest(case: Case) -> dict[str, object]:
+    """The newest step that is planned and not executed."""
+    scheduled, encodes = _integers(case, "scheduled"), dict[int, list[int]]()
+    encoded, dropped = _integers(case, "encoded"), _integers(case, "dropped")
+    for request, place in zip(encoded[::2], encoded[1::2], strict=True):
+        encodes.setdefault(request, []).append(place)
+    parts = zip(scheduled[::3], scheduled[1::3], scheduled[2::3], strict=True)
+    by_input = [(str(request), place) for request, place in zip(dropped[::2], dropped[1::2], strict=False)]
+    return {
+        "tokens": {request: [start, start + tokens] for request, start, tokens in parts},
+        "encodes": encodes,
+        "drops": [str(one) for one in (dropped if later(case) else by_input)],
+    }
+
+
+def pairs(case: Case, name: str) -> dict[int, int]:
+    """By request."""
+    flat = _integers(case, name)
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _integers(case: Case, name: str) -> tuple[int, ...]:
+    found = case.shown[name]
+    assert isinstance(found, tuple)
+    return found
 
 
 def counts(case: Case) -> Observation:
