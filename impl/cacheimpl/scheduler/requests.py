@@ -81,24 +81,21 @@ def aborted(config: Config, state: State, rows: Tensor, *, write: Writing = COPY
     places = torch.arange(rows.shape[0], device=rows.device)
     turns = torch.full((count + 1,), OUTSIDE, device=rows.device).scatter(0, rows, places)[:count]
     leaving = queued(turns)
-    items = config.item_starts.shape[1] > 0
-    after = departed(config, voided(state, leaving), leaving, turns.clamp(min=0), items=items)
-    kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
-    return after._replace(kv=kv, waiting=without(state.waiting, leaving))
-
-
-def departed(config: Config, state: State, leaving: Tensor, turns: Tensor, *, items: bool) -> State:
-    """Requests ([requests] bool) do not run and hold no item any more, and the workers are to be told.
-
-    Items are released in the order of the turns ([requests] int64), where any may be held. Blocks are given back by
-    the caller, and whoever may wait is taken from the line by it.
-    """
     encoder = state.encoder
-    if items:
+    if config.item_starts.shape[1] > 0:
         everything = leaving[:, None].expand_as(encoder.held)
-        encoder = released_in_turn(config, encoder, everything, turns)
+        encoder = released_in_turn(config, encoder, everything, turns.clamp(min=0))
+    kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
+    after = departed(voided(state, leaving), leaving)
+    return after._replace(kv=kv, encoder=encoder, waiting=without(state.waiting, leaving))
+
+
+def departed(state: State, leaving: Tensor) -> State:
+    """Requests ([requests] bool) run no more, and the workers are to be told.
+
+    What they have is given back by the caller, and whoever may wait is taken from the line by it.
+    """
     return state._replace(
-        encoder=encoder,
         running=without(state.running, leaving),
         computed=state.computed.masked_fill(leaving, 0),
         produced=state.produced.masked_fill(leaving, 0),
@@ -180,14 +177,14 @@ def update(
 def release(config: Config, state: State, *, extent: Extent, write: Writing = COPYING) -> State:
     """The first of those that are `ending` are gone and give back what they have, as many as the extent says.
 
-    All of them run: what a plan has for a request that was preempted since is void, and ends nobody.
+    All of them run: what a plan has for a request that was preempted since is void, and ends nobody. None of them holds
+    an item: their prompts are computed to the end, so `update` has released the last one.
     """
     turns = closed_up(state.ending)
     rows = rows_in_order(turns, config.rows, write)[: extent.releases]
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
     released = queued(turns) & (turns < extent.releases)
-    after = departed(config, state, released, turns.clamp(min=0), items=looks_at_items(config, extent))
-    return after._replace(kv=kv, ending=state.ending.masked_fill(released, OUTSIDE))
+    return departed(state, released)._replace(kv=kv, ending=state.ending.masked_fill(released, OUTSIDE))
 
 
 def finished(config: Config, state: State) -> tuple[Tensor, Tensor]:
