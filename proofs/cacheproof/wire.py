@@ -17,6 +17,21 @@ from cachespec.kernel import Code, Observation, Operation, Outcome
 Message = dict[str, Any]
 
 
+def object_from(what: str, given: Any) -> Mapping[str, Any]:
+    """An object of JSON; raises InputError, which says what is none."""
+    if not isinstance(given, dict):
+        raise InputError(f"{what} must be an object, not {shortened(repr(given))}")
+    return given
+
+
+def text_from(given: Mapping[str, Any], key: str) -> str:
+    """A field that must be there, and a string; raises InputError."""
+    value = given.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"{key} must be a string, not {shortened(repr(value))}")
+    return value
+
+
 def operation_to_message(operation: Operation) -> Message:
     """`Allocate(request=1, input=0)` is `{"op": "allocate", "request": 1, "input": 0}`."""
     named = {field.name: _plain(getattr(operation, field.name)) for field in fields(operation)}

@@ -17,6 +17,7 @@ from cacheproof.targets.target import Failure
 from cacheproof.trace import Violation
 from cacheproof.wire import (
     Message,
+    object_from,
     observations_from_message,
     observations_to_message,
     outcome_from_message,
@@ -43,8 +44,7 @@ def finding_to_message(finding: Finding) -> Message:
 
 def finding_from_message(message: Any) -> Finding:
     """The finding in an object of JSON; one without a sort is a violation. InputError where a part is wrong."""
-    if not isinstance(message, dict):
-        raise InputError("a finding must be an object")
+    message = object_from("a finding", message)
     sort = message.get("sort", "violation")
     if "macros" in message:
         return _without_bursts(message)
@@ -84,8 +84,7 @@ def _answer_to_message(answer: Answer) -> Message:
 
 
 def _answer_from_message(key: str, message: Any) -> Answer:
-    if not isinstance(message, dict):
-        raise InputError(f"{key} must be an object")
+    message = object_from(key, message)
     outcome = message.get("outcome")
     observations = message.get("observations")
     if not isinstance(observations, Mapping) or not (outcome is None or isinstance(outcome, Mapping)):

@@ -8,7 +8,6 @@ that a lasso returns to, or null).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from cacheproof.errors import InputError
@@ -18,12 +17,14 @@ from cacheproof.wire import (
     Message,
     config_from_message,
     config_to_message,
+    object_from,
     observations_from_message,
     observations_to_message,
     operation_from_message,
     operation_to_message,
     outcome_from_message,
     outcome_to_message,
+    text_from,
 )
 
 FORMAT, VERSION = "cacheproof-trace", "0.1"
@@ -45,10 +46,10 @@ def trace_to_message(trace: Trace) -> Message:
 
 def trace_from_message(message: Any) -> Trace:
     """The trace in an object of JSON, every part checked; InputError where one is not what it must be."""
-    trace = _mapping("a trace", message)
+    trace = object_from("a trace", message)
     if trace.get("format") != FORMAT or trace.get("version") != VERSION:
         raise InputError(f"not a trace of format {FORMAT} {VERSION}")
-    component = component_named(_text(trace, "component"))
+    component = component_named(text_from(trace, "component"))
     steps = trace.get("steps")
     if not isinstance(steps, list):
         raise InputError("trace: steps must be an array")
@@ -57,9 +58,9 @@ def trace_from_message(message: Any) -> Trace:
         raise InputError(f"trace: cycle must be null or a step, not {cycle!r}")
     return Trace(
         component=component.name,
-        variant=variant_named(component, _text(trace, "variant")).tag,
-        config=config_from_message(component, _mapping("trace: config", trace.get("config"))),
-        initial=observations_from_message(_mapping("trace: initial", trace.get("initial"))),
+        variant=variant_named(component, text_from(trace, "variant")).tag,
+        config=config_from_message(component, object_from("trace: config", trace.get("config"))),
+        initial=observations_from_message(object_from("trace: initial", trace.get("initial"))),
         steps=tuple(_step_from_message(component, place, step) for place, step in enumerate(steps)),
         cycle=cycle,
     )
@@ -77,8 +78,8 @@ def violation_to_message(violation: Violation) -> Message:
 
 def violation_from_message(message: Any) -> Violation:
     """The violation in an object of JSON."""
-    given = _mapping("a violation", message)
-    texts = (_text(given, key) for key in ("property", "statement", "catalogue"))
+    given = object_from("a violation", message)
+    texts = (text_from(given, key) for key in ("property", "statement", "catalogue"))
     name, statement, catalogue = texts
     return Violation(name, statement, trace_from_message(given.get("trace")), catalogue)
 
@@ -98,25 +99,12 @@ def _step_to_message(step: TraceStep) -> Message:
 
 def _step_from_message(component: AnyComponent, place: int, message: Any) -> TraceStep:
     where = f"trace: step {place}"
-    step = _mapping(where, message)
+    step = object_from(where, message)
     try:
         return TraceStep(
-            operation_from_message(component.operations, _mapping("operation", step.get("operation"))),
-            outcome_from_message(_mapping("outcome", step.get("outcome"))),
-            observations_from_message(_mapping("observations", step.get("observations"))),
+            operation_from_message(component.operations, object_from("operation", step.get("operation"))),
+            outcome_from_message(object_from("outcome", step.get("outcome"))),
+            observations_from_message(object_from("observations", step.get("observations"))),
         )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-
-
-def _mapping(where: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{where} must be an object")
-    return value
-
-
-def _text(message: Mapping[str, Any], key: str) -> str:
-    value = message.get(key)
-    if not isinstance(value, str):
-        raise InputError(f"{key} must be a string, not {value!r}")
-    return value

@@ -35,9 +35,11 @@ from cacheproof.vectors.vector import (
 from cacheproof.wire import (
     config_from_message,
     config_to_message,
+    object_from,
     observations_from_message,
     operation_from_message,
     outcome_from_message,
+    text_from,
 )
 from cachespec import SPECIFICATION_VERSION
 
@@ -175,25 +177,25 @@ def _header(given: Mapping[str, Any]) -> VectorSet:
     version = given.get("version")
     if not isinstance(version, str) or version.partition(".")[0] != VERSION.partition(".")[0]:
         raise InputError(f"version {shortened(repr(version))} of {FORMAT}: this reads {VERSION}")
-    if not speaks_of(_text(given, "spec")):
+    if not speaks_of(text_from(given, "spec")):
         spec = shortened(repr(given["spec"]))
         raise InputError(f"the answers are those of specification {spec}, and this is {SPECIFICATION_VERSION}")
-    component = component_named(_text(given, "component"))
+    component = component_named(text_from(given, "component"))
     initial = _shown(given.get("initial"))
-    if _text(given, "origin") not in ORIGINS:
+    if text_from(given, "origin") not in ORIGINS:
         raise InputError(f"origin must be one of {', '.join(ORIGINS)}")
     features = given.get("features")
     if not isinstance(features, list) or not all(isinstance(feature, str) for feature in features):
         raise InputError("features must be an array of strings")
     checked(component, features)
     return VectorSet(
-        spec=_text(given, "spec"),
+        spec=text_from(given, "spec"),
         component=component,
-        variant=variant_named(component, _text(given, "variant")).tag,
-        origin=_text(given, "origin"),
-        scope=_text(given, "scope"),
-        about=_text(given, "about"),
-        config=config_from_message(component, _object("config", given.get("config"))),
+        variant=variant_named(component, text_from(given, "variant")).tag,
+        origin=text_from(given, "origin"),
+        scope=text_from(given, "scope"),
+        about=text_from(given, "about"),
+        config=config_from_message(component, object_from("config", given.get("config"))),
         initial=initial,
         cases=(),
         deviations={
@@ -219,7 +221,7 @@ def _case(empty: VectorSet, number: int, given: Mapping[str, Any]) -> Case:
     names = names_in(empty.component, empty.config)
     before, read_steps = empty.initial, []
     for step in steps:
-        one = _step(empty, names, before, _object("a step", step))
+        one = _step(empty, names, before, object_from("a step", step))
         read_steps.append(one)
         before = one.reply.observations if isinstance(one, CallStep) else before
     return tuple(read_steps)
@@ -232,22 +234,22 @@ def _step(
         error = given.get("error")
         if error not in {fault.value for fault in Fault}:
             raise InputError(f"error must be one of {', '.join(fault.value for fault in Fault)}")
-        return RefusedStep(_object("refused", given["refused"]), str(error))
+        return RefusedStep(object_from("refused", given["refused"]), str(error))
     component = empty.component
-    operation = operation_from_message(component.operations, _object("call", given.get("call")))
+    operation = operation_from_message(component.operations, object_from("call", given.get("call")))
     wrong = wrong_operation(component, empty.config, operation, names)
     if wrong is not None:
         raise InputError(wrong)
     reply = _reply(before, given)
     deviations = {
-        number: tuple(_reply(reply.observations, _object("an answer", other)) for other in others)
+        number: tuple(_reply(reply.observations, object_from("an answer", other)) for other in others)
         for number, others in _deviations(given).items()
     }
     return CallStep(operation, reply, deviations)
 
 
 def _deviations(given: Mapping[str, Any]) -> Mapping[str, list[Any]]:
-    found = _object("deviations", given.get("deviations", {}))
+    found = object_from("deviations", given.get("deviations", {}))
     for number, others in found.items():
         if not isinstance(others, list):
             raise InputError(f"deviations: {shortened(number)} must be an array of answers")
@@ -255,28 +257,15 @@ def _deviations(given: Mapping[str, Any]) -> Mapping[str, list[Any]]:
 
 
 def _reply(before: Mapping[str, Shown], given: Mapping[str, Any]) -> Reply:
-    outcome = outcome_from_message(_object("outcome", given.get("outcome")))
+    outcome = outcome_from_message(object_from("outcome", given.get("outcome")))
     return Reply(outcome, {**before, **_shown(given.get("changed", {}))})
 
 
 def _shown(given: Any) -> dict[str, Shown]:
-    values = _object("observables", given)
+    values = object_from("observables", given)
     texts = {name: value for name, value in values.items() if isinstance(value, str)}
     wrong = [name for name, text in texts.items() if re.fullmatch(f"{DIGEST}[0-9a-f]{{{DIGITS}}}", text) is None]
     if wrong:
         raise InputError(f"{wrong[0]} must be an integer, an array of integers, or {DIGEST} and {DIGITS} digits")
     others = observations_from_message({name: value for name, value in values.items() if name not in texts})
     return {name: texts[name] if name in texts else others[name] for name in values}
-
-
-def _object(what: str, given: Any) -> Mapping[str, Any]:
-    if not isinstance(given, dict):
-        raise InputError(f"{what} must be an object, not {shortened(repr(given))}")
-    return given
-
-
-def _text(given: Mapping[str, Any], key: str) -> str:
-    value = given.get(key)
-    if not isinstance(value, str):
-        raise InputError(f"{key} must be a string, not {shortened(repr(value))}")
-    return value
