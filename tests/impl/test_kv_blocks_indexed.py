@@ -287,7 +287,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "pool.head",
     ),
     "marks stay": (f"{MARKING}.least_by_block", "write.put(marked, blocks, NEVER)", "write.put(marked, blocks, 1)"),
-    "the back is cut off": (f"{ADMISSION}.without_held", "moved + first + kept - 1", "moved + kept - 1"),
+    "the back is cut off": (f"{ADMISSION}.without_held", "(moved + first - 1)", "(moved - 1)"),
 }
 
 

@@ -178,12 +178,12 @@ def without_held(pool: Pool, reach: Reach | None, write: Writing) -> Pool:
     cells = nowhere(pool) if reach is None else min(reach.cells, nowhere(pool))
     behind = reach is None or reach.behind
     first = (pool.free - cells).clamp(min=0) if behind else torch.zeros_like(pool.free)
-    place = first + torch.arange(cells, device=pool.order.device)
-    blocks, live = pool.order.index_select(0, wrapped(pool, pool.head + place)), place < pool.free
-    held = pool.references.index_select(0, blocks) > 0
-    kept, gone = (live & ~held).cumsum(0), (live & held).sum()
+    # Cells are counted in 32 bits, and scalars are added up before: the whole queue of a large pool is many pages.
+    offset = torch.arange(cells, dtype=torch.int32, device=pool.order.device)
+    blocks = pool.order.index_select(0, wrapped(pool, offset + (pool.head + first)))
+    live, held = offset < pool.free - first, pool.references.index_select(0, blocks) > 0
+    kept, gone = live & ~held, (live & held).sum()
     moved = pool.head if behind else pool.head + gone
-    order = write.put(
-        pool.order, torch.where(live & ~held, wrapped(pool, moved + first + kept - 1), nowhere(pool)), blocks
-    )
+    place = wrapped(pool, kept.cumsum(0, dtype=torch.int32) + (moved + first - 1))
+    order = write.put(pool.order, torch.where(kept, place, nowhere(pool)).long(), blocks)
     return pool._replace(order=order, head=wrapped(pool, moved), free=pool.free - gone)
