@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import heapq
-import time
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 
 from cacheproof.explore.canonical import canonical
 from cacheproof.explore.checkpoint import Checkpoint, Position
+from cacheproof.explore.clock import Clock
 from cacheproof.explore.coverage import added
 from cacheproof.explore.crew import Alone, Crew
 from cacheproof.explore.digest import as_text, decoder
@@ -33,7 +33,6 @@ from cacheproof.registry import AnyComponent, AnyVariant
 from cacheproof.trace import Violation
 
 ENGINE = "reference"
-BETWEEN_SNAPSHOTS = 0.5
 
 
 def explore(
@@ -81,7 +80,7 @@ class Search:
         crew: Crew,
         checkpoint: Checkpoint | None,
     ) -> None:
-        self.plan, self.watch, self.crew, self.checkpoint = plan, watch, crew, checkpoint
+        self.plan, self.crew, self.checkpoint = plan, crew, checkpoint
         self.interruption = Interruption()
         form = canonical(component, variant, config, symmetry=plan.symmetry)
         self.graph = Graph(component, variant, config, plan, form)
@@ -89,8 +88,7 @@ class Search:
         self.progress = variant.held_to(component.progress)
         self.numbered = self.whole = self.depth = self.level = 0
         """How many states have a number, and how many of these were expanded as whole levels."""
-        self.earlier = 0.0
-        self.started = self.shown = time.monotonic()
+        self.clock = Clock(plan, watch)
 
     def run(self) -> Exploration:
         """Search, then look for lassos, then recover the traces."""
@@ -149,11 +147,9 @@ class Search:
 
     def is_done(self) -> bool:
         """Whether all that was to be refuted is."""
-        plan = self.plan
-        if not plan.first and not plan.until:
+        if not self.plan.ends_early:
             return False
-        broken = {name for account in self.accounts() for name in account.broken}
-        return bool(broken) if plan.first else plan.until <= broken
+        return self.plan.is_done({name for account in self.accounts() for name in account.broken})
 
     def accounts(self) -> list[Account]:
         """What every owner has seen."""
@@ -162,42 +158,33 @@ class Search:
     def limit_reached(self) -> Ending | None:
         """The limit that ends the search here, if any; and now and then, a word on how far it is."""
         self.interruption.raise_if_any()
-        now, plan = time.monotonic(), self.plan
-        if plan.limit_states is not None and sum(self.crew.ask("states")) >= plan.limit_states:
-            return Ending.STATES
-        if plan.limit_seconds is not None and now - self.started >= plan.limit_seconds:
-            return Ending.SECONDS
-        if self.watch is not None and now - self.shown > BETWEEN_SNAPSHOTS:
-            self.shown = now
-            self.watch(self.snapshot(now))
-        return None
+        limit = self.clock.limit_reached(lambda: sum(self.crew.ask("states")))
+        if limit is None:
+            self.clock.show(self.snapshot)
+        return limit
 
-    def snapshot(self, now: float) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """How far it is."""
         seen = self.accounts()
         states, transitions = sum(one.states for one in seen), sum(one.transitions for one in seen)
         resident = sum(one.resident_bytes for one in seen)
-        return Snapshot(states, transitions, self.depth, now - self.started + self.earlier, resident)
+        return Snapshot(states, transitions, self.depth, self.clock.seconds(), resident)
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
         """Keep the level that was just numbered, and then how far the search is."""
         if self.checkpoint is not None:
-            self.checkpoint.keep(self.crew, Position(self.depth, self.level, self.whole, self.seconds()))
+            self.checkpoint.keep(self.crew, Position(self.depth, self.level, self.whole, self.clock.seconds()))
 
     def resumed(self, checkpoint: Checkpoint) -> bool:
         """Go on from what was kept, if anything was."""
         kept = checkpoint.load(self.crew)
         if kept is None:
             return False
-        self.depth, self.level, self.whole, self.earlier = kept.depth, kept.level, kept.whole, kept.seconds
+        self.depth, self.level, self.whole, self.clock.earlier = kept.depth, kept.level, kept.whole, kept.seconds
         self.numbered = self.whole + self.level
         return True
-
-    def seconds(self) -> float:
-        """How long the search has taken, with what came before a checkpoint."""
-        return time.monotonic() - self.started + self.earlier
 
     # What was found ----------------------------------------------------------------------------------------------
 
@@ -240,7 +227,7 @@ class Search:
             violations=tuple(sorted([*shown, *lasting], key=lambda violation: len(violation.trace.steps))),
             witnessed=frozenset().union(*(one.witnessed for one in seen)),
             coverage=added(one.coverage for one in seen),
-            seconds=self.seconds(),
+            seconds=self.clock.seconds(),
             peak_bytes=sum(one.peak_bytes for one in seen),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -62,6 +63,15 @@ class Plan:
     limit_seconds: float | None = None
     until: frozenset[str] = frozenset()
     first: bool = False
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the search may end before the space is exhausted."""
+        return self.first or bool(self.until)
+
+    def is_done(self, broken: AbstractSet[str]) -> bool:
+        """Whether all that was to be refuted is, where these properties are."""
+        return bool(broken) if self.first else bool(self.until) and self.until <= broken
 
 
 @dataclass(frozen=True, slots=True)

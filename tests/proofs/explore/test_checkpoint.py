@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cacheproof.errors import InputError
-from cacheproof.explore import reference
+from cacheproof.explore import clock
 from cacheproof.explore.checkpoint import MANIFEST, Checkpoint, identity_of
 from cacheproof.explore.processes import Processes, Subject
 from cacheproof.explore.reference import explore
@@ -48,7 +48,7 @@ def explored(what: Subject, **how: Any) -> Exploration:
 
 def interrupted(what: Subject, folder: Path, states: int, monkeypatch: pytest.MonkeyPatch, crew: Any = None) -> None:
     """Leave a checkpoint behind, of a run that was ended with about so many states."""
-    monkeypatch.setattr(reference, "BETWEEN_SNAPSHOTS", -1.0)
+    monkeypatch.setattr(clock, "BETWEEN_SNAPSHOTS", -1.0)
 
     def watch(snapshot: Snapshot) -> None:
         if snapshot.states >= states:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cacheproof.explore import reference
+from cacheproof.explore import clock
 from cacheproof.explore.canonical import canonical
 from cacheproof.explore.coverage import never_fired
 from cacheproof.explore.digest import digest
@@ -133,7 +133,7 @@ def test_a_limit_is_inconclusive(plan: Plan, ending: Ending) -> None:
 
 
 def test_what_is_known_when_the_user_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "BETWEEN_SNAPSHOTS", -1.0)
+    monkeypatch.setattr(clock, "BETWEEN_SNAPSHOTS", -1.0)
     shown: list[Snapshot] = []
 
     def watch(snapshot: Snapshot) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cacheproof.command.frame import dispatch
 from cacheproof.errors import ExitStatus, InconclusiveError
-from cacheproof.explore import reference
+from cacheproof.explore import clock
 from cacheproof.explore.campaign import LARGE, Effort, Task
 from cacheproof.explore.crew import Alone
 from cacheproof.explore.processes import Processes, Subject
@@ -113,7 +113,7 @@ def test_what_goes_wrong_in_a_worker_is_told() -> None:
 
 
 def test_an_interruption_ends_it_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "BETWEEN_SNAPSHOTS", -1.0)
+    monkeypatch.setattr(clock, "BETWEEN_SNAPSHOTS", -1.0)
 
     def watch(snapshot: Snapshot) -> None:
         if snapshot.states > 100:

@@ -17,10 +17,10 @@ import torch
 
 from cacheimpl import layout
 from cacheproof.errors import InputError
-from cacheproof.explore import tensor
+from cacheproof.explore import clock, tensor
 from cacheproof.explore.checkpoint import MANIFEST, Checkpoint, identity_of
 from cacheproof.explore.result import Ending, Exploration, Plan, Snapshot
-from cacheproof.explore.tensor import resumption, search
+from cacheproof.explore.tensor import resumption
 from cacheproof.registry import component_named
 from cacheproof.scope import scope_named
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
@@ -46,7 +46,7 @@ def explored(config: Any, folder: Path | None = None, *, resume: bool = True, **
 
 def interrupted(config: Any, folder: Path, done: float, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
     """Leave a checkpoint behind, of a search that was ended with about so many of its states."""
-    monkeypatch.setattr(search, "BETWEEN_SNAPSHOTS", -1.0)
+    monkeypatch.setattr(clock, "BETWEEN_SNAPSHOTS", -1.0)
     states = done * explored(config, **how).states
 
     def watch(snapshot: Snapshot) -> None:

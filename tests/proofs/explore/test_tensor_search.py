@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore import campaign, tensor
+from cacheproof.explore import campaign, clock, tensor
 from cacheproof.explore.result import Ending, Granularity, Plan, Snapshot
-from cacheproof.explore.tensor import search
 from cacheproof.explore.tensor.frontier import Expansion
 from cacheproof.explore.tensor.keys import distinct
 from cacheproof.registry import component_named
@@ -86,7 +85,7 @@ def test_depth_and_limits() -> None:
 
 
 def test_an_interruption_keeps_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "BETWEEN_SNAPSHOTS", 0.0)
+    monkeypatch.setattr(clock, "BETWEEN_SNAPSHOTS", 0.0)
     snapshots: list[Snapshot] = []
 
     def watch(snapshot: Snapshot) -> None:

@@ -59,7 +59,7 @@ def seen(search: Search) -> dict[str, Any]:
         "depth": len(search.levels) - 1,
         "level": level,
         "whole": search.states - level,
-        "seconds": search.seconds(),
+        "seconds": search.clock.seconds(),
         "states": search.states,
         "transitions": search.transitions,
         "digest": as_text(search.digest),
@@ -79,7 +79,7 @@ def resume(checkpoint: Checkpoint, search: Search) -> bool:
     for (path,) in checkpoint.levels():
         search.take(read_level(Path(path), like))
     checkpoint.check_states(manifest, search.states)
-    search.transitions, search.earlier = manifest["transitions"], manifest["seconds"]
+    search.transitions, search.clock.earlier = manifest["transitions"], manifest["seconds"]
     search.digest = int(manifest["digest"], 16)
     search.outcomes = {name: Counter(counts) for name, counts in manifest["coverage"].items()}
     if search.comparison is not None:

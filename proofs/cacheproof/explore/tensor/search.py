@@ -7,7 +7,6 @@ of the reference explorer's, and the same states, transitions, depth and digest 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Hashable
 from typing import Any
@@ -19,6 +18,7 @@ from cacheimpl.layout import LayoutError, OutOfBoundsError, RoundTripError
 from cacheproof.errors import InputError
 from cacheproof.explore.canonical import canonical
 from cacheproof.explore.checkpoint import Checkpoint
+from cacheproof.explore.clock import Clock
 from cacheproof.explore.digest import MODULUS, digest_of_state
 from cacheproof.explore.memory import peak_bytes, resident_bytes
 from cacheproof.explore.result import Coverage, Ending, Exploration, Granularity, Parting, Plan, Snapshot, Watch
@@ -36,7 +36,6 @@ from cacheproof.targets.tensor import model_of, without_tensor_code
 from cacheproof.targets.tensor.model import TensorModel, code_of
 
 ENGINE = "tensor"
-BETWEEN_SNAPSHOTS = 0.5
 
 
 def explore(
@@ -98,7 +97,7 @@ class Search:
     ) -> None:
         component, config = model.component, model.config
         torch.set_num_threads(1)  # threads wait for one another longer than these tensors take
-        self.model, self.plan, self.watch, self.checkpoint = model, plan, watch, checkpoint
+        self.model, self.plan, self.checkpoint = model, plan, checkpoint
         self.expansion = Expansion(model)
         self.reading = Reading(model)
         self.judgement = Judgement(model) if judged else None
@@ -111,8 +110,7 @@ class Search:
         """Of the last level, as plain data, where anybody looks at its states."""
         self.states = self.transitions = self.digest = 0
         self.parting: Parting | None = None
-        self.earlier = 0.0
-        self.started = self.shown = time.monotonic()
+        self.clock = Clock(plan, watch)
 
     def run(self) -> Exploration:
         """Search, then recover the traces."""
@@ -228,21 +226,18 @@ class Search:
 
     def is_done(self) -> bool:
         """Whether all that was to be refuted is."""
-        broken = {} if self.judgement is None else self.judgement.broken
-        plan = self.plan
-        return bool(broken) if plan.first else bool(plan.until) and plan.until <= broken.keys()
+        return self.judgement is not None and self.plan.is_done(self.judgement.broken.keys())
 
     def look_at_limits(self) -> None:
         """End the search where a limit is reached; and now and then, say how far it is."""
-        now = time.monotonic()
-        if self.watch is not None and now - self.shown > BETWEEN_SNAPSHOTS:
-            self.shown = now
-            depth = len(self.levels) - 1
-            self.watch(Snapshot(self.states, self.transitions, depth, self.seconds(), resident_bytes()))
-        if self.plan.limit_states is not None and self.states >= self.plan.limit_states:
-            raise _LimitReachedError(Ending.STATES)
-        if self.plan.limit_seconds is not None and now - self.started >= self.plan.limit_seconds:
-            raise _LimitReachedError(Ending.SECONDS)
+        if (limit := self.clock.limit_reached(lambda: self.states)) is not None:
+            raise _LimitReachedError(limit)
+        self.clock.show(self.snapshot)
+
+    def snapshot(self) -> Snapshot:
+        """How far it is."""
+        depth = len(self.levels) - 1
+        return Snapshot(self.states, self.transitions, depth, self.clock.seconds(), resident_bytes())
 
     def result(self, ending: Ending) -> Exploration:
         """What was seen, with every counterexample performed again."""
@@ -261,15 +256,11 @@ class Search:
             violations=tuple(sorted(found, key=lambda violation: len(violation.trace.steps))),
             witnessed=frozenset() if judgement is None else frozenset(judgement.witnessed),
             coverage=self.coverage(),
-            seconds=self.seconds(),
+            seconds=self.clock.seconds(),
             peak_bytes=peak_bytes(),
             triples=0 if self.comparison is None else self.comparison.triples,
             parting=self.parting,
         )
-
-    def seconds(self) -> float:
-        """How long the search has taken, with what came before a checkpoint."""
-        return time.monotonic() - self.started + self.earlier
 
     def backwards(self) -> Backwards:
         """Traces to what was found."""
