@@ -38,15 +38,18 @@ def pack(value: Any, extend: Callable[[Any], Extension] = refuse) -> bytes:
 
 def _pack(value: Any, extend: Callable[[Any], Extension], out: bytearray) -> None:
     kind = type(value)
-    if value is None or kind is bool:
-        out.append({None: 0xC0, False: 0xC2, True: 0xC3}[value])
-    elif kind is int:
-        _pack_integer(value, out)
-    elif kind is float:
-        out += struct.pack(">Bd", 0xCB, value)
+    if kind is int:
+        if 0 <= value < 128:
+            out.append(value)
+        else:
+            _pack_integer(value, out)
     elif kind is str:
         data = value.encode()
         out += _length(len(data), (0xD9, 0xDA, 0xDB), short=(0xA0, 32)) + data
+    elif value is None or kind is bool:
+        out.append(0xC0 if value is None else 0xC2 + value)
+    elif kind is float:
+        out += struct.pack(">Bd", 0xCB, value)
     elif kind in (bytes, bytearray, memoryview):
         data = bytes(value)
         out += _length(len(data), (0xC4, 0xC5, 0xC6)) + data
@@ -66,7 +69,7 @@ def _pack(value: Any, extend: Callable[[Any], Extension], out: bytearray) -> Non
 
 def _pack_integer(value: int, out: bytearray) -> None:
     if -32 <= value < 128:
-        out += struct.pack(">b", value) if value < 0 else bytes([value])
+        out.append(value % 256)
     elif -(2**63) <= value < 2**63:
         out += struct.pack(">Bq", 0xD3, value)
     elif value < 2**64 and value > 0:
@@ -75,10 +78,14 @@ def _pack_integer(value: int, out: bytearray) -> None:
         raise MsgpackError(f"msgpack has no integer as large as {value}")
 
 
+_BYTES = [bytes([value]) for value in range(256)]
+"""Each byte by itself."""
+
+
 def _length(count: int, kinds: tuple[int | None, int, int], short: tuple[int, int] = (0, 0)) -> bytes:
     """The head of something that is so long: in the head itself, in one byte, in two, or in four."""
     if count < short[1]:
-        return bytes([short[0] + count])
+        return _BYTES[short[0] + count]
     for kind, form, limit in zip(kinds, (">BB", ">BH", ">BI"), (2**8, 2**16, 2**32), strict=True):
         if kind is not None and count < limit:
             return struct.pack(form, kind, count)
@@ -97,11 +104,7 @@ def unpack(data: Buffer, restore: Callable[[Extension], Any] = lambda extension:
     return value
 
 
-_LENGTHS = {1: ">B", 2: ">H", 4: ">I"}
-_NUMBERS = {
-    0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i",
-    0xD3: ">q",
-}  # fmt: skip
+_NUMBERS = {head: struct.Struct(">" + form) for head, form in enumerate("fdBHIQbhiq", start=0xCA)}
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
@@ -119,11 +122,12 @@ class _Reader:
         self.at += count
         return part
 
-    def number(self, form: str) -> Any:
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+    def number(self, form: struct.Struct) -> Any:
+        return form.unpack(self.take(form.size))[0]
 
     def value(self) -> Any:
-        head = self.take(1)[0]
+        head = self.data[self.at]
+        self.at += 1
         if head < 0x80 or head >= 0xE0:
             return head if head < 0x80 else head - 0x100
         if head < 0x90:
@@ -131,7 +135,7 @@ class _Reader:
         if head < 0xA0:
             return self.array(head - 0x90)
         if head < 0xC0:
-            return str(self.take(head - 0xA0), "utf-8")
+            return self.text(head - 0xA0)
         if head in _CONSTANTS:
             return _CONSTANTS[head]
         if head in _NUMBERS:
@@ -142,16 +146,16 @@ class _Reader:
 
     def counted(self, head: int) -> Any:
         """What has its length in the bytes behind its head."""
-        for first, sizes, read in (
-            (0xC4, (1, 2, 4), lambda count: bytes(self.take(count))),
-            (0xC7, (1, 2, 4), self.extension),
-            (0xD9, (1, 2, 4), lambda count: str(self.take(count), "utf-8")),
-            (0xDC, (2, 4), self.array),
-            (0xDE, (2, 4), self.map),
-        ):
-            if first <= head < first + len(sizes):
-                return read(self.number(_LENGTHS[sizes[head - first]]))
-        raise MsgpackError(f"no msgpack begins with the byte {head}")
+        if head not in _COUNTED:
+            raise MsgpackError(f"no msgpack begins with the byte {head}")
+        length, read = _COUNTED[head]
+        return read(self, self.number(length))
+
+    def binary(self, count: int) -> bytes:
+        return bytes(self.take(count))
+
+    def text(self, count: int) -> str:
+        return str(self.take(count), "utf-8")
 
     def array(self, count: int) -> list[Any]:
         return [self.value() for _ in range(count)]
@@ -162,3 +166,17 @@ class _Reader:
     def extension(self, count: int) -> Any:
         kind = self.take(1)[0]
         return self.restore(Extension(kind, bytes(self.take(count))))
+
+
+_COUNTED: dict[int, tuple[struct.Struct, Callable[[_Reader, int], Any]]] = {
+    first + place: (struct.Struct(">" + length), read)
+    for first, lengths, read in (
+        (0xC4, "BHI", _Reader.binary),
+        (0xC7, "BHI", _Reader.extension),
+        (0xD9, "BHI", _Reader.text),
+        (0xDC, "HI", _Reader.array),
+        (0xDE, "HI", _Reader.map),
+    )
+    for place, length in enumerate(lengths)
+}
+"""What has its length in the bytes behind its head: the form of the length, and how it is read."""

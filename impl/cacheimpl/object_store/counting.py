@@ -85,9 +85,8 @@ class CountingWriter:
         if size > self._largest or size + self._ring.MD_SIZE > self._ring.data_buffer_size:
             raise TooLargeError(f"an item of {size} bytes exceeds {self._largest} bytes, or the ring")
         scratch = bytearray(size)
-        copy(
-            data, data_bytes, metadata, metadata_bytes, memoryview(scratch)
-        )  # what cannot be written is refused before anything changes
+        # What cannot be written is refused before anything changes.
+        copy(data, data_bytes, metadata, metadata_bytes, memoryview(scratch))
         address, identity = self._allocated(size)
         self.key_index[key], self.id_index[identity] = (address, identity), key
         self.issued[identity] = 1

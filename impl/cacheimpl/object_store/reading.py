@@ -60,6 +60,11 @@ class Reader:
         assert self._wanted is not None
         return self._wanted
 
+    @property
+    def attachment(self) -> Attachment:
+        """The segment that it reads at present."""
+        return self._current
+
     def verified(self, key: object, address: object, identity: object, signature: object) -> Handle:
         """The handle, if its writer issued it. Raises `ForgedHandleError`, `StaleHandleError`."""
         handle, signed = ticket_of(key, address, identity, signature)

@@ -6,6 +6,7 @@ import ctypes
 import io
 import pickle
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any, Protocol
 
@@ -58,19 +59,21 @@ class MsgpackSerde:
             return Extension(OBJECT, pickled(one, numbered))
 
         try:
-            tree = pack(value, extended)
+            tree = ONE_TENSOR if isinstance(value, Tensor) and numbered(value) == 0 else pack(value, extended)
         except (MsgpackError, pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
             raise SerdeError(f"cannot store a value of type {type(value).__name__}: {error}") from error
         chunks: list[Buffer] = []
         entries, at = [], 0
         for tensor in tensors:
-            entries.append([str(tensor.dtype).removeprefix("torch."), list(tensor.shape), at])
-            chunks += (bytes_of(tensor), bytes(-tensor.nbytes % ALIGNMENT))
-            at += sum(map(len, chunks[-2:]))
-        metadata = pack([tree, entries, at])
-        head = len(metadata).to_bytes(4, "little") + metadata
-        head += bytes(-len(head) % ALIGNMENT)
-        return chunks, at, head, len(head)
+            nbytes = tensor.nbytes
+            entries.append((tensor.dtype, tensor.shape, at))
+            chunks.append(bytes_of(tensor))
+            if padding := -nbytes % ALIGNMENT:
+                chunks.append(bytes(padding))
+            at += nbytes + padding
+        describe = description if len(tree) <= SHORT else description.__wrapped__
+        metadata = describe(tree, tuple(entries), at)
+        return chunks, at, metadata, len(metadata)
 
     def deserialize(self, data_view: memoryview) -> Any:
         """The value, with tensors of its own."""
@@ -83,11 +86,15 @@ class MsgpackSerde:
     def _restored(self, data_view: memoryview, kept: Callable[[Tensor], Tensor]) -> Any:
         size = int.from_bytes(data_view[:4], "little")
         first = 4 + size + -(4 + size) % ALIGNMENT
-        tree, entries, nbytes = unpack(data_view[4 : 4 + size])
+        described = described_by if size <= SHORT else described_by.__wrapped__
+        tree, entries, nbytes = described(data_view[4 : 4 + size].tobytes())
         data = data_view[first : first + nbytes]
 
         def tensor(number: int) -> Tensor:
             return kept(tensor_in(data, *entries[number]))
+
+        if tree == ONE_TENSOR:
+            return tensor(0)
 
         def restored(extension: Extension) -> Any:
             if extension.kind == TENSOR:
@@ -97,6 +104,30 @@ class MsgpackSerde:
             return unpickled(extension.data, tensor)
 
         return unpack(tree, restored)
+
+
+# Descriptions -------------------------------------------------------------------------------------------------------
+
+ONE_TENSOR = pack((), lambda _: Extension(TENSOR, pack(0)))
+"""The description of a value that is a tensor and nothing else."""
+SHORT, AT_HAND = 1024, 256
+"""Descriptions of so many bytes are kept, and so many of them: items of one model are of few types and shapes."""
+
+
+@lru_cache(maxsize=AT_HAND)
+def description(tree: bytes, entries: tuple[tuple[torch.dtype, torch.Size, int], ...], nbytes: int) -> bytes:
+    """Its length, the value without its tensors, their types, shapes and places, and their bytes in all; padded."""
+    named = [[str(dtype).removeprefix("torch."), list(shape), at] for dtype, shape, at in entries]
+    metadata = pack([tree, named, nbytes])
+    head = len(metadata).to_bytes(4, "little") + metadata
+    return head + bytes(-len(head) % ALIGNMENT)
+
+
+@lru_cache(maxsize=AT_HAND)
+def described_by(metadata: bytes) -> tuple[bytes, list[tuple[str, list[int], int]], int]:
+    """What a description says: the value without its tensors, these, and their bytes in all."""
+    tree, entries, nbytes = unpack(metadata)
+    return tree, entries, nbytes
 
 
 # Tensors and bytes --------------------------------------------------------------------------------------------------
@@ -112,11 +143,13 @@ def bytes_of(tensor: Tensor) -> memoryview:
 def tensor_in(data: memoryview, dtype: str, shape: list[int], at: int) -> Tensor:
     """The tensor that lies there, uncopied. Raises `SerdeError` where there is none of this kind."""
     kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype) or at + prod(shape) * kind.itemsize > len(data):
+    count = prod(shape)
+    if not isinstance(kind, torch.dtype) or at + count * kind.itemsize > len(data):
         raise SerdeError(f"no tensor of {dtype} and {shape} is in {len(data)} bytes from {at} on")
-    if prod(shape) == 0:
+    if count == 0:
         return torch.empty(shape, dtype=kind)
-    return torch.frombuffer(data, dtype=kind, count=prod(shape), offset=at).reshape(shape)
+    found = torch.frombuffer(data, dtype=kind, count=count, offset=at)
+    return found if len(shape) == 1 else found.view(shape)
 
 
 class _Pickler(pickle.Pickler):

@@ -1,11 +1,12 @@
 """Items in shared memory, in one process: put and got, with the bytes copied in and out, in a ring that is warm.
 
 The yardstick copies the same bytes into a buffer and out of it, and does nothing else. Counted is one call, `put` or
-`get`; each item is put once and read by one reader.
+`get`; each item is put once and read by one reader. `shared_parts` leaves out what guarantees cost, one by one.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping
 
@@ -14,19 +15,33 @@ from cacheproof.bench.measure import Benchmark, Contender, Released, Work
 COPIES = "copies"
 SHARED = "shared memory"
 ITEMS = 6
-"""How many items the ring holds."""
+"""How many items of the largest size the ring holds."""
+MOST, KIB = 2048, 1 << 16
+"""A turn is so many calls at the most, or as many as copy so many KiB; it goes round the ring twice at the least."""
+BOTH = "put and get"
 
 
 def sizes(call: str, kib: int, *, small: bool) -> Mapping[str, int | str]:
-    """A turn goes round the ring twice."""
-    return {"call": call, "kib": 1 if small else kib, "items": ITEMS, "times": 2 * ITEMS}
+    """What one turn does."""
+    times = 2 * ITEMS if small else max(2 * ITEMS, min(MOST, KIB // kib))
+    return {"call": call, "kib": 1 if small else kib, "items": ITEMS, "times": times}
+
+
+def content(kib: int) -> bytes:
+    """The bytes of an item. Memory that holds nothing but zeros would be a single page, which every copy finds near."""
+    return random.Random(kib).randbytes(kib << 10)  # noqa: S311  # nothing secret
+
+
+def counted(call: str, put: float, got: float) -> float:
+    """The seconds of the call that is measured."""
+    return {"put": put, "get": got, BOTH: put + got}[call]
 
 
 class Copies:
     """One buffer for each item."""
 
     def __init__(self, call: str, kib: int, items: int, times: int) -> None:
-        self.call, self.data, self.times = call, bytes(kib << 10), times
+        self.call, self.data, self.times = call, content(kib), times
         self.buffers = [memoryview(bytearray(kib << 10)) for _ in range(items)]
 
     def warm_up(self) -> None:
@@ -43,7 +58,7 @@ class Copies:
             between = time.process_time()
             read += len(bytes(buffer))
             ended = time.process_time()
-            seconds += between - started if self.call == "put" else ended - between
+            seconds += counted(self.call, between - started, ended - between)
         return Work(self.times, [read], seconds)
 
 
@@ -67,4 +82,50 @@ def benchmark(call: str, kib: int) -> Benchmark:
     )
 
 
-BENCHMARKS = tuple(benchmark(call, kib) for call in ("put", "get") for kib in (1, 1024, 8192))
+def of_tensors(call: str, kib: int) -> Benchmark:
+    """The same where an item is a tensor in a dictionary, with a description."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.shared_store import CopiedTensors, SharedTensors  # noqa: PLC0415  # an extra
+
+        asked = sizes(call, kib, small=small)
+        return {COPIES: CopiedTensors(**asked), SHARED: SharedTensors(**asked)}  # type: ignore[arg-type]  # as above
+
+    return Benchmark(
+        name=f"shared_tensor_{call}-{kib}",
+        about=f"{call} of dictionaries with a tensor in shared memory, one writer and one reader",
+        unit="items",
+        size=f"{kib} KiB",
+        contenders=contenders,
+        timed=True,
+    )
+
+
+def of_parts(kib: int) -> Benchmark:
+    """What guarantees cost."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.shared_store import LEFT_OUT, SharedItems  # noqa: PLC0415  # torch is an extra
+
+        asked = sizes(BOTH, kib, small=small)
+        made: dict[str, Contender] = {SHARED: SharedItems(**asked)}  # type: ignore[arg-type]  # by their names
+        for what, leave_out in LEFT_OUT.items():
+            made[f"without {what}"] = lacking = SharedItems(**asked)  # type: ignore[arg-type]  # as above
+            leave_out(lacking)
+        return made
+
+    return Benchmark(
+        name=f"shared_parts-{kib}",
+        about="put and get of items in shared memory, without what guarantees need",
+        unit="items",
+        size=f"{kib} KiB",
+        contenders=contenders,
+        timed=True,
+    )
+
+
+BENCHMARKS = (
+    *(benchmark(call, kib) for call in ("put", "get") for kib in (1, 64, 1024, 8192)),
+    *(of_tensors(call, kib) for call in ("put", "get") for kib in (1, 1024)),
+    of_parts(1),
+)

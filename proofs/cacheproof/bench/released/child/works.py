@@ -392,7 +392,7 @@ class Shared:
         self.writer = module.SingleWriterShmObjectStorage(largest, 1, ring, Bytes)
         lock = nullcontext()  # in one process there is nobody to keep out
         self.reader = module.SingleWriterShmObjectStorage(largest, 1, attached, Bytes, lock)
-        self.call, self.data, self.times = call, bytes(size), times
+        self.call, self.data, self.times = call, random.Random(kib).randbytes(size), times  # noqa: S311  # as ours
 
     def turn(self, number: int) -> Turn:
         """So many items."""
