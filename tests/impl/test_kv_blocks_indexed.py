@@ -133,6 +133,16 @@ def test_what_stands_for_nothing_is_neither_counted_nor_found() -> None:
     assert index.look_up(sides.tables, pool, made, integers([1]), integers([100])).hits.lengths.tolist() == [3]
 
 
+def test_more_blocks_than_a_word_has_room_for_are_refused() -> None:
+    tables = Sides(ALIKE).tables
+    with pytest.raises(tensors.BurstError, match="2097151"):
+        tensors.IndexedServing(tables, 1 << 21)
+    pool = tensors.empty(tables, index.MOST_BLOCKS)
+    last = integers([index.MOST_BLOCKS - 1])
+    every = index.units(pool, last) * index.MOST_BLOCKS
+    assert int(every >> index.above(pool)) == index.MOST_BLOCKS
+
+
 # From every state ---------------------------------------------------------------------------------------------------
 
 

@@ -45,8 +45,12 @@ class Found(NamedTuple):
 
 
 def above(pool: Pool) -> int:
-    """So many bits hold the numbers of all blocks, added up. With two million blocks a third of a word is left."""
+    """So many bits hold the numbers of all blocks, added up."""
     return 2 * bits_of(pool)
+
+
+MOST_BLOCKS = (1 << 21) - 1
+"""With more, a count of blocks does not fit into what is left of a word."""
 
 
 def index_of(config: Config, pool: Pool) -> Index:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cacheimpl.counts import whole
 from cacheimpl.kv_blocks import admission, prefix, slots
 from cacheimpl.kv_blocks.index import (
+    MOST_BLOCKS,
     adopted,
     distances,
     index_of,
@@ -17,7 +19,7 @@ from cacheimpl.kv_blocks.index import (
     settle,
     waiting,
 )
-from cacheimpl.kv_blocks.serving import Serving
+from cacheimpl.kv_blocks.serving import BurstError, Serving
 from cacheimpl.kv_blocks.state import Config, nowhere
 from cacheimpl.writing import SERVING
 
@@ -27,12 +29,16 @@ class IndexedServing(Serving):
 
     What they read back to the host is how much there is to do, so none of them can be captured; `decode`,
     `allocate_slots` and `commit` are those of `Serving`, and do nothing for the index. All blocks are passed over where
-    the first of several copies is gone, and where something is evicted by number or reset.
+    the first of several copies is gone, and where something is evicted by number or reset. Whoever changes `pool` by a
+    function may do so with those three only.
+
+    Raises `BurstError` for more than 2,097,151 blocks, too.
     """
 
     _marks: Tensor
 
     def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
+        whole("blocks", blocks, BurstError, least=1, most=MOST_BLOCKS)
         super().__init__(config, blocks, checked=checked)
         self._index = index_of(config, self.pool)
         self._marks = torch.full_like(self.pool.references, prefix.NEVER)
