@@ -7,7 +7,6 @@ passed, failed, in error or skipped. A verb takes `--junit FILE` by a parameter 
 
 from __future__ import annotations
 
-import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +17,8 @@ from typing import Annotated
 
 import typer
 
+from cacheproof import files
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.files import replace_file
 
 JunitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write the result as JUnit XML too, for CI services.")
@@ -66,14 +65,7 @@ class Case:
 
 def file_to_write(path: Path | None) -> None:
     """Before long work: whether the file can be written at its end. None is no file."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"--junit {path}: is a folder: name a file")
-    if not path.parent.is_dir():
-        raise InputError(f"--junit {path}: there is no folder {path.parent}: make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"--junit {path}: cannot be written: no permission")
+    files.file_to_write(path, "--junit")
 
 
 def write(
@@ -93,7 +85,7 @@ def write(
         return
     known = [*cases, *([Case(suite, "the rest", CaseStatus.ERROR, "the run was interrupted")] if interrupted else [])]
     try:
-        replace_file(path, document(suite, known, properties or {}))
+        files.replace_file(path, document(suite, known, properties or {}))
     except OSError as error:
         raise InputError(f"--junit {path}: cannot be written: {error.strerror}") from None
 

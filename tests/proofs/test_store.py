@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,17 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeyp
         replace_file(path, "new")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_who_may_read_a_file_that_is_replaced(tmp_path: Path) -> None:
+    """The temporary file is the writer's own; a report for CI is for others."""
+    mine, new = tmp_path / "mine", tmp_path / "new"
+    mine.write_text("old", encoding="utf-8")
+    mine.chmod(0o640)
+    before = os.umask(0o022)
+    try:
+        for path in (mine, new):
+            replace_file(path, "new")
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (mine, new)] == [0o640, 0o644]

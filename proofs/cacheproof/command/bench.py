@@ -16,7 +16,7 @@ from cacheproof.bench.measure import Benchmark, Notes, Open, Row, Spread, machin
 from cacheproof.bench.released import ReleasedProcess
 from cacheproof.command.console import Report, interruptible, progress
 from cacheproof.errors import ExitStatus, InputError
-from cacheproof.files import replace_file
+from cacheproof.files import file_to_write, replace_file
 
 Results = Sequence[tuple[Benchmark, list[Row]]]
 
@@ -32,6 +32,7 @@ def command(
     plot: Annotated[Path | None, typer.Option(help="Write growth curves of what has sizes, as SVG.")] = None,
 ) -> Report:
     """Measure contenders at the same work, in turns; ratios are to the first one, repeat by repeat."""
+    file_to_write(plot, "--plot")
     chosen = _chosen(names, released_only=beside is not None)
     results: list[tuple[Benchmark, list[Row]]] = []
     notes: list[str] = []

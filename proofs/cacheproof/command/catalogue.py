@@ -15,6 +15,7 @@ from cacheproof.catalogue.register import Entry, entries, entry_named, sorting
 from cacheproof.command.console import Fitting, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore.campaign import Run, Task
+from cacheproof.explore.processes import MOST_PROCESSES
 from cacheproof.explore.record import perform_and_keep
 from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.registry import components
@@ -31,7 +32,9 @@ def command(
     keep_traces: Annotated[
         bool, typer.Option("--keep", help="Keep the shortest traces with the package, for the pages.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    jobs: Annotated[
+        int, typer.Option(min=0, max=MOST_PROCESSES, help="Worker processes; 0 for as many as there are cores.")
+    ] = 0,
     junit: JunitOption = None,
 ) -> Report:
     """Derive every catalogued violation anew, and show that the normative variant does not do the same."""

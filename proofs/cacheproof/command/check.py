@@ -12,6 +12,7 @@ from rich.table import Table
 from cacheproof.command.console import Fitting, Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.explore.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
+from cacheproof.explore.processes import MOST_PROCESSES
 from cacheproof.explore.record import perform_and_keep, summary_of
 from cacheproof.explore.result import Ending
 from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
@@ -36,9 +37,16 @@ def command(
     scope: Annotated[str | None, typer.Option(help="Only this scope, whatever set it is in.")] = None,
     engine: Annotated[str, typer.Option(help="reference, or tensor.")] = REFERENCE,
     which: Annotated[str, typer.Option("--set", help="default, nightly, or all.")] = DEFAULT,
-    jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    jobs: Annotated[
+        int, typer.Option(min=0, max=MOST_PROCESSES, help="Worker processes; 0 for as many as there are cores.")
+    ] = 0,
     split: Annotated[
-        int, typer.Option(min=0, help="Processes that share one run; 0: as many as --jobs for a single large run.")
+        int,
+        typer.Option(
+            min=0,
+            max=MOST_PROCESSES,
+            help="Processes that share one run; 0: as many as --jobs for a single large run.",
+        ),
     ] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to keep the progress of each run in.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what --checkpoint has.")] = False,

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from cacheproof.command.console import Report, announce, progress
 from cacheproof.errors import ExitStatus, InputError
+from cacheproof.explore.processes import MOST_PROCESSES
 from cacheproof.junit import Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.mutants import ledger
 from cacheproof.mutants.campaign import perform
@@ -41,7 +42,9 @@ def command(
     only: Annotated[list[str] | None, typer.Option(help="Only this mutant, by name; may be given again.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="So many of each component, drawn.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Draws the sample.")] = SEED,
-    workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0 for as many as there are cores.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, max=MOST_PROCESSES, help="Worker processes; 0 for as many as there are cores.")
+    ] = 0,
     seconds: Annotated[float, typer.Option(min=1.0, help="Processor seconds of one mutant.")] = Limits().seconds,
     growth: Annotated[int, typer.Option(min=1, help="How many times the original's states it may have.")] = (
         Limits().growth

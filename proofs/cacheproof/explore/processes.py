@@ -25,6 +25,8 @@ from cacheproof.explore.shard import Shard
 from cacheproof.registry import component_named, variant_named
 
 GRACE_SECONDS = 2.0
+MOST_PROCESSES = 256
+"""That anybody can ask for: each is an interpreter of its own."""
 
 
 class Subject(NamedTuple):

@@ -31,7 +31,9 @@ def read(path: Path = LEDGER) -> dict[str, Survivor]:
     """The survivors that are known, by name; InputError where the file is wrong."""
     try:
         file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
     known: dict[str, Survivor] = {}
     for survivor in file.survivor:

@@ -27,7 +27,7 @@ from cachespec.lru import transitions
 CHILD = Path(__file__).parents[2] / "examples" / "lru_child.py"
 GROWTH = str(next(RELEASED.glob("lru.growth.exploration.*")))
 REFUSALS = str(next(RELEASED.glob("lru.*.refusals.*")))
-DYING = """print('{\\"answer\\":\\"hello\\",\\"protocol\\":\\"1.0\\"}', flush=True)"""
+DYING = """input(); print('{\\"answer\\":\\"hello\\",\\"protocol\\":\\"1.0\\"}', flush=True)"""
 CONSUME = ["consume", "lru", "--target", "spec:normative"]
 SCHEMA = xmlschema.XMLSchema(Path(__file__).with_name("junit.xsd"))
 
