@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Broken = Callable[..., Any]
@@ -39,6 +39,8 @@ class Bug:
     """The releases that have what it stands for, both included."""
     unseen: str = ""
     """Why nothing of the component shows it, where that is so; then it must not be found."""
+    unseen_in: tuple[str, ...] = ()
+    """The releases where that is so; all of them where none is named."""
 
     @property
     def where(self) -> str:
@@ -48,6 +50,10 @@ class Bug:
     def is_in(self, version: str) -> bool:
         """Whether the release has what it stands for."""
         return _parts(self.since) <= _parts(version) <= _parts(self.until)
+
+    def known_in(self, version: str) -> Bug:
+        """The bug with what is known of it in this release: `unseen` is empty where something shows it."""
+        return replace(self, unseen="") if self.unseen_in and version not in self.unseen_in else self
 
 
 class Place:
@@ -61,7 +67,13 @@ class Place:
         self.variant = variant
 
     def broken(
-        self, method: str, *, since: str = "0", until: str = NEWEST, unseen: str = ""
+        self,
+        method: str,
+        *,
+        since: str = "0",
+        until: str = NEWEST,
+        unseen: str = "",
+        unseen_in: tuple[str, ...] = (),
     ) -> Callable[[Broken], Bug]:
         """Declares what a method does wrong."""
 
@@ -69,7 +81,7 @@ class Place:
             says = inspect.getdoc(function)
             assert says, f"{function.__name__} does not say what is broken"
             name = function.__name__.replace("_", "-")
-            return Bug(name, self, method, " ".join(says.split()), function, since, until, unseen)
+            return Bug(name, self, method, " ".join(says.split()), function, since, until, unseen, unseen_in)
 
         return declared
 

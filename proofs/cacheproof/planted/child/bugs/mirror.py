@@ -46,7 +46,12 @@ def sender_does_not_touch(released: Any, cache: Any, key: str) -> Any:
     """P0 does not touch the items of a request before it updates them, and P1 does."""
 
 
-@SENDER.broken("is_cached_item", since=WEIGHING)
+@SENDER.broken(
+    "is_cached_item",
+    since=WEIGHING,
+    unseen="what is asked for is touched afterwards, in the same order, before anything is updated",
+    unseen_in=(TOUCHING,),
+)
 def asking_is_a_use(released: Any, cache: Any, key: str) -> Any:
     """Asking P0 whether it has an item makes it the most recent."""
     there = released(key)

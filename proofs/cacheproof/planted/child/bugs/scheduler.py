@@ -244,15 +244,25 @@ def items_stay_held(released: Any, manager: Any, request: Any, position: int) ->
     """An item that is given back stays held."""
 
 
-@ITEMS.broken(
-    "get_freed_mm_hashes",
-    since=BY_QUEUES,
-    unseen="no observable of the scheduler is what the workers are told to drop; the encoder cache by itself shows it",
-)
+@ITEMS.broken("get_freed_mm_hashes", since=BY_QUEUES)
 def workers_are_not_told(released: Any, manager: Any) -> Any:
     """The workers are not told which items were evicted."""
     released()
     return []
+
+
+@ITEMS.broken("get_freed_ids", until=EARLY)
+def workers_are_told_nothing(released: Any, manager: Any) -> Any:
+    """The workers are not told which items were released."""
+    released()
+    return []
+
+
+@ITEMS.broken("get_freed_mm_hashes", since=BY_QUEUES)
+def workers_are_told_but_the_first(released: Any, manager: Any) -> Any:
+    """Of the items that were evicted in a step, the workers are not told the first where there are two."""
+    evicted = released()
+    return evicted[1:] if len(evicted) > 1 else evicted
 
 
 class Nothing:
