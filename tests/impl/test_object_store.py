@@ -20,8 +20,9 @@ from cacheimpl.object_store.errors import (
     StaleHandleError,
     TooLargeError,
 )
+from cacheimpl.object_store.serde import SHORT, described_by, description
 from cacheimpl.ring import SingleWriterShmRingBuffer, remove_stale, stale_segments
-from cacheimpl.ring.errors import ClosedError, NotTheWriterError, ReaderTakenError
+from cacheimpl.ring.errors import ClosedError, InvalidSizeError, NoSpaceError, NotTheWriterError, ReaderTakenError
 
 torch.set_num_threads(1)
 
@@ -85,6 +86,45 @@ def test_what_is_put_is_got(stores: Stores, value: Any) -> None:
     for reader in stores.readers:
         assert repr(reader.get(*handle)) == repr(value)
     assert stores.writer.default_is_free_check(handle[1], memoryview(b""))
+
+
+def test_descriptions_that_came_before_are_those_of_their_values(stores: Stores) -> None:
+    """They are kept by what they say: like values of another type, shape or text have their own."""
+    values = [torch.ones(4, 3, dtype=dtype) for dtype in (torch.int32, torch.float32)]
+    values += [torch.ones(3, 4), torch.ones(12), *values]
+    for number, value in enumerate([*values, *({"pixels": value, "name": str(value.dtype)} for value in values)]):
+        handle = stores.put(f"key {number}", value)
+        assert [repr(reader.get(*handle)) for reader in stores.readers] == [repr(value)] * len(stores.readers)
+
+
+def test_long_descriptions_are_not_kept(stores: Stores) -> None:
+    kept = (description.cache_info().currsize, described_by.cache_info().currsize)
+    handle = stores.put("key", "x" * (SHORT + 1))
+    assert stores.readers[0].get(*handle) == "x" * (SHORT + 1)
+    assert (description.cache_info().currsize, described_by.cache_info().currsize) == kept
+
+
+def test_a_key_is_any_text(stores: Stores) -> None:
+    for key in ("", "é" * 300, "half a pair \ud800"):
+        handle = stores.put(key, [7])
+        assert stores.readers[0].get(*handle) == [7]
+        with pytest.raises(ForgedHandleError):
+            stores.readers[0].get(*handle[:3], f"{key} ")
+
+
+def test_a_chunk_is_no_larger_than_its_size_can_say() -> None:
+    """Four bytes with a sign; nothing is written to the memory, so it takes none."""
+    try:
+        ring = SingleWriterShmRingBuffer(2**31 + 4096, create=True)
+    except NoSpaceError:
+        pytest.skip("there is no room for a ring of two GiB")
+    store = SingleWriterShmObjectStorage(2**32, 1, ring)
+    with pytest.raises(InvalidSizeError):
+        ring.allocate_buf(2**31 - ring.MD_SIZE)
+    with pytest.raises(TooLargeError):
+        store.writer.put("key", (b"", 2**31, b"", 0), store.copy_to_buffer)
+    assert (ring.metadata, ring.monotonic_id_end, ring.data_buffer_end) == ({}, 0, 0)
+    store.close()
 
 
 class Item:
