@@ -101,24 +101,32 @@ def initial_shared(config: Config, containers: Containers) -> SharedCache:
     )
 
 
-def view_per_request(config: Config, cache: PerRequestCache) -> View:
-    """Entries are named by request and input; each is referred to by its own request."""
-    held = tuple(pair for pair, _ in cache.cached.items())
+def view_of_own_entries(
+    config: Config, cache: PerRequestCache | CountingCache, entries: Map[tuple[Request, Input], int]
+) -> View:
+    """Of a manager that shares nothing: an entry is one request's own, and nothing is evicted, or pinned by a check."""
+    held = tuple(pair for pair, _ in entries.items())
     holders = holders_of(config, held)
     return View(
         free=cache.free,
         freeable=None,
-        entries=tuple(cache.cached.items()),
+        entries=tuple(entries.items()),
         references=tuple((content, 1) for content in sorted({content for content, _ in holders})),
         holders=holders,
         held=held,
         idle=(),
-        freed=cache.freed,
+        freed=(),
         promised=tuple(pair for pair, _ in cache.promised.items()),
         promised_embeds=cache.promised.total,
         attempted=(),
-        shown=("free", "cached", "freed"),
+        shown=("free", "freed"),
     )
+
+
+def view_per_request(config: Config, cache: PerRequestCache) -> View:
+    """Entries are named by request and input; each is referred to by its own request."""
+    view = view_of_own_entries(config, cache, cache.cached)
+    return view._replace(freed=cache.freed, shown=("free", "cached", "freed"))
 
 
 def view_shared(config: Config, cache: SharedCache) -> View:
@@ -159,20 +167,6 @@ def initial_counting(config: Config, containers: Containers) -> CountingCache:
 
 def view_counting(config: Config, cache: CountingCache) -> View:
     """An entry is what an input was allocated and has not given back."""
-    held = tuple(pair for pair, _ in cache.held.items())
-    holders = holders_of(config, held)
-    return View(
-        free=cache.free,
-        freeable=None,
-        entries=tuple(cache.held.items()),
-        references=tuple((content, 1) for content in sorted({content for content, _ in holders})),
-        holders=holders,
-        held=held,
-        idle=(),
-        freed=tuple((content,) for content in (*cache.to_free, *cache.allocated)),
-        promised=tuple(pair for pair, _ in cache.promised.items()),
-        promised_embeds=cache.promised.total,
-        attempted=(),
-        shown=("free", "freed"),
-        released=tuple(pair for pair, _ in cache.served.items()),
-    )
+    freed = tuple((content,) for content in (*cache.to_free, *cache.allocated))
+    served = tuple(pair for pair, _ in cache.served.items())
+    return view_of_own_entries(config, cache, cache.held)._replace(freed=freed, released=served)
