@@ -78,7 +78,7 @@ class Broken:
     ending: str
     cycle: tuple[Operation, ...]
     steps: int
-    """Random calls that were made until it was first seen: none where it was seen in the nearest states."""
+    """Random calls by the end of the episode that showed it: none where it was seen in the nearest states."""
     episode: int | None
     """Of random calls, from 0; None where it was seen in the nearest states."""
 
@@ -101,6 +101,10 @@ class Broken:
     def key(self) -> Key:
         """What is told apart at once."""
         return key_of(self.subject, self.rule, self.operation, self.calls)
+
+    def covers(self, other: Broken) -> bool:
+        """Whether the other one says nothing more: it is told apart by nothing, needs as much, and is no shorter."""
+        return self.key == other.key and self.needs <= other.needs and len(self.calls) <= len(other.calls)
 
 
 @dataclass(slots=True)
@@ -267,10 +271,10 @@ class _Search:
         if left is None:
             return
         found = self.described(left[0], Seen(rule, kind, left[1]), episode)
-        if found is None or not self.better(found):
+        if found is None or any(one.covers(found) for one in self.hunt.found):
             return
         if self.agrees(self.confirm(pair, found)):
-            self.keep(found)
+            self.hunt.found = [*(one for one in self.hunt.found if not found.covers(one)), found]
 
     def described(self, subject: Subject, seen: Seen, episode: int | None) -> Broken | None:
         """The finding with all that is said of it."""
@@ -292,20 +296,6 @@ class _Search:
         """Both sides make these calls, and a cycle twice: the first difference, or None where they agree throughout."""
         again = Pair(found.subject, pair.target, pair.name)
         return again.replay((*found.calls, *found.cycle, *found.cycle), only_offered=False)
-
-    def better(self, found: Broken) -> bool:
-        """Whether it needs something less than each that is known, or is shorter than one that needs as much."""
-        alike = [one for one in self.hunt.found if one.key == found.key]
-        return not any(one.needs <= found.needs and len(one.calls) <= len(found.calls) for one in alike)
-
-    def keep(self, found: Broken) -> None:
-        """Instead of all that it makes superfluous."""
-        self.hunt.found = [
-            one
-            for one in self.hunt.found
-            if not (one.key == found.key and found.needs <= one.needs and len(found.calls) <= len(one.calls))
-        ]
-        self.hunt.found.append(found)
 
 
 def _sort(end: Settled) -> str:
