@@ -7,6 +7,7 @@ import os
 import platform
 import statistics
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,18 @@ class Contender(Protocol):
     def turn(self, number: int) -> Work:
         """Do the work of this turn."""
         ...
+
+
+class InTurns(ABC):
+    """A contender that warms up by one turn more, which is not counted."""
+
+    def warm_up(self) -> None:
+        """The turn before the first."""
+        self.turn(-1)
+
+    @abstractmethod
+    def turn(self, number: int) -> Work:
+        """Do the work of this turn."""
 
 
 class Make(Protocol):

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.plain_prompts import PlainContents
 from cacheproof.bench.workload import Arrivals, prompt_of
 
@@ -20,7 +20,7 @@ class Waiting(NamedTuple):
     contents: list[int]
 
 
-class PlainArrivals:
+class PlainArrivals(InTurns):
     """A queue, and who is in it by name."""
 
     def __init__(self, load: Arrivals) -> None:
@@ -28,10 +28,6 @@ class PlainArrivals:
         self.contents = PlainContents(load.block_size)
         self.waiting: deque[Waiting] = deque()
         self.known: dict[str, Waiting] = {}
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 
 
-class PlainEncoder:
+class PlainEncoder(InTurns):
     """Holders of each content; contents that nobody holds stand in the order in which they were released."""
 
     def __init__(self, contents: int, capacity: int, hit: int, times: int) -> None:
@@ -17,10 +17,6 @@ class PlainEncoder:
         self.held: dict[str, set[str]] = {}
         self.idle: OrderedDict[str, int] = OrderedDict()
         self.names = [str(number) for number in range(self.contents)]
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many inputs: held if it is there, else room is made and it is placed; then released."""
@@ -44,16 +40,12 @@ class PlainEncoder:
         return Work(self.times, [hits], time.process_time() - started)
 
 
-class PlainRecency:
+class PlainRecency(InTurns):
     """One ordered dictionary, the oldest first."""
 
     def __init__(self, capacity: int, call: str, times: int) -> None:
         self.entries = OrderedDict.fromkeys(range(capacity))
         self.capacity, self.call, self.times, self.next = capacity, call, times, capacity
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many calls."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.workload import Pictures
 
 
-class PlainPictures:
+class PlainPictures(InTurns):
     """Blocks from a deque, pictures in the order in which they were let go."""
 
     def __init__(self, load: Pictures) -> None:
@@ -20,10 +20,6 @@ class PlainPictures:
         self.held: dict[int, int] = {}
         self.idle: OrderedDict[int, int] = OrderedDict()
         self.arrived = 0
-
-    def warm_up(self) -> None:
-        """Until the encoder cache is full."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.workload import prompt_of
 
 Content = int
@@ -69,16 +69,12 @@ class PlainEngine:
                 self.free_blocks[block] = None
 
 
-class PlainBurst:
+class PlainBurst(InTurns):
     """One prompt after the other."""
 
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, repeated: int) -> None:
         self.contents, self.engine = PlainContents(block_size), PlainEngine(block_size, blocks)
         self.count, self.tokens, self.repeated = requests, tokens, repeated
-
-    def warm_up(self) -> None:
-        """A burst that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:
         """Another burst, or with `repeated` always the same one."""
@@ -97,17 +93,13 @@ class PlainBurst:
         return Work(self.count, [hits, taken], seconds)
 
 
-class PlainCycle:
+class PlainCycle(InTurns):
     """One prompt after the other, its contents known before."""
 
     def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
         known = PlainContents(block_size)
         self.prompts = [known.of_prompt(prompt_of(number, tokens)) for number in range(times)]
         self.engine, self.tokens, self.hit = PlainEngine(block_size, blocks), tokens, hit
-
-    def warm_up(self) -> None:
-        """All prompts once."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """Each prompt once, or with `hit` the first one as often."""
@@ -120,15 +112,11 @@ class PlainCycle:
         return Work(len(self.prompts), [computed], time.process_time() - started)
 
 
-class PlainHashes:
+class PlainHashes(InTurns):
     """Contents by exact tuples, one prompt after the other."""
 
     def __init__(self, tokens: int, block_size: int, times: int) -> None:
         self.block_size, self.tokens, self.times = block_size, tokens, times
-
-    def warm_up(self) -> None:
-        """So many prompts, not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:
         """So many prompts."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 
 
-class PlainSteps:
+class PlainSteps(InTurns):
     """Each running request gets a token within the budget, and a block where it needs one; then all of it is executed.
 
     Nobody waits, nothing is preempted, and there is no encoder: what a step costs when nothing happens.
@@ -25,10 +25,6 @@ class PlainSteps:
         self.computed = [known - 1 for known in self.known]
         self.tables = [[self.free.popleft() for _ in range(-(-count // block_size))] for count in self.computed]
         self.contents: dict[int, int] = {}
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, and the free blocks afterwards."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
 from torch import Tensor
 
 from cacheimpl.arena import Chunk, EncoderArena
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 
 STEPS = 8
 """Steps of a turn."""
 
 
-class Outputs(ABC):
+class Outputs(InTurns):
     """So many outputs of so many rows; each step reads the second half of each, as a chunk of a prompt does."""
 
     def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
@@ -24,10 +24,6 @@ class Outputs(ABC):
         numbers = torch.arange(outputs * rows) % 251
         self.made = numbers[:, None].expand(-1, hidden).half().contiguous()
         self.names = [str(number) for number in range(outputs)]
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps: all outputs are kept, read and given back."""

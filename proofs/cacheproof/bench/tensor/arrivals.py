@@ -8,13 +8,13 @@ import torch
 
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.settings import Settings
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.tensor.loads import Asked, Feature, Place
 from cacheproof.bench.tensor.pictures import counted
 from cacheproof.bench.workload import Arrivals, prompt_of
 
 
-class TensorArrivals:
+class TensorArrivals(InTurns):
     """`add_request`, and where names are asked for, what is written before the next step."""
 
     def __init__(self, load: Arrivals) -> None:
@@ -34,10 +34,6 @@ class TensorArrivals:
                 encoder_cache_size=max(1, load.encoder_cache),
             )
         )
-
-    def warm_up(self) -> None:
-        """Until the encoder cache is full, and rows are used again."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""

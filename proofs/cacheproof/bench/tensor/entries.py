@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import torch
 
 from cacheimpl import EncoderCacheManager, lru
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 
 
-class TensorEncoder:
+class TensorEncoder(InTurns):
     """`EncoderCacheManager` by its methods, whose state is tensors."""
 
     def __init__(self, contents: int, capacity: int, hit: int, times: int) -> None:
@@ -25,10 +25,6 @@ class TensorEncoder:
             )
             for number in range(1 if hit else contents)
         ]
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many inputs: checked, room asked for, allocated, freed."""
@@ -44,7 +40,7 @@ class TensorEncoder:
         return Work(self.times, [hits], time.process_time() - started)
 
 
-class TensorRecency:
+class TensorRecency(InTurns):
     """The operations of the byte-weighted cache; a key is a row, and there are twice as many as fit."""
 
     def __init__(self, capacity: int, call: str, times: int) -> None:
@@ -54,10 +50,6 @@ class TensorRecency:
         self.keys, self.one = torch.arange(2 * capacity), torch.tensor(1)
         for key in range(capacity):
             self.put(key)
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def put(self, key: int) -> None:
         """Stored as the newest."""

@@ -8,12 +8,12 @@ import torch
 
 from cacheimpl.scheduler.engine import Scheduler, SchedulerOutput
 from cacheimpl.scheduler.settings import Settings
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.tensor.loads import Asked, Feature, Place
 from cacheproof.bench.workload import Pictures
 
 
-class TensorPictures:
+class TensorPictures(InTurns):
     """Each step: `schedule` and `update_from_output`."""
 
     def __init__(self, load: Pictures) -> None:
@@ -34,10 +34,6 @@ class TensorPictures:
             )
         )
         self.arrived = 0
-
-    def warm_up(self) -> None:
-        """Until the encoder cache is full."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""

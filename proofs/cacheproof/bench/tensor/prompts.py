@@ -10,7 +10,7 @@ from torch import Tensor
 from cacheimpl import kv_blocks
 from cacheimpl.block_content import BlockContents
 from cacheimpl.writing import SERVING
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.workload import prompt_of
 
 
@@ -98,7 +98,7 @@ class IndexedEngine(Engine):
         self.serving.free_request(self.rows)
 
 
-class TensorBurst:
+class TensorBurst(InTurns):
     """The whole burst at once."""
 
     engine_of: type[Engine] = Engine
@@ -106,10 +106,6 @@ class TensorBurst:
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, repeated: int) -> None:
         self.engine = self.engine_of(requests, tokens, block_size, blocks)
         self.count, self.tokens, self.repeated = requests, tokens, repeated
-
-    def warm_up(self) -> None:
-        """A burst that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:
         """Another burst, or with `repeated` always the same one."""
@@ -132,16 +128,12 @@ class IndexedBurst(TensorBurst):
     engine_of = IndexedEngine
 
 
-class TensorCycle:
+class TensorCycle(InTurns):
     """One prompt after the other, a burst of one each time."""
 
     def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
         self.engine, self.times, self.hit = Engine(1, tokens, block_size, blocks), times, hit
         self.prompts = [torch.tensor([prompt_of(number, tokens)], dtype=torch.int32) for number in range(times)]
-
-    def warm_up(self) -> None:
-        """All prompts once."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """Each prompt once, or with `hit` the first one as often; its contents are known before."""
@@ -156,17 +148,13 @@ class TensorCycle:
         return Work(self.times, [computed], seconds)
 
 
-class TensorHashes:
+class TensorHashes(InTurns):
     """The contents of a prompt's blocks, one prompt after the other."""
 
     def __init__(self, tokens: int, block_size: int, times: int) -> None:
         torch.set_num_threads(1)
         self.contents = BlockContents(block_size, 4 * times * (tokens // block_size))
         self.tokens, self.times = tokens, times
-
-    def warm_up(self) -> None:
-        """So many prompts, not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:
         """So many prompts."""

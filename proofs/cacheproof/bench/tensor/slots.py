@@ -9,10 +9,10 @@ import torch
 
 from cacheimpl import kv_blocks
 from cacheimpl.writing import SERVING
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 
 
-class TensorDecode:
+class TensorDecode(InTurns):
     """Each step: the blocks that are full are registered, and every running request gets a slot for one token."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
@@ -44,10 +44,6 @@ class TensorDecode:
             raise RuntimeError("a decode step of this benchmark serves everybody")
         return step
 
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
-
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps, behind one that is not timed: it fetches from memory what others have displaced."""
         with torch.inference_mode():
@@ -58,7 +54,7 @@ class TensorDecode:
         return Work(self.steps, [int(blocks.sum()) for blocks in given], seconds)
 
 
-class PlainDecode:
+class PlainDecode(InTurns):
     """The same with a list for each table, a deque of free blocks and a dictionary of contents; nothing is checked."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
@@ -71,10 +67,6 @@ class PlainDecode:
         self.references = [0] * (running * cells)
         self.carried: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps, behind one that is not timed."""

@@ -9,7 +9,7 @@ import torch
 
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.settings import Settings
-from cacheproof.bench.measure import Work
+from cacheproof.bench.measure import InTurns, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Asked:
     max_tokens: int
 
 
-class TensorSteps:
+class TensorSteps(InTurns):
     """`schedule` and `update_from_output` for every running request. Of a plan nothing is read back to the host."""
 
     items = 0
@@ -58,10 +58,6 @@ class TensorSteps:
         scheduler.schedule()
         scheduler.update_from_output()
         scheduler.config = scheduler.config._replace(token_budget=budget)
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, and the free blocks afterwards."""
