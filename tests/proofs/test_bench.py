@@ -316,4 +316,4 @@ def test_a_plot_is_written_whole_or_refused(tmp_path: Path, capsys: pytest.Captu
     assert plot.read_text(encoding="utf-8").count("<polyline") == 2
     missing = tmp_path / "no" / "curves.svg"
     assert dispatch(["bench", "decode", "--small", "--plot", str(missing)]) is ExitStatus.WRONG_INPUT
-    assert "cannot be written" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
