@@ -7,27 +7,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from tests.command_line import Ended, ran
 
-from cacheproof import command
 from cacheproof.errors import ExitStatus
 from cacheproof.registry import PATH_VARIABLE
 from cacheproof.replay.shipped import DATA
 from cacheproof.store import HOME_VARIABLE
 
 TOY = Path(__file__).parent / "toy"
-
-
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 class Toy:
@@ -38,9 +27,7 @@ class Toy:
         self.capsys = capsys
 
     def __call__(self, *arguments: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            command.main(arguments)
-        return Ended(int(str(ended.value.code)), *self.capsys.readouterr())
+        return ran(self.capsys, *arguments)
 
     def replace(self, old: str, new: str) -> None:
         """Change the scope file."""

@@ -9,11 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from tests.command_line import Ended, ran
 
-from cacheproof import command
 from cacheproof.registry import PATH_VARIABLE
 from cacheproof.store import HOME_VARIABLE
 
@@ -57,16 +56,6 @@ top = 0
 """
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 class Counter:
     """The command line where the counter is."""
 
@@ -76,9 +65,7 @@ class Counter:
         self.home = folder / "home"
 
     def __call__(self, *arguments: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            command.main(arguments)
-        return Ended(int(str(ended.value.code)), *self.capsys.readouterr())
+        return ran(self.capsys, *arguments)
 
     def check(self, text: str, *arguments: str) -> Ended:
         self.scopes.write_text(text)

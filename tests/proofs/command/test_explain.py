@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import ran
 
 from cacheproof import command
 from cacheproof.command.explain import lines
@@ -28,10 +28,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
 
     def run(*arguments: str) -> dict[str, Any]:
-        with pytest.raises(SystemExit) as ended:
-            command.main([*arguments, "--json"])
-        assert ended.value.code == 0
-        data: dict[str, Any] = json.loads(capsys.readouterr().out)
+        ended = ran(capsys, *arguments, "--json")
+        assert ended.status == 0
+        data: dict[str, Any] = ended.json
         return data
 
     return run

@@ -8,13 +8,13 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.table import Table
+from tests.command_line import Ended, Run, ran
 
 from cacheproof import command
 from cacheproof.command import console
@@ -28,15 +28,6 @@ from cacheproof.errors import ExitStatus, InconclusiveError, InputError, Missing
 """
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Adds a verb `toy` with the given body to the command line, and runs it."""
@@ -46,16 +37,9 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         function = f'def command({parameters}) -> {returns}:\n    """Does what the test says."""\n'
         (tmp_path / "toy.py").write_text(HEADER + before + function + textwrap.indent(textwrap.dedent(body), "    "))
         sys.modules.pop("cacheproof.command.toy", None)
-        return main(capsys, "toy", *arguments)
+        return ran(capsys, "toy", *arguments)
 
     return run
-
-
-def main(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
-    with pytest.raises(SystemExit) as ended:
-        command.main(arguments)
-    captured = capsys.readouterr()
-    return Ended(ended.value.code if isinstance(ended.value.code, int) else -1, captured.out, captured.err)
 
 
 def one_line(text: str) -> bool:
@@ -153,7 +137,7 @@ def test_wrong_usage_is_one_line_and_ends_with_2(
     toy: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     assert toy("return Report({}, [depth])", "--depth", "4", parameters="depth: int = 3").out == "4\n"
-    ended = main(capsys, *arguments)
+    ended = ran(capsys, *arguments)
     assert (ended.status, ended.out) == (2, "")
     assert one_line(ended.err)
     assert "Traceback" not in ended.err
@@ -162,18 +146,18 @@ def test_wrong_usage_is_one_line_and_ends_with_2(
 def test_help_names_every_verb_without_importing_it(toy: Run, capsys: pytest.CaptureFixture[str]) -> None:
     toy("return Report({})")
     sys.modules.pop("cacheproof.command.toy")
-    ended = main(capsys, "--help")
+    ended = ran(capsys, "--help")
     assert ended.status == 0
     assert all(name in ended.out for name in verbs())
     assert "Does what the test says." in ended.out
     assert "cacheproof.command.toy" not in sys.modules
-    assert main(capsys).status == 2, "no verb at all is wrong usage, with the same help"
+    assert ran(capsys).status == 2, "no verb at all is wrong usage, with the same help"
 
 
 def test_every_verb_has_a_summary_and_a_function(capsys: pytest.CaptureFixture[str]) -> None:
     for name, module in verbs().items():
         assert summary(module), f"{name} says nothing about itself"
-        assert main(capsys, name, "--help").status == 0
+        assert ran(capsys, name, "--help").status == 0
 
 
 def run_module(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another distribution
+from tests.command_line import ran
 
-from cacheproof import command
 from cacheproof.fuzz.lockstep import lockstep
 from cacheproof.fuzz.plan import PROFILES
 from cacheproof.registry import AnyComponent, component_named, components, scope_file
@@ -39,10 +38,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setattr(sys, "path", [*sys.path])
 
     def run(*arguments: str, status: int = 0) -> dict[str, Any]:
-        with pytest.raises(SystemExit) as ended:
-            command.main([*arguments, "--json"])
-        assert ended.value.code == status
-        data: dict[str, Any] = json.loads(capsys.readouterr().out)
+        ended = ran(capsys, *arguments, "--json")
+        assert ended.status == status
+        data: dict[str, Any] = ended.json
         return data
 
     yield run

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import ran
 
-from cacheproof import command
 from cacheproof.catalogue.likeness import Certainty, Likeness
 from cacheproof.command import conform
 from cacheproof.registry import component_named, variant_named
@@ -29,14 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     monkeypatch.setenv("CACHEPROOF_CACHE", str(tmp_path / "cache"))
 
-    def call(text: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            command.main(text.split())
-        captured = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, captured.out, captured.err
-
-    return call
+    return lambda text: ran(capsys, *text.split())
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import ran
 
-from cacheproof import command
 from cacheproof.protocol import RefusedError, decode
 from cacheproof.registry import component_named
 from cacheproof.store import HOME_VARIABLE
@@ -99,11 +98,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
 
     def run(*arguments: str, status: int) -> dict[str, Any]:
-        with pytest.raises(SystemExit) as ended:
-            command.main([*arguments, "--json"])
-        said = capsys.readouterr()
-        assert ended.value.code == status, said.err
-        data: dict[str, Any] = json.loads(said.out)
+        ended = ran(capsys, *arguments, "--json")
+        assert ended.status == status, ended.err
+        data: dict[str, Any] = ended.json
         return data
 
     return run

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.command_line import ran
 
-from cacheproof import command
 from cacheproof.explore import tensor
 from cacheproof.explore.campaign import Task, shares_of
 from cacheproof.explore.result import Ending, Exploration, Parting, Plan
@@ -155,10 +155,8 @@ def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captur
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
 
     def call(*arguments: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as ended:
-            command.main(arguments)
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, capsys.readouterr().out
+        ended = ran(capsys, *arguments)
+        return ended.status, ended.out
 
     return call
 

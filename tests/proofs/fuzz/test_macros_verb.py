@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import runpy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import ran
 
-from cacheproof import command
 from cacheproof.errors import ExitStatus, InputError
 from cacheproof.show.finding_json import finding_from_message
 
@@ -22,13 +23,7 @@ def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     """The command line, with a folder of its own for what it keeps."""
     monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path / "home"))
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            command.main(arguments)
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
+    return partial(ran, capsys)
 
 
 def test_agreement_says_what_was_seen(cacheproof: Run) -> None:

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from tests.command_line import Run, ran
 
-from cacheproof import command
 from cacheproof.errors import ExitStatus
 from cacheproof.registry import PATH_VARIABLE
 
@@ -78,33 +78,12 @@ config = { limit = 3 }
 """
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The one JSON object on standard output."""
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The command line, with a folder of its own for what it keeps."""
     monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path / "home"))
 
-    def run(*arguments: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            command.main(arguments)
-        captured = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), captured.out, captured.err)
-
-    return run
+    return partial(ran, capsys)
 
 
 def test_a_difference_is_shown_as_table_diagram_and_test(cacheproof: Run, tmp_path: Path) -> None:
@@ -122,7 +101,7 @@ def test_a_difference_is_shown_as_table_diagram_and_test(cacheproof: Run, tmp_pa
 
 def test_its_json(cacheproof: Run) -> None:
     ended = cacheproof("fuzz", "lru", "--target", CHILD, "--seed", "3", "--json")
-    data = ended.data
+    data = ended.json
     assert (ended.status, data["ok"], data["seed"]) == (ExitStatus.FELL_SHORT, False, 3)
     assert [step["operation"]["op"] for step in data["difference"]["trace"]["steps"]] == ["put", "put", "put"]
     assert data["steps"] > 0
@@ -150,7 +129,7 @@ def test_the_plain_driver_without_the_extra(cacheproof: Run, monkeypatch: pytest
 def test_the_same_seed_says_the_same(cacheproof: Run, driver: str) -> None:
     def told() -> dict[str, Any]:
         ended = cacheproof("fuzz", "lru", "--target", "spec:M2", "--seed", "8", "--driver", driver, "--json")
-        return {key: value for key, value in ended.data.items() if key != "seconds"}
+        return {key: value for key, value in ended.json.items() if key != "seconds"}
 
     first = told()
     assert first["difference"] is not None
@@ -159,9 +138,9 @@ def test_the_same_seed_says_the_same(cacheproof: Run, driver: str) -> None:
 
 def test_a_breakdown_is_inconclusive(cacheproof: Run) -> None:
     ended = cacheproof("fuzz", "lru", "--target", "exec:false", "--json")
-    assert (ended.status, ended.data["ok"]) == (ExitStatus.INCONCLUSIVE, False)
-    assert "exit status 1" in ended.data["breakdown"]["reason"]
-    assert ended.data["difference"] is None
+    assert (ended.status, ended.json["ok"]) == (ExitStatus.INCONCLUSIVE, False)
+    assert "exit status 1" in ended.json["breakdown"]["reason"]
+    assert ended.json["difference"] is None
 
 
 @pytest.mark.parametrize(
@@ -201,7 +180,7 @@ def test_show_what_was_kept(cacheproof: Run, tmp_path: Path) -> None:
     written = cacheproof("show", "lru.normative", "--format", "json", "--output", str(path))
     assert written.status == ExitStatus.AS_EXPECTED
     assert "touch(key=0)" in cacheproof("show", str(path)).out
-    assert cacheproof("show", str(path), "--json").data["finding"]["trace"] == json.loads(
+    assert cacheproof("show", str(path), "--json").json["finding"]["trace"] == json.loads(
         path.read_text(encoding="utf-8")
     )
 

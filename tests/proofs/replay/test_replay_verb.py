@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from tests.command_line import Ended, ran
 
-from cacheproof import command
 from cacheproof.errors import ExitStatus
 from cacheproof.replay import shipped
 from cacheproof.replay.run import Replay
@@ -19,24 +18,12 @@ POPE = str(DATA / "pope_coco_slice.jsonl.gz")
 CLIENTS = str(DATA / "servegen_clients_slice.jsonl.gz")
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 class Verb:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self.capsys = capsys
 
     def __call__(self, *arguments: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            command.main(["replay", *arguments])
-        return Ended(int(str(ended.value.code)), *self.capsys.readouterr())
+        return ran(self.capsys, "replay", *arguments)
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from tests.command_line import Run, ran
 
-from cacheproof import command
 from cacheproof.registry import component_named, components, scope_file
 from cacheproof.store import HOME_VARIABLE
 from cacheproof.targets.declaration import Declaration, declaration_from
@@ -33,31 +34,11 @@ REFUSALS = next(RELEASED.glob("lru.*.refusals.*"))
 SCOPED = [component for component in components().values() if scope_file(component).is_file()]
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    error: str
-
-    @property
-    def data(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
 
-    def run(*arguments: str | Path) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            command.main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), said.out, said.err)
-
-    return run
+    return partial(ran, capsys)
 
 
 def consumed(target: Any, *paths: Path, **options: Any) -> Consumption:
@@ -81,10 +62,10 @@ def test_released_vectors_are_what_the_specification_answers(component: Any) -> 
 
 def test_refusals_are_those_of_the_oracle(cacheproof: Run) -> None:
     ended = cacheproof("consume", "lru", "--target", ORACLE, "--json")
-    assert ended.status == 0, ended.error
-    assert ended.data["cases"]["skipped"] == 0
-    assert ended.data["features"]["refusals"]["passed"] >= 10
-    assert ended.data["observables"] == [
+    assert ended.status == 0, ended.err
+    assert ended.json["cases"]["skipped"] == 0
+    assert ended.json["features"]["refusals"]["passed"] >= 10
+    assert ended.json["observables"] == [
         f"lru/observable/{name}" for name in ("hits", "order", "sizes", "total", "used")
     ]
 
@@ -97,10 +78,10 @@ def test_the_planted_bug_is_found_and_shown(cacheproof: Run, tmp_path: Path) -> 
     assert "sequenceDiagram" in ended.out
     assert "not shown, and not compared: hits, total" in ended.out
     assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".mmd", ".svg", ".json", ".py"}
-    told = cacheproof("consume", "lru", "--target", CHILD, "--json").data
+    told = cacheproof("consume", "lru", "--target", CHILD, "--json").json
     assert len(told["difference"]["trace"]["steps"]) == 3, "what is shown is shrunk"
     kept = cacheproof("show", told["run"])
-    assert kept.status == 0, kept.error
+    assert kept.status == 0, kept.err
     assert "put(key=0, size=1)" in kept.out
 
 
@@ -171,9 +152,9 @@ def test_a_declared_deviation_excuses_no_other_answer() -> None:
 
 
 def test_features_are_left_out_by_name(cacheproof: Run) -> None:
-    data = cacheproof("consume", "lru", "--target", "spec:normative", "--skip", "lru/operation/pin", "--json").data
+    data = cacheproof("consume", "lru", "--target", "spec:normative", "--skip", "lru/operation/pin", "--json").json
     assert data["features"]["lru/operation/pin"] == {"skipped": data["cases"]["skipped"] - refusals_without_pins(data)}
-    data = cacheproof("consume", "lru", "--target", "spec:normative", "--skip", "lru/observable/hits", "--json").data
+    data = cacheproof("consume", "lru", "--target", "spec:normative", "--skip", "lru/observable/hits", "--json").json
     assert "lru/observable/hits" not in data["observables"]
     for wrong in ("lru/operation/fly", "mirror/operation/send", "everything"):
         assert cacheproof("consume", "lru", "--target", "spec:normative", "--skip", wrong).status == 2
@@ -241,7 +222,7 @@ def test_messages_that_are_taken_are_found(
     path = tmp_path / name_of("lru.x.refusals", content)
     path.write_bytes(content)
     ended = cacheproof("consume", path, "--target", f"exec:{sys.executable} {child}", "--json")
-    (one,) = ended.data["not_passed"]
+    (one,) = ended.json["not_passed"]
     assert (one["verdict"], ended.status) == (verdict.value, 1 if verdict is Verdict.FAILED else 3)
     assert said in one["reason"]
     shown = cacheproof("consume", path, "--target", f"exec:{sys.executable} {child}")
@@ -266,7 +247,7 @@ def test_wrong_calls(cacheproof: Run, tmp_path: Path) -> None:
         shutil.copy(path, mixed)
     ended = cacheproof("consume", mixed, "--target", "spec:normative")
     assert ended.status == 2
-    assert "choose one with --component" in ended.error
+    assert "choose one with --component" in ended.err
     assert cacheproof("consume", mixed, "--component", "ring", "--target", "spec:normative").status == 0
     assert cacheproof("consume", GROWTH, "--component", "mirror", "--target", "spec:normative").status == 2
     assert cacheproof("consume", "lru", "--target", "nonsense").status == 2
@@ -279,11 +260,11 @@ def test_wrong_calls(cacheproof: Run, tmp_path: Path) -> None:
 def test_filling_and_checking(cacheproof: Run, tmp_path: Path) -> None:
     folder = tmp_path / "vectors"
     first = cacheproof("fill", "lru", "--scope", "growth", "--output", folder, "--json")
-    assert first.status == 0, first.error
-    assert {path.name for path in folder.iterdir()} == {one["file"] for one in first.data["files"]}
+    assert first.status == 0, first.err
+    assert {path.name for path in folder.iterdir()} == {one["file"] for one in first.json["files"]}
     assert cacheproof("fill", "lru", "--scope", "growth", "--output", folder, "--check").status == 0
     next(folder.glob("*.exploration.*")).unlink()
     stale = cacheproof("fill", "lru", "--scope", "growth", "--output", folder, "--check", "--json")
     assert stale.status == 1
-    assert len(stale.data["stale"]) == 1
+    assert len(stale.json["stale"]) == 1
     assert not list(folder.glob("*.exploration.*")), "--check writes nothing"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import ran
 
-from cacheproof import command
 from cacheproof.command import conform
 from cacheproof.errors import ExitStatus
 from cacheproof.registry import component_named, variant_named
@@ -115,14 +115,7 @@ Run = Callable[[str], tuple[int, str, str]]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
 
-    def call(text: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            command.main(text.split())
-        captured = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, captured.out, captured.err
-
-    return call
+    return lambda text: ran(capsys, *text.split())
 
 
 def released(monkeypatch: pytest.MonkeyPatch, tag: str, obstacles: dict[str, str]) -> None:
