@@ -13,7 +13,7 @@ from tests.planting import Change, planted
 from cacheimpl.object_store.errors import SerdeError, StaleHandleError, StoreFullError
 from cacheimpl.object_store.handles import PREFIX
 from cacheimpl.object_store.reading import Reader
-from cacheimpl.object_store.tickets import FEW
+from cacheimpl.object_store.tickets import FEW, Tickets
 from cacheimpl.object_store.writing import Writer
 from cacheimpl.ring.headers import Headers
 from cacheimpl.ring.segment import Segment
@@ -92,6 +92,28 @@ def test_many_handles_are_settled_as_few_are(stores: Stores, out: int) -> None:
     assert stores.writer.writer_flag == {0: out - len(both)}
     assert [stores.writer.revoke(*handle) for handle in handles] == [number not in both for number in range(out)]
     assert stores.writer.free_unused() == (0,)
+
+
+def acknowledged_in_rounds(stores: Stores) -> None:
+    """Many are out all the while; each is settled when the second reader has acknowledged it, and no sooner."""
+    handles = [stores.put("key", filled("k", 10)), *(stores.hit("key") for _ in range(FEW + 8))]
+    left = len(handles)
+    for handle in handles[:6]:
+        for reader, settled in ((0, 0), (1, 1)):
+            stores.writer.writer.tickets.settle_acknowledged()
+            stores.readers[reader].get(*handle)
+            stores.writer.writer.tickets.settle_acknowledged()
+            left -= settled
+            assert stores.writer.writer_flag == {0: left}
+    fresh = stores.hit("key")
+    for each in stores.readers:
+        each.get(*fresh)
+    stores.writer.writer.tickets.settle_acknowledged()
+    assert stores.writer.writer_flag == {0: left}
+
+
+def test_many_handles_are_settled_round_by_round(stores: Stores) -> None:
+    acknowledged_in_rounds(stores)
 
 
 def test_there_are_no_more_handles_than_cells() -> None:
@@ -230,6 +252,12 @@ def struck_out_is_gone(stores: Stores) -> None:
 
 
 PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]] = {
+    "the rows are compared once": (
+        Tickets._readers_wrote, "return self._seen != before", "return not before", acknowledged_in_rounds,
+    ),
+    "only the first row is looked at for what is new": (
+        Tickets._readers_wrote, "for row in self._rows]", "for row in self._rows[:1]]", acknowledged_in_rounds,
+    ),
     "a header that is gone stays": (
         Headers.begin, "self.strike_out(gone.pop(first))", "gone.pop(first)", overwritten_while_read,
     ),

@@ -38,10 +38,15 @@ def start() -> Iterator[Start]:
 
 
 def begun(start: Start, name: str, method: str = "forkserver") -> tuple[Child, list[Child]]:
-    """A writer that has begun, and readers; the method is that of one of them."""
+    """A writer that has begun, and readers that have its segment attached; the method is that of one of them."""
     writer = start(write, name)
     assert writer.ask("live") == {}
-    return writer, [start(read, name, 0, method=method), start(read, name, 1)]
+    readers = [start(read, name, 0, method=method), start(read, name, 1)]
+    last = time.monotonic() + SECONDS
+    while writer.ask("alive") != (True,) * READERS:
+        assert time.monotonic() < last, "a reader does not attach the segment"
+        time.sleep(0.01)
+    return writer, readers
 
 
 def got(key: str, version: int = 0) -> tuple[str, int, bool]:

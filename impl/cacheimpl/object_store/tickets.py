@@ -16,6 +16,8 @@ import torch
 NO_HANDLE = -1
 """The number in a cell that is free; no reader ever writes it."""
 
+ONE_BY_ONE = 4
+"""So many handles are looked at sooner than it is known whether any reader has written."""
 FEW = 64
 """So many handles are looked at one by one: an operation on a tensor costs microseconds however little it does."""
 
@@ -33,6 +35,8 @@ class Tickets:
         self._free: list[int] = []
         self._used = 0
         self._next = 1
+        self._seen: list[bytes] = []
+        """The rows as they were when they were looked at last."""
         self._chunks: dict[int, tuple[int, int]] = {}
         self.counts: dict[int, int] = {}
         """Live chunks, and how many handles to each are out: the writer enters a chunk with 0."""
@@ -76,6 +80,8 @@ class Tickets:
 
     def settle_acknowledged(self) -> None:
         """Every handle that all readers have acknowledged, each in its own cell."""
+        if len(self._chunks) > ONE_BY_ONE and not self._readers_wrote():
+            return
         if len(self._chunks) > FEW:
             done = self._acknowledged_of_many()
         else:
@@ -88,6 +94,11 @@ class Tickets:
                     done.append(number)
         for number in done:
             self.settle(number)
+
+    def _readers_wrote(self) -> bool:
+        """Whether any row is another than when this was asked last: a new handle is in none of them."""
+        before, self._seen = self._seen, [row[: self._used].tobytes() for row in self._rows]
+        return self._seen != before
 
     def _acknowledged_of_many(self) -> list[int]:
         """The numbers of these handles, all rows compared at once."""
