@@ -212,7 +212,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "the clock stands still": (
         "crowd",
         f"{EXECUTION}.commit",
-        "clock=pool.clock + counts.sum()",
+        "clock=pool.clock + pieces.total",
         "clock=pool.clock",
     ),
     # so many of all turns
@@ -228,7 +228,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "up_to <= constant(most, computed.device)",
         "up_to >= 0",
     ),
-    "one piece fewer": ("crowd", f"{SPREADING}.spread", "rank < counts.sum()", "rank < counts.sum() - 1"),
+    "one piece fewer": ("crowd", f"{SPREADING}.spread", "rank < total", "rank < total - 1"),
     "pieces of the turn before": (
         "crowd",
         f"{SPREADING}.spread",

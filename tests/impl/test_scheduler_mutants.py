@@ -173,8 +173,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "what is void counts": (
         "aborted",
         f"{CODE}.requests.executed",
-        "torch.where(state.void[0], outside, state.turns[0])",
-        "state.turns[0]",
+        "if void:",
+        "if False:",
     ),
     "drafts that were wrong count": ("drafts-in-turn", f"{CODE}.requests.executed", "end - rejected", "end"),
     "an item is released too late": (

@@ -89,7 +89,11 @@ def commit(
     up_to = counts.cumsum(0)
     if most is not None:
         within = up_to <= constant(most, computed.device)
-        done, too_wide, counts = done & within, too_wide | ~within, counts * within.long()
+        done, too_wide, counts = (
+            done & within,
+            too_wide | ~within,
+            torch.where(within, counts, constant(0, computed.device)),
+        )
     pieces = spread(counts, width, most, up_to=up_to)
     now = filled(config, pool, requests, first, pieces)
     null = constant(null_block(pool), computed.device)
@@ -99,7 +103,7 @@ def commit(
         computed=write.put(pool.computed, requests, torch.where(done, computed, written)),
         carried=write.put(pool.carried, found, now.contents),
         stamp=write.put(pool.stamp, found, pool.clock + 1 + pieces.rank),
-        clock=pool.clock + counts.sum(),
+        clock=pool.clock + pieces.total,
         bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )
     return after, Committed(held, current, too_wide)

@@ -139,9 +139,8 @@ def with_slots(
     device = done.device
     null, spare = constant(null_block(pool), device), constant(nothing_of_nobody(pool), device)
     given = torch.where(done, ask.needs, constant(0, device))
-    total = given.sum()
     pieces = spread(given, ask.width, most, up_to=ask.up_to)
-    there = pieces.there
+    there, total = pieces.there, pieces.total
     taken = torch.where(there, pool.order.index_select(0, wrapped(pool, pieces.rank + pool.head)), null)
     nothing = torch.full_like(taken, -1)
     behind = pieces.cells(ask.requests, ask.owned, pool.tables.shape[1])

@@ -23,6 +23,8 @@ class Pieces(NamedTuple):
     """[pieces] int64: 0 for the first of all that there are, 1 for the next; anything where there is none"""
     there: Tensor
     """[pieces] bool: whether it is one; if not, turn and place are in range and mean nothing"""
+    total: Tensor
+    """[] int64: how many there are"""
 
     def of(self, column: Tensor) -> Tensor:
         """[pieces]: of each the value of its turn ([turns])."""
@@ -77,14 +79,14 @@ def spread(counts: Tensor, width: int, most: int | None = None, *, up_to: Tensor
     together: the work is then for those that there are, and not for all that could be. Nobody has no pieces.
     """
     turns, device = counts.shape[0], counts.device
-    up_to = counts.cumsum(0) if up_to is None else up_to
+    up_to, total = counts.cumsum(0) if up_to is None else up_to, counts.sum()
     if most is None or turns == 0:
         if width == 1:
-            return Pieces(None, None, up_to - 1, counts > 0)
+            return Pieces(None, None, up_to - 1, counts > 0, total)
         places = counting(width, device)
         ranks = (up_to - counts)[:, None] + places
-        return Pieces(None, places, ranks.flatten(), (places < counts[:, None]).flatten())
+        return Pieces(None, places, ranks.flatten(), (places < counts[:, None]).flatten(), total)
     rank = counting(most, device)
     turn = torch.searchsorted(up_to, rank, right=True).clamp(max=turns - 1)
     place = None if width == 1 else (counts - up_to).index_select(0, turn) + rank
-    return Pieces(turn, place, rank, rank < counts.sum())
+    return Pieces(turn, place, rank, rank < total, total)

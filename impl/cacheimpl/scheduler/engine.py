@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks
 from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.constants import constant
 from cacheimpl.counts import whole
 from cacheimpl.devices import usable
 from cacheimpl.recency import OUTSIDE, length, queued
@@ -114,7 +115,7 @@ class Scheduler:
         self._plans = 0
         self._waiting = 0
         self._largest = 0
-        self._items = self._leaving = False
+        self._items = self._leaving = self._void = False
         self._full: int | None = None
 
     @property
@@ -135,7 +136,7 @@ class Scheduler:
 
     @state.setter
     def state(self, state: State) -> None:
-        self._state, self._leaving = state, True
+        self._state, self._leaving, self._void = state, True, True
 
     # Requests -------------------------------------------------------------------------------------------------------
 
@@ -201,6 +202,7 @@ class Scheduler:
         extent = self._extent()
         state, _ = requests.update(self._config, self._state, drafts, extent=extent, write=SERVING)
         self._plans -= 1
+        self._void = self._void and self._plans > 0
         ended: list[str] = []
         if int(state.ending.amax()) != OUTSIDE:
             rows, count = requests.finished(self._config, state)
@@ -218,7 +220,7 @@ class Scheduler:
         rows = self._config.rows
         if not isinstance(accepted, Tensor):
             count = whole("accepted", accepted, InvalidAcceptedError, least=0)
-            return torch.full((), count, device=rows.device)
+            return constant(count, rows.device)
         if accepted.dtype != torch.int64 or accepted.device != rows.device or accepted.shape not in ((), rows.shape):
             found = f"{list(accepted.shape)} of {accepted.dtype} on {accepted.device}"
             raise InvalidAcceptedError(f"accepted must be [] or {list(rows.shape)} int64 on {rows.device}, not {found}")
@@ -268,7 +270,7 @@ class Scheduler:
             for rows in leaving:
                 self._state = requests.aborted(self._config, self._state, rows, write=SERVING)
             if leaving:
-                self._leaving = True
+                self._leaving, self._void = True, True
                 self._waiting = int(length(self._state.waiting))
 
     def _extent(self) -> Extent:
@@ -293,12 +295,14 @@ class Scheduler:
             new=full,
             full=full,
             running=min(settings.max_requests, power_of_two(running)) if running > 0 else 0,
+            void=self._void,
             leaving=self._leaving,
             items=self._items,
         )
 
     def _extent_further(self) -> Extent:
         """Of a round that goes on: in it somebody may be preempted, and then begins anew."""
+        self._void = True
         self._items = self.settings.max_items > 0
         return self._extent()._replace(new=None)
 

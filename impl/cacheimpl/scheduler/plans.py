@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cacheimpl.constants import constant
 from cacheimpl.recency import OUTSIDE, length, queued, with_newest_in_turn
 from cacheimpl.scheduler.state import Config, Plan, State
 
@@ -83,20 +84,21 @@ def concluded(state: State, over: Tensor, *, leaving: bool, items: bool, preempt
     Returns whether there was ([] bool). What the encoder cache has evicted is dropped by the workers; `items`: whether
     anything may be; `leaving`: whether anybody may have left; `preempted`: whether anybody may have been.
     """
-    here, events = newest(state)[:, None], state.parts > 0
+    events = state.parts > constant(0, over.device)
     if leaving:
         events = events | state.leaving.any()
     if preempted:
-        events = events | (here & queued(state.preempted)).any()
+        events = events | (newest(state)[:, None] & queued(state.preempted)).any()
     if items:
         events = events | queued(state.encoder.freed).any()
     says = over & events
+    here = newest(state)[:, None] & says if leaving or items else says
     told = state._replace(plans=state.plans + says)
     if leaving:
-        finished = torch.where(here & says, state.leaving, state.finished)
+        finished = torch.where(here, state.leaving, state.finished)
         told = told._replace(finished=finished, leaving=state.leaving & ~says)
     if items:
-        told = told._replace(dropped=torch.where(here & says, state.encoder.freed, state.dropped))
+        told = told._replace(dropped=torch.where(here, state.encoder.freed, state.dropped))
     return told, says
 
 

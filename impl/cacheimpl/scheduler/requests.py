@@ -123,16 +123,21 @@ class Executed(NamedTuple):
     """bool"""
 
 
-def executed(config: Config, state: State, accepted: Tensor) -> Executed:
-    """The oldest plan, given how many of the drafts were right ([] or [requests] int64)."""
-    one, outside = constant(1, accepted.device), constant(OUTSIDE, accepted.device)
-    turns = torch.where(state.void[0], outside, state.turns[0])
-    end, sampled = state.starts[0] + state.tokens[0], known_length(config, state) + one
+def executed(config: Config, state: State, accepted: Tensor, *, void: bool) -> Executed:
+    """The oldest plan, given how many of the drafts were right ([] or [requests] int64).
+
+    `void`: whether any part of it may be.
+    """
+    turns, samples = state.turns[0], state.samples[0]
+    if void:
+        turns = torch.where(state.void[0], constant(OUTSIDE, accepted.device), turns)
+        samples = samples & ~state.void[0]
+    end, sampled = state.starts[0] + state.tokens[0], known_length(config, state) + constant(1, accepted.device)
     rejected = None
     if config.drafts > 0:
         rejected = (state.drafts[0] - accepted).clamp(min=0).masked_fill(turns < 0, 0)
         end, sampled = end - rejected, sampled + state.drafts[0] - rejected
-    return Executed(turns, end, rejected, torch.minimum(sampled, config.finals), state.samples[0] & (turns >= 0))
+    return Executed(turns, end, rejected, torch.minimum(sampled, config.finals), samples)
 
 
 def update(
@@ -151,7 +156,7 @@ def update(
     nobody releases one between.
     """
     answered = either(state.plans > 0, Code.DONE, Code.ABSENT)
-    plan = executed(config, state, accepted)
+    plan = executed(config, state, accepted, void=extent.void)
     rows = rows_in_order(plan.turns, config.rows, write)
     ends = plan.end.index_select(0, rows.clamp(max=rows.shape[0] - 1))
     kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, most=extent.full, write=write)

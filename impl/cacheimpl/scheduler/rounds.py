@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.answer import UNANSWERED, Code, either
+from cacheimpl.constants import constant
 from cacheimpl.encoder_cache import Cache
 from cacheimpl.recency import OUTSIDE, length
 from cacheimpl.scheduler.burst import admit_first, serve_first
@@ -44,6 +45,8 @@ class Extent(NamedTuple):
     """Blocks that a step fills, of all requests; None: as many as there may be. It must be enough, as `fills` must"""
     running: int | None = None
     """How many run at most; None: as many as may. 0 only where nobody does"""
+    void: bool = True
+    """Whether a part of a plan in flight may be of somebody who was aborted or preempted since"""
     leaving: bool = True
     """Whether anybody may have left of whom the workers were not told"""
     items: bool = True
@@ -58,7 +61,7 @@ def looks_at_items(config: Config, extent: Extent) -> bool:
 
 def begin(config: Config, state: State) -> State:
     """A round begins, if one more plan may be in flight. None is in progress."""
-    begins = state.plans < state.turns.shape[0]
+    begins = state.plans < constant(state.turns.shape[0], state.plans.device)
     none = torch.zeros_like(state.plans)
     return state._replace(
         open=begins,
@@ -103,7 +106,8 @@ def conclude(config: Config, state: State, extent: Extent, *, one_by_one: bool) 
     items = looks_at_items(config, extent)
     after, says = concluded(state, over, leaving=extent.leaving, items=items, preempted=one_by_one)
     encoder = reported(state.encoder, over) if items else state.encoder
-    code = over * (int(Code.MISS) - UNANSWERED) + says * (int(Code.DONE) - int(Code.MISS)) + UNANSWERED
+    goes_on = constant(UNANSWERED, over.device)
+    code = torch.where(over, either(says, Code.DONE, Code.MISS), goes_on)
     return after._replace(encoder=encoder, open=state.open & ~over), code
 
 
