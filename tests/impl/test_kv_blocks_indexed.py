@@ -264,7 +264,11 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "first + counts",
     ),
     "what is left over counts as settled": (f"{INDEX}.settle", "up_to <= most", "up_to >= 0"),
-    "the last that waits is left out": (f"{INDEX}.settle", "rank < counts.sum()", "rank + 1 < counts.sum()"),
+    "the last that waits is left out": (
+        f"{INDEX}.settle",
+        "torch.where(pieces.there",
+        "torch.where(pieces.there & (pieces.rank + 1 < pieces.total)",
+    ),
     "hits are not settled": (f"{INDEX}.adopted", "pool.registered.index_select(0, requests)", "0 * requests"),
     "the front is not placed": (f"{INDEXED}.IndexedServing.admit", "(reach.cells, 0)", "(0, 0)"),
     "the back is not placed": (f"{INDEXED}.IndexedServing.admit", "(0, reach.cells)", "(0, 0)"),

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cacheimpl.kv_blocks.admission import distance, where_within
 from cacheimpl.kv_blocks.prefix import NEVER, Hits, bits_of, block_of, first_copies
+from cacheimpl.kv_blocks.spreading import spread
 from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, nowhere, null_block, wrapped
 from cacheimpl.writing import COPYING, Writing
 
@@ -85,12 +86,11 @@ def settle(pool: Pool, index: Index, requests: Tensor, most: int, write: Writing
     """
     first, registered = (column.index_select(0, requests) for column in (index.settled, pool.registered))
     counts = pool.blocks.index_select(0, requests) - first
-    up_to, rank = counts.cumsum(0), torch.arange(most, device=requests.device)
-    turn = torch.searchsorted(up_to, rank, right=True).clamp(max=requests.shape[0] - 1)
-    there = rank < counts.sum()
-    cells = (requests * pool.tables.shape[1] + first + counts - up_to).index_select(0, turn) + rank
-    table = pool.tables.flatten().index_select(0, torch.where(there, cells, nothing_of_nobody(pool)))
-    counted = counted_as_found(pool, index, torch.where(there, table.long(), null_block(pool)), write)
+    up_to, columns = counts.cumsum(0), pool.tables.shape[1]
+    pieces = spread(counts, columns, most, up_to=up_to)
+    cells = torch.where(pieces.there, pieces.cells(requests, first, columns), nothing_of_nobody(pool))
+    blocks = pool.tables.flatten().index_select(0, cells).long()
+    counted = counted_as_found(pool, index, blocks, write)
     # Those that are not registered yet are looked at again: they come to be found without being taken.
     seen = torch.where(up_to <= most, torch.minimum(registered, first + counts), first)
     return counted._replace(settled=write.put(index.settled, requests, seen))
