@@ -1,6 +1,7 @@
 """Numbers as tensors: faster than numbers of Python's wherever a tensor is compared or combined with one.
 
-Each is made once and stays where it is for good: what it is used for may be recorded as a graph. Nobody may write into
+Each is made once and stays where it is for good: what it is used for may be recorded as a graph. It is made on the host:
+so to need a new one while a graph is recorded is an error, and not a number that is not there yet. Nobody may write into
 one.
 """
 
@@ -29,4 +30,4 @@ def counting(count: int, device: torch.device) -> Tensor:
 def _powers_of_two_of_numbers(count: int, device: torch.device) -> Tensor:
     """[count] int64. There are few such counts: so all of them together are little more than the largest."""
     with torch.inference_mode(False):
-        return torch.arange(count, device=device)
+        return torch.arange(count).to(device)
