@@ -1,8 +1,8 @@
 """Numbers as tensors: faster than numbers of Python's wherever a tensor is compared or combined with one.
 
-Each is made once and stays where it is for good: what it is used for may be recorded as a graph. It is made on the host:
-so to need a new one while a graph is recorded is an error, and not a number that is not there yet. Nobody may write into
-one.
+Each is made once and stays where it is for good: what it is used for may be recorded as a graph. It is made on the
+host: so to need a new one while a graph is recorded is an error, and not a number that is not there yet. Nobody may
+write into one.
 """
 
 from __future__ import annotations
