@@ -6,11 +6,9 @@ import time
 
 import torch
 
-from cacheimpl.scheduler.engine import Scheduler
-from cacheimpl.scheduler.settings import Settings
 from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.tensor.loads import Asked, Feature, Place
-from cacheproof.bench.tensor.pictures import counted
+from cacheproof.bench.tensor.pictures import counted, scheduler_for
 from cacheproof.bench.workload import Arrivals, prompt_of
 
 
@@ -19,21 +17,7 @@ class TensorArrivals(InTurns):
 
     def __init__(self, load: Arrivals) -> None:
         torch.set_num_threads(1)
-        self.load, self.arrived = load, 0
-        limit = load.prompt + 2
-        self.scheduler = Scheduler(
-            Settings(
-                block_size=load.block_size,
-                num_gpu_blocks=load.blocks,
-                max_num_batched_tokens=load.requests * limit,
-                max_num_seqs=load.requests,
-                max_model_len=limit,
-                max_requests=2 * load.requests,
-                max_items=int(load.picture > 0),
-                encoder_compute_budget=max(1, load.requests * load.picture),
-                encoder_cache_size=max(1, load.encoder_cache),
-            )
-        )
+        self.load, self.scheduler, self.arrived = load, scheduler_for(load), 0
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""

@@ -13,27 +13,30 @@ from cacheproof.bench.tensor.loads import Asked, Feature, Place
 from cacheproof.bench.workload import Pictures
 
 
+def scheduler_for(load: Pictures) -> Scheduler:
+    """With room for all requests of a step, and rows for those of two."""
+    limit = load.prompt + 2
+    return Scheduler(
+        Settings(
+            block_size=load.block_size,
+            num_gpu_blocks=load.blocks,
+            max_num_batched_tokens=load.requests * limit,
+            max_num_seqs=load.requests,
+            max_model_len=limit,
+            max_requests=2 * load.requests,
+            max_items=int(load.picture > 0),
+            encoder_compute_budget=max(1, load.requests * load.picture),
+            encoder_cache_size=max(1, load.encoder_cache),
+        )
+    )
+
+
 class TensorPictures(InTurns):
     """Each step: `schedule` and `update_from_output`."""
 
     def __init__(self, load: Pictures) -> None:
         torch.set_num_threads(1)
-        self.load = load
-        limit = load.prompt + 2
-        self.scheduler = Scheduler(
-            Settings(
-                block_size=load.block_size,
-                num_gpu_blocks=load.blocks,
-                max_num_batched_tokens=load.requests * limit,
-                max_num_seqs=load.requests,
-                max_model_len=limit,
-                max_requests=2 * load.requests,
-                max_items=1,
-                encoder_compute_budget=load.requests * load.picture,
-                encoder_cache_size=load.encoder_cache,
-            )
-        )
-        self.arrived = 0
+        self.load, self.scheduler, self.arrived = load, scheduler_for(load), 0
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
