@@ -32,14 +32,6 @@ class Pieces(NamedTuple):
             return column.index_select(0, self.turn)
         return column if self.place is None else column[:, None].expand(-1, self.place.shape[0]).flatten()
 
-    def counted_from(self, column: Tensor) -> Tensor:
-        """[pieces] int64: the number of its turn ([turns] int64), counted on by its place."""
-        if self.place is None:
-            return self.of(column)
-        if self.turn is None:
-            return (column[:, None] + self.place).flatten()
-        return column.index_select(0, self.turn) + self.place
-
     def cells(self, rows: Tensor, first: Tensor, columns: int) -> Tensor:
         """[pieces] int64: cells of a table with so many columns, counted row by row.
 
@@ -47,7 +39,8 @@ class Pieces(NamedTuple):
         place says.
         """
         if self.turn is None:
-            return self.counted_from(rows * columns + first)
+            start = rows * columns + first
+            return start if self.place is None else (start[:, None] + self.place).flatten()
         start = rows.index_select(0, self.turn) * columns + first.index_select(0, self.turn)
         return start if self.place is None else start + self.place
 
