@@ -92,13 +92,13 @@ def concluded(state: State, over: Tensor, *, leaving: bool, items: bool, preempt
     if items:
         events = events | queued(state.encoder.freed).any()
     says = over & events
-    here = newest(state)[:, None] & says if leaving or items else says
     told = state._replace(plans=state.plans + says)
     if leaving:
-        finished = torch.where(here, state.leaving, state.finished)
+        finished = torch.where(newest(state)[:, None] & says, state.leaving, state.finished)
         told = told._replace(finished=finished, leaving=state.leaving & ~says)
     if items:
-        told = told._replace(dropped=torch.where(here, state.encoder.freed, state.dropped))
+        dropped = torch.where(newest(state)[:, None] & says, state.encoder.freed, state.dropped)
+        told = told._replace(dropped=dropped)
     return told, says
 
 
