@@ -7,11 +7,11 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.quality.import_graph import module_name, names_imported
 
 import cacheproof
 
@@ -88,28 +88,10 @@ NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.fuz
 """Where an extra may be imported at the top of a module; whoever imports these does so in a function."""
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line and full name of every absolute import, those by name at run time included."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and _imports_by_name(node.func) and node.args:
-            first = node.args[0]
-            if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield node.lineno, first.value
-
-
-def _imports_by_name(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in ("import_module", "__import__")
-
-
 def violations(rule: Rule, module: str, tree: ast.AST) -> list[str]:
     """What the module imports and may not."""
     found = []
-    for line, name in imported(tree):
+    for line, name in names_imported(tree):
         top = name.partition(".")[0]
         allowed = top in sys.stdlib_module_names or top in rule.may
         if allowed and top == "cacheimpl" and rule.folder.startswith("proofs"):
@@ -130,10 +112,7 @@ def modules(rule: Rule) -> list[tuple[str, ast.Module]]:
     apart = {ROOT / folder for folder in rule.apart}
     paths = sorted(path for path in (ROOT / rule.folder).rglob("*.py") if not apart & set(path.parents))
     assert paths, f"nothing under {rule.folder}"
-    return [
-        (".".join(path.relative_to(base).with_suffix("").parts).removesuffix(".__init__"), ast.parse(path.read_text()))
-        for path in paths
-    ]
+    return [(module_name(base, path), ast.parse(path.read_text())) for path in paths]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.folder)
