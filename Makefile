@@ -46,7 +46,7 @@ types: $(READY)  ## mypy --strict over specification, implementation, checkers a
 docs: $(READY)  ## the book: generated parts are current, links lead somewhere; the site is in build/book
 	$(BIN)/cacheproof book --check
 	$(BIN)/cacheproof results write --check
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 prove: $(READY)  ## what is proved for all sizes or confirmed to a bound
 	$(BIN)/cacheproof prove

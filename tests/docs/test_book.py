@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # its types are another distribution
 
 from cacheproof import command
 from cacheproof.book.markers import filled
@@ -128,14 +130,16 @@ def test_the_site_is_built_and_needs_no_network(checkout: Path) -> None:
     html = (checkout / "site" / "catalogue" / "index.html").read_text()
     assert "<svg" in html
     assert "sequenceDiagram" not in html
-    assert 'src="http' not in html
-    assert 'rel="stylesheet" href="http' not in html
+    assert not re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="https?:', html)
+    styles = "".join(path.read_text() for path in (checkout / "site").rglob("*.css"))
+    assert not re.findall(r"url\(['\"]?https?:|@import", styles)
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A book of two pages."""
-    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    """A book of two pages, with the settings of ours."""
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump({**settings, "nav": ["index.md", "one.md"], "extra_css": []}))
     (tmp_path / "proofs").symlink_to(ROOT / "proofs")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# The book\n\n[One](one.md)\n")
@@ -157,6 +161,37 @@ def test_a_broken_link_fails_the_build(small: Path, link: str) -> None:
     assert "WARNING" in ended.stdout + ended.stderr
 
 
-def test_a_page_that_the_index_leaves_out_fails_the_build(small: Path) -> None:
+def test_public_numbers_become_links_and_code_stays(small: Path) -> None:
+    page = small / "docs" / "one.md"
+    page.write_text("# One\n\n#31404, vllm-omni#7788; `#11111` and [#22222](index.md).\n\n```text\n#33333\n```\n")
+    assert build(small).returncode == 0
+    html = (small / "site" / "one" / "index.html").read_text()
+    addresses = re.findall(r'href="(https://github.com[^"]*)"', html)
+    assert addresses == [
+        "https://github.com/vllm-project/vllm/issues/31404",
+        "https://github.com/vllm-project/vllm-omni/issues/7788",
+    ]
+
+
+def test_a_number_of_an_unknown_repository_fails_the_build(small: Path) -> None:
+    (small / "docs" / "one.md").write_text("# One\n\nno-such-engine#12345\n")
+    ended = build(small)
+    assert ended.returncode != 0
+    assert "one.md: 'no-such-engine#12345' names no repository that is known" in ended.stdout + ended.stderr
+
+
+def test_a_folder_in_the_contents_stands_for_its_pages(small: Path) -> None:
+    settings = yaml.safe_load((small / "mkdocs.yml").read_text())
+    settings["nav"].append({"More": "more/"})
+    (small / "mkdocs.yml").write_text(yaml.safe_dump(settings))
+    (small / "docs" / "more").mkdir()
+    for name in ("beta", "alpha", "index"):
+        (small / "docs" / "more" / f"{name}.md").write_text(f"# Page {name}\n")
+    assert build(small).returncode == 0
+    html = (small / "site" / "index.html").read_text()
+    assert html.index("Page alpha") < html.index("Page beta")
+
+
+def test_a_page_that_the_contents_leave_out_fails_the_build(small: Path) -> None:
     (small / "docs" / "forgotten.md").write_text("# Forgotten\n")
     assert build(small).returncode != 0

@@ -202,6 +202,26 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
     assert broken_links(text, tmp_path) == ["there.md#no", "gone.md", "#none"]
 
 
+def rows_without_headings(text: str) -> list[str]:
+    """First rows of what looks like a table and is none: an empty line above has ended the table."""
+    lines = ["", *without_blocks(text).splitlines(), ""]
+    return [
+        line
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if line.startswith("|") and not before.startswith("|") and not re.fullmatch(r"\|[ :|-]+\|", after)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_table_has_headings(page: Path) -> None:
+    assert rows_without_headings(page.read_text()) == []
+
+
+def test_a_table_that_an_empty_line_breaks_is_found() -> None:
+    assert rows_without_headings("| a |\n|---|\n| b |\n\n| c |\n") == ["| c |"]
+    assert rows_without_headings("| a |\n|---|\n| b |\n| c |\n") == []
+
+
 MAPPED = ("spec/cachespec", "impl/cacheimpl", "proofs/cacheproof")
 
 

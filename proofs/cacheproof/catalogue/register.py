@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,6 +20,25 @@ from cacheproof.errors import InputError
 
 FOLDER = Path(__file__).parent / "entries"
 NUMBER = re.compile(r"(?P<family>C-[A-Z]+)-(?P<number>\d+)")
+THREAD = re.compile(r"(?P<repository>[A-Za-z][\w.-]*)?#(?P<number>\d+)")
+
+REPOSITORIES = MappingProxyType(
+    {
+        "AReaL": "inclusionAI/AReaL",
+        "LMCache": "LMCache/LMCache",
+        "QwenVL": "QwenLM/Qwen3-VL",
+        "llm-d-router": "llm-d/llm-d-router",
+        "ms-swift": "modelscope/ms-swift",
+        "smg": "smg-project/smg",
+        "tt-inference-server": "tenstorrent/tt-inference-server",
+        "verl": "volcengine/verl",
+        "vllm": "vllm-project/vllm",
+        "vllm-ascend": "vllm-project/vllm-ascend",
+        "vllm-metal": "vllm-project/vllm-metal",
+        "vllm-omni": "vllm-project/vllm-omni",
+    }
+)
+"""Where the repositories that public numbers name are on GitHub."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,6 +83,18 @@ def entries() -> Iterator[Entry]:
 def entry_named(number: str) -> Entry | None:
     """The entry, or None where nobody has registered it: a component from elsewhere has numbers of its own."""
     return next((entry for entry in entries() if entry.id == number), None)
+
+
+def address(thread: str) -> str:
+    """The web address of a public number: `#31404` is one of vLLM's, `vllm-omni#7788` one of vllm-omni's.
+
+    GitHub leads from an issue's address to a pull request of that number. Raises InputError for an unknown repository.
+    """
+    found = THREAD.fullmatch(thread)
+    repository = None if found is None else REPOSITORIES.get(found["repository"] or "vllm")
+    if found is None or repository is None:
+        raise InputError(f"'{thread}' names no repository that is known: {', '.join(REPOSITORIES)}")
+    return f"https://github.com/{repository}/issues/{found['number']}"
 
 
 def sorting(number: str) -> tuple[str, int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cacheproof.catalogue.places import Place, places
-from cacheproof.catalogue.register import Entry, entries, entry_named, families, read
+from cacheproof.catalogue.register import Entry, address, entries, entry_named, families, read
 from cacheproof.errors import InputError
 from cacheproof.registry import components
 
@@ -121,3 +121,11 @@ def test_a_file_with_a_mistake_is_refused_with_its_name(tmp_path: Path, old: str
 
 def test_families_are_named_after_their_files() -> None:
     assert all(entry.id.startswith(f"{family.name}-") for family in families() for entry in family.entry)
+
+
+def test_every_public_number_has_an_address() -> None:
+    addresses = [address(thread) for entry in entries() for thread in entry.threads]
+    assert "https://github.com/vllm-project/vllm/issues/31404" in addresses
+    assert "https://github.com/modelscope/ms-swift/issues/7307" in addresses
+    with pytest.raises(InputError, match="'no-such-engine#1' names no repository"):
+        address("no-such-engine#1")
