@@ -28,7 +28,7 @@ from cachespec.kernel import (
     Outcome,
     Safety,
     Step,
-    Transition,
+    Transitions,
     Variant,
     variants,
 )
@@ -154,7 +154,7 @@ def profile(config: Config, deployment: Deployment, op: Profile) -> Result:
     return deployment, DONE if deployment.started > 0 else REFUSED
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {Start: start, Profile: profile}
+TRANSITIONS: Transitions[Config, Deployment] = {Start: start, Profile: profile}
 
 
 def initial(config: Config, containers: Containers) -> Deployment:

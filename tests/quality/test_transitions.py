@@ -13,13 +13,13 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import pytest
 
 from cacheproof.registry import components
 from cachespec import lru
-from cachespec.kernel import DONE, REFUSED, Code, Map, Outcome, Queue, Variant
+from cachespec.kernel import DONE, REFUSED, Code, Map, Operation, Outcome, Queue, Variant
 from cachespec.lru import Cache, Config, Put, Result, recent
 
 FORBIDDEN_NODES: dict[type[ast.AST], str] = {
@@ -209,6 +209,30 @@ def test_normative_transitions_can_be_run_on_terms(component: Any) -> None:
     sources = reachable(component.normative)
     assert len(sources) >= len(component.normative.transitions)
     assert [said for current in sources for said in breaches(current, states)] == []
+
+
+def of_another_operation(variant: Variant[Any, Any, Any]) -> list[str]:
+    """Operations whose transition is annotated for another operation; the type of the mapping cannot say so."""
+    wrong = []
+    for kind, transition in variant.transitions.items():
+        hints = get_type_hints(transition) if isinstance(transition, FunctionType) else {}
+        hints.pop("return", None)
+        expected = list(hints.values())[2:3] or [Operation]
+        if not any(isinstance(each, TypeVar) or issubclass(kind, get_args(each) or each) for each in expected):
+            wrong.append(kind.__name__)
+    return wrong
+
+
+@pytest.mark.parametrize("component", components().values(), ids=lambda component: component.name)
+def test_each_operation_has_a_transition_of_its_own_type(component: Any) -> None:
+    for variant in component.variants.values():
+        assert of_another_operation(variant) == []
+
+
+def test_a_transition_of_another_operation_is_noticed() -> None:
+    normative = lru.COMPONENT.normative
+    swapped = replace(normative, transitions={**normative.transitions, lru.Touch: normative.transitions[Put]})
+    assert of_another_operation(swapped) == ["Touch"]
 
 
 def test_helpers_and_methods_are_read_too() -> None:

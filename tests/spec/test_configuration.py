@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -28,7 +26,7 @@ from cachespec.configuration import (
     start,
     unknown,
 )
-from cachespec.kernel import DONE, Transition
+from cachespec.kernel import DONE, Transition, Transitions
 
 CONFIG = Config()
 
@@ -63,7 +61,7 @@ def test_several_frontends_of_an_engine_behind_a_balancer() -> None:
     assert caches("M3", op) == (PROCESSOR_ONLY, NO_CACHE, NO_CACHE, PROCESSOR_ONLY)
 
 
-def altered(**changes: int) -> Transition:
+def altered(**changes: int) -> Transition[Config, Deployment, Start]:
     """A deployment that starts, with something else in one place where the sending is saved."""
 
     def wrong(config: Config, deployment: Deployment, op: Start) -> Result:
@@ -91,7 +89,7 @@ def profile_in_the_frontends(config: Config, deployment: Deployment, op: Profile
     return deployment._replace(made_up=deployment.started), DONE
 
 
-PLANTED: tuple[tuple[str, Mapping[Any, Transition]], ...] = (
+PLANTED: tuple[tuple[str, Transitions[Config, Deployment]], ...] = (
     ("X-5", {Start: shared_by_senders}),
     ("X-5/record", {Start: shared_by_two}),
     ("X-5/agreed", {Start: altered(worker=READER)}),
@@ -103,7 +101,7 @@ PLANTED: tuple[tuple[str, Mapping[Any, Transition]], ...] = (
 
 
 @pytest.mark.parametrize(("name", "transitions"), PLANTED, ids=[name for name, _ in PLANTED])
-def test_a_planted_bug_breaks_the_property(name: str, transitions: Mapping[Any, Transition]) -> None:
+def test_a_planted_bug_breaks_the_property(name: str, transitions: Transitions[Config, Deployment]) -> None:
     normative = COMPONENT.normative
     wrong = replace(normative, transitions={**normative.transitions, **transitions})
     found = explore(COMPONENT, wrong, CONFIG, Plan(until=frozenset({name})))

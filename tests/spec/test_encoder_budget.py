@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from cachespec.encoder_budget.environment import unknown
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.encoder_budget.state import settings_of
 from cachespec.encoder_budget.transitions import Result, admit, configure, is_enabled, let_in
-from cachespec.kernel import DONE, REFUSED, TOO_LARGE, Operation, Transition
+from cachespec.kernel import DONE, REFUSED, TOO_LARGE, Operation, Transitions
 
 S3 = Config(embeds=(8687,), tokens=(8687,), items=((0, 8687, 8687),), batches=(8192,), constant=16384)
 """The model of #11895's example."""
@@ -154,7 +152,7 @@ def start_anyway(config: Config, budget: Budget, op: Configure) -> Result:
     return (budget, DONE) if outcome == REFUSED else (after, outcome)
 
 
-PLANTED: tuple[tuple[str, str, Mapping[type[Operation], Transition]], ...] = (
+PLANTED: tuple[tuple[str, str, Transitions[Config, Budget]], ...] = (
     ("BUD-1", "settings", {Configure: less}),
     ("BUD-1/least", "settings", {Configure: more}),
     ("BUD-2", "settings", {Configure: always}),
@@ -170,7 +168,7 @@ PLANTED: tuple[tuple[str, str, Mapping[type[Operation], Transition]], ...] = (
 
 
 @pytest.mark.parametrize(("name", "scope", "transitions"), PLANTED, ids=[name for name, _, _ in PLANTED])
-def test_a_planted_bug_breaks_the_property(name: str, scope: str, transitions: Mapping[Any, Transition]) -> None:
+def test_a_planted_bug_breaks_the_property(name: str, scope: str, transitions: Transitions[Config, Budget]) -> None:
     config = scope_named(component_named("encoder_budget"), scope).config
     normative = COMPONENT.normative
     wrong = replace(normative, transitions={**normative.transitions, **transitions})

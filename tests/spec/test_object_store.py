@@ -13,7 +13,7 @@ from tests.planting import Change, planted
 from cacheproof.explore.reference import explore
 from cacheproof.explore.result import Ending, Plan
 from cacheproof.scope import scope_named
-from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Transition
+from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Transitions
 from cachespec.object_store import COMPONENT, accounting, era_counting, journeys, readers, writer
 from cachespec.object_store.configuration import Config
 from cachespec.object_store.eras import clear_keeping, resume_as_new
@@ -36,7 +36,7 @@ from cachespec.object_store.operations import Store as StorePart
 from cachespec.object_store.state import ABSENT, WAITING, Journey, Store, with_request, with_worker
 
 Result = tuple[Store, Any]
-NOTHING_CHANGED: Mapping[type[Operation], Transition] = MappingProxyType({})
+NOTHING_CHANGED: Transitions[Config, Store] = MappingProxyType({})
 
 
 def end_without_revoking(config: Config, store: Store, op: End) -> Result:
@@ -114,7 +114,7 @@ class Bug(NamedTuple):
 
     property: str
     scope: str
-    transitions: Mapping[type[Operation], Transition] = NOTHING_CHANGED
+    transitions: Transitions[Config, Store] = NOTHING_CHANGED
     changes: tuple[Change, ...] = ()
     config: Mapping[str, Any] = MappingProxyType({})
 

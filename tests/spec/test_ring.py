@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,8 +135,8 @@ def test_a_handle_is_presented_once() -> None:
 
 def test_the_second_fault_of_the_first_release_is_enough() -> None:
     """C-SHM-1 without the id that nobody was given: a start that jumps ahead by a lap makes chunks overlap too."""
-    era = NORMATIVE_RING.era("start", "start", {Free: free_staying_behind}, {Free: "C-SHM-1"}, normal=None)
-    found = explore(COMPONENT, era, LAPS, Plan(until=frozenset({"SHM-1"}), limit_states=60_000))
+    era = NORMATIVE_RING.era("start", "start", {Free: free_staying_behind}, {Free: "C-SHM-1"})
+    found = explore(COMPONENT, replace(era, normal=None), LAPS, Plan(until=frozenset({"SHM-1"}), limit_states=60_000))
     assert "SHM-1" in {one.property for one in found.violations}
 
 

@@ -120,7 +120,7 @@ PLANTED = [
     bug("SCH-2/known", "line", (counts.wanted, "end = length_in_sight", "end = 1 + length_in_sight")),
     bug("SCH-2/drafts", "line", (rounds.scheduled, "max(0, end - length)", "1 + max(0, end - length)")),
     bug("SCH-2/next", "line", (rounds.scheduled, "start=start,", "start=start + 1,")),
-    bug("SCH-2/output", "line", (requests.sampled, "+ 1 + one.drafts", "+ 2 + one.drafts")),
+    bug("SCH-2/output", "line", (requests.sampled, "+ 1 + part.drafts", "+ 2 + part.drafts")),
     bug("SCH-6", "asynchronous", (rounds.lose_everything, "voided(state, request)", "state")),
     bug("SCH-3", "shared-item", (items.is_apart, "item[START] >= start", "item[START] + 1 >= start")),
     bug("SCH-3/whole", "whole-items", (items.cuts, "start <= item[START]", "start < item[START]")),
@@ -147,8 +147,8 @@ PLANTED = [
     bug(
         "SCH-8/place",
         "line",
-        (lines.in_front, "< mine", "<= mine"),
-        (lines.in_front, ">= mine", "> mine"),
+        (lines.in_front, "< priority", "<= priority"),
+        (lines.in_front, ">= priority", "> priority"),
     ),
     bug("SCH-9", "infeasible-item", (requests.add, "if not rules.accepts(config, request)", "if False")),
     bug("SCH-9/queued", "line", (requests.add, "placed(config, state.waiting, request)", "state.waiting")),
@@ -159,9 +159,11 @@ PLANTED = [
     bug(
         "SCH-10", "circular-wait", (rounds.lose_everything, "without_items(rules, config, ", "(lambda *a: a[2])(0, 0, ")
     ),
-    bug("ENC-6", "read-in-flight", (rounds.nothing_more, "return state", "return early(rules, config, state, one)")),
+    bug("ENC-6", "read-in-flight", (rounds.nothing_more, "return state", "return early(rules, config, state, part)")),
     bug(
-        "ENC-6/held", "read-in-flight", (rounds.nothing_more, "return state", "return early(rules, config, state, one)")
+        "ENC-6/held",
+        "read-in-flight",
+        (rounds.nothing_more, "return state", "return early(rules, config, state, part)"),
     ),
     bug("ENC-7", "evicted-and-back", (encoder.place, "cache.freed.remove(content)", "cache.freed")),
     bug("ENC-13/first", OVERTAKEN, (rounds.turned_down, "ended=1", "ended=0")),
@@ -226,13 +228,13 @@ PLANTED = [
         "drafts-given-up",
         (requests.sampled, "whole - 1 - length)", "whole - 2 - length)"),
     ),
-    bug("SCH-3/named", "shared-item", (items.fit_item, "(*fit.relies, place)", "fit.relies")),
+    bug("SCH-3/named", "shared-item", (items.fit_item, "(*fit.relies, index)", "fit.relies")),
     bug("SCH-4/once", "repeated-item", (items.fit_item, " or is_granted(config, fit, request, item)", "")),
     bug("SCH-5/named", "line", (rounds.preempt, "(*current.preempted, victim)", "current.preempted")),
-    bug("SCH-6/kept", "line", (lines.in_front, ">= mine", "> mine")),
+    bug("SCH-6/kept", "line", (lines.in_front, ">= priority", "> priority")),
     bug("SCH-6/named", "line", (requests.update, "Outcome(Code.DONE, finished)", "Outcome(Code.DONE)")),
     bug("SCH-6/forgotten", "drafts-given-up", (requests.gone, "state.proposed.remove(request)", "state.proposed")),
-    bug("SCH-7/order", "line", (rounds.scheduled, "(*current.scheduled, one)", "(one, *current.scheduled)")),
+    bug("SCH-7/order", "line", (rounds.scheduled, "(*current.scheduled, part)", "(part, *current.scheduled)")),
     bug("SCH-7/last", "line", (rounds.last_running, "running[-1]", "running[0]")),
     bug("SCH-8/aligned", "aligned-again", (counts.aligned, "end >= prefill", "end < prefill")),
     bug("SCH-8/line", "three-requests", (rounds.admit, "left_out(state.waiting, request)", "state.waiting[:0:-1]")),
@@ -241,16 +243,16 @@ PLANTED = [
     bug("SCH-9/answered", "limits", (requests.add, "state, TOO_LARGE", "state, DONE")),
     bug("ENC-6/released", "shared-item", (requests.with_items_released, "<= end", "< end")),
     bug("ENC-7/told", "overtaken", (rounds.planned, "or plan.dropped or", "or")),
-    bug("KV-7/computed", "line", (requests.executed, "state.computed.get(one.request, 0) - rejected", "1")),
-    bug("KV-7/registered", "drafts-in-turn", (requests.executed, "one.tokens - rejected", "one.tokens + rejected")),
+    bug("KV-7/computed", "line", (requests.executed, "state.computed.get(part.request, 0) - rejected", "1")),
+    bug("KV-7/registered", "drafts-in-turn", (requests.executed, "part.tokens - rejected", "part.tokens + rejected")),
     bug("X-1", "line", (rounds.planned, "or plan.finished or", "or")),
     bug("SCH-4", "compute-budget", (rounds.scheduled, "embeds=fit.embeds", "embeds=current.embeds")),
 ]
 
 
-def early(rules: Any, config: Config, state: Any, one: Any) -> Any:
+def early(rules: Any, config: Config, state: Any, part: Any) -> Any:
     """Releases what the plan that was made just now has read when it is executed."""
-    return requests.with_items_released(rules, config, state, one.request, one.start + one.tokens)
+    return requests.with_items_released(rules, config, state, part.request, part.start + part.tokens)
 
 
 def plan(*until: str) -> Plan:

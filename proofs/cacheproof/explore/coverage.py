@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from cacheproof.registry import AnyVariant
-from cachespec.kernel import Code, Outcome, Transition
+from cachespec.kernel import Code, Operation, Outcome, Transition
 
 
 class Counts:
@@ -35,7 +35,7 @@ def counted(variant: AnyVariant) -> tuple[AnyVariant, Counts]:
     return replace(variant, transitions=transitions), counts
 
 
-def _counting(transition: Transition, counts: dict[Code, int]) -> Transition:
+def _counting(transition: Transition[Any, Any, Operation], counts: dict[Code, int]) -> Transition[Any, Any, Operation]:
     def count(config: Any, state: Any, operation: Any) -> tuple[Any, Outcome]:
         after, outcome = transition(config, state, operation)
         counts[outcome.code] += 1

@@ -11,7 +11,7 @@ from cachespec.block_hash.normative import NORMATIVE_BLOCK_HASH
 from cachespec.block_hash.operations import Adapt, Append, Season, Submit
 from cachespec.block_hash.schemes import Scheme
 from cachespec.block_hash.state import Hashing, View
-from cachespec.kernel import Operation, Variant
+from cachespec.kernel import Operation, Transitions, Variant
 
 HashVariant = Variant[Config, Hashing, View]
 
@@ -25,7 +25,7 @@ def made_by(
     exempt: Mapping[str, str] = MappingProxyType({}),
 ) -> HashVariant:
     """The variant whose keys this scheme makes."""
-    transitions = {Submit: schemes.submit_by(scheme), Append: schemes.append_by(scheme)}
+    transitions: Transitions[Config, Hashing] = {Submit: schemes.submit_by(scheme), Append: schemes.append_by(scheme)}
     return NORMATIVE_BLOCK_HASH.era(tag, title, transitions, differences, exempt=exempt).lacking(lacking)
 
 

@@ -194,7 +194,7 @@ def hashed(config: Config, scheme: Scheme, request: Request, cursor: int) -> tup
     return request._replace(blocks=(*request.blocks, block)), cursor
 
 
-def submit_by(scheme: Scheme) -> Transition:
+def submit_by(scheme: Scheme) -> Transition[Config, Hashing, Submit]:
     """The prompt's full blocks get their keys in one walk."""
 
     def submit(config: Config, state: Hashing, op: Submit) -> Result:
@@ -208,7 +208,7 @@ def submit_by(scheme: Scheme) -> Transition:
     return submit
 
 
-def append_by(scheme: Scheme) -> Transition:
+def append_by(scheme: Scheme) -> Transition[Config, Hashing, Append]:
     """A block that the output fills gets its key by a search of its own."""
 
     def append(config: Config, state: Hashing, op: Append) -> Result:

@@ -8,12 +8,10 @@ count positive, see `shared_prefix`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cachespec.encoder_budget.configuration import NOTHING, Config, Modality
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.encoder_budget.state import Budget, Settings, settings_of
-from cachespec.kernel import DONE, REFUSED, TOO_LARGE, Operation, Outcome, Transition
+from cachespec.kernel import DONE, REFUSED, TOO_LARGE, Outcome, Transitions
 
 Result = tuple[Budget, Outcome]
 
@@ -148,4 +146,4 @@ def admit(config: Config, budget: Budget, op: Admit) -> Result:
     return let_in(budget, op, embeds), DONE
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {Configure: configure, Admit: admit}
+TRANSITIONS: Transitions[Config, Budget] = {Configure: configure, Admit: admit}

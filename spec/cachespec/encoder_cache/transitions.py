@@ -9,8 +9,6 @@ the content is absent and the room there, and refuses otherwise (ENC-1, ENC-2, C
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cachespec.encoder_cache.configuration import (
     NOTHING,
     Config,
@@ -34,7 +32,7 @@ from cachespec.encoder_cache.operations import (
 )
 from cachespec.encoder_cache.passes import end_pass, note, promise, redeem, withdraw
 from cachespec.encoder_cache.state import Cache
-from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Operation, Outcome, Transition
+from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Outcome, Transitions
 
 Result = tuple[Cache, Outcome]
 
@@ -220,7 +218,7 @@ def has_idle(cache: Cache) -> bool:
     return cache.idle.length > 0
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, Cache] = {
     CheckAndUpdate: check_and_update,
     CanAllocate: can_allocate,
     Allocate: allocate,

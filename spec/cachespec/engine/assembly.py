@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.environment import calls
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, View, initial, members, worker_view
 from cachespec.engine.transitions import following
-from cachespec.kernel import Containers, Variant, with_fields
+from cachespec.kernel import Containers, Operation, Variant, with_fields
 
 
 def view(parts: Parts, config: Config, state: State) -> View:
@@ -48,8 +48,16 @@ def start_over(state: type[State], parts: Parts, config: Config, containers: Con
     return state(**fields)
 
 
-def engine(tag: str, title: str, parts: Parts, **changes: Any) -> Variant[Config, State, View]:
-    """The engine that is made of these parts."""
+def engine(
+    tag: str,
+    title: str,
+    parts: Parts,
+    differences: Mapping[type[Operation], str] | None = None,
+    *,
+    start_differs: str = "",
+    exempt: Mapping[str, str] | None = None,
+) -> Variant[Config, State, View]:
+    """The engine made of these parts."""
     state = with_fields(State, scheduler=parts.scheduler.state)
     return Variant(
         tag=tag,
@@ -60,5 +68,7 @@ def engine(tag: str, title: str, parts: Parts, **changes: Any) -> Variant[Config
         view=partial(view, parts),
         alphabet=partial(calls, parts),
         normal=partial(normal, parts),
-        **changes,
+        differences=differences or {},
+        start_differs=start_differs,
+        exempt=exempt or {},
     )

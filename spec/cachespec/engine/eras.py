@@ -7,7 +7,6 @@ kept well, and a worker that does in another order what the account was kept for
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, Allocate, Cache
 from cachespec.encoder_cache import Config as EncoderConfig
@@ -106,4 +105,12 @@ M3_STORE = engine(
     differences={DeliverAbort: "C-SHM-4: what a request that no worker saw was handed is never acknowledged"},
 )
 
-ERAS: tuple[Any, ...] = (REPORTS_RECREATED, DROPS_LAST, DROPS_AT_ONCE, RESETS_AT_ONCE, S2_ENGINE, S3_ENGINE, M3_STORE)
+ERAS: tuple[Variant[Config, State, View], ...] = (
+    REPORTS_RECREATED,
+    DROPS_LAST,
+    DROPS_AT_ONCE,
+    RESETS_AT_ONCE,
+    S2_ENGINE,
+    S3_ENGINE,
+    M3_STORE,
+)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cachespec.engine import transitions
 from cachespec.engine.configuration import Config
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import NORMATIVE_PARTS
 from cachespec.engine.state import State
-from cachespec.kernel import Operation, Outcome, Transition
+from cachespec.kernel import Outcome, Transitions
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
@@ -102,7 +100,7 @@ def reset_encoder_cache(config: Config, state: State, op: ResetEncoderCache) -> 
     return transitions.reset_encoder_cache(NORMATIVE_PARTS, config, state, op)
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, State] = {
     SubmitRequest: submit_request,
     Deliver: deliver,
     Receive: receive,

@@ -7,7 +7,6 @@ Nothing here decides anything: the decisions are those of the parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from cachespec.engine.configuration import (
@@ -26,7 +25,7 @@ from cachespec.engine.parts import Parts
 from cachespec.engine.plans import step_of
 from cachespec.engine.state import State, is_executed, issued, with_worker
 from cachespec.engine.worker import Step, executed
-from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Operation, Outcome, Transition
+from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
@@ -193,7 +192,7 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
     return (issued(state, Step(clears=1), parts.takes_reset) if outcome.code is Code.DONE else state), outcome
 
 
-def following(parts: Parts) -> Mapping[type[Operation], Transition]:
+def following(parts: Parts) -> Transitions[Config, State]:
     """The transitions of an engine that is made of these parts."""
     return {
         SubmitRequest: partial(submit_request, parts),

@@ -1,6 +1,6 @@
 """The form of the specification: components, operations, outcomes, properties, containers and names."""
 
-from cachespec.kernel.component import NORMATIVE, Component, Observation, Transition, Variant, variants
+from cachespec.kernel.component import NORMATIVE, Component, Observation, Transition, Transitions, Variant, variants
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
 from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, with_fields
 from cachespec.kernel.operation import Kind, Operation
@@ -79,6 +79,7 @@ __all__ = [
     "Tokens",
     "Told",
     "Transition",
+    "Transitions",
     "Variant",
     "apart",
     "lifted",

@@ -16,6 +16,7 @@ from cachespec.kernel.service import Rounds, Service
 Config = TypeVar("Config")
 State = TypeVar("State")
 View = TypeVar("View")
+Op = TypeVar("Op", bound=Operation)
 
 
 class Named(Protocol):
@@ -29,8 +30,11 @@ class Named(Protocol):
 
 Rule = TypeVar("Rule", bound=Named)
 
-Transition = Callable[[Any, Any, Any], tuple[Any, Outcome]]
+Transition = Callable[[Config, State, Op], tuple[State, Outcome]]
 """`(config, state, operation) -> (state, outcome)`: total, pure, and without exceptions."""
+
+Transitions = Mapping[type[Operation], Callable[[Config, State, Any], tuple[State, Outcome]]]
+"""The transition of each operation. A mapping cannot say that its values depend on its keys: a test compares them."""
 
 Observation = int | tuple[int, ...]
 """What an implementation shows: an integer, or a sequence of integers."""
@@ -69,7 +73,7 @@ class Variant(Generic[Config, State, View]):
     title: str
     state: type[State]
     initial: Callable[[Config, Containers], State]
-    transitions: Mapping[type[Operation], Transition]
+    transitions: Transitions[Config, State]
     view: Callable[[Config, State], View]
     alphabet: Callable[[Config, State], Iterable[Operation]]
     continuation: Callable[[Config, State], Operation | None] = _never
@@ -91,8 +95,7 @@ class Variant(Generic[Config, State, View]):
         transition = self.transitions.get(type(operation))
         if transition is None:
             return state, UNSUPPORTED
-        after: tuple[State, Outcome] = transition(config, state, operation)
-        return after
+        return transition(config, state, operation)
 
     def call(self, config: Config, state: State, operation: Operation) -> tuple[State, Outcome]:
         """One whole call, as an implementation sees it: the step and what it continues with.
@@ -112,18 +115,27 @@ class Variant(Generic[Config, State, View]):
         self,
         tag: str,
         title: str,
-        transitions: Mapping[type[Operation], Transition],
+        transitions: Transitions[Config, State],
         differences: Mapping[type[Operation], str],
-        **changes: Any,
+        *,
+        initial: Callable[[Config, Containers], State] | None = None,
+        view: Callable[[Config, State], View] | None = None,
+        alphabet: Callable[[Config, State], Iterable[Operation]] | None = None,
+        start_differs: str | None = None,
+        exempt: Mapping[str, str] | None = None,
     ) -> Variant[Config, State, View]:
-        """The same variant with some transitions replaced: the differences *are* the era."""
+        """The same variant with some transitions replaced. What is not named stays as it is in this variant."""
         return replace(
             self,
             tag=tag,
             title=title,
             transitions={**self.transitions, **transitions},
             differences={**self.differences, **differences},
-            **changes,
+            initial=initial or self.initial,
+            view=view or self.view,
+            alphabet=alphabet or self.alphabet,
+            start_differs=self.start_differs if start_differs is None else start_differs,
+            exempt=self.exempt if exempt is None else exempt,
         )
 
     def lacking(self, reasons: Mapping[type[Operation], str]) -> Variant[Config, State, View]:

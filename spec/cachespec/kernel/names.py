@@ -76,7 +76,7 @@ def note_of(notes: tuple[Any, ...], kind: type) -> Any:
     return next((note for note in notes if type(note) is kind), None)
 
 
-def with_fields(record: type[Record], **types: Any) -> type[Record]:
+def with_fields(record: type[Record], **types: object) -> type[Record]:
     """The class of a record in which some fields are of other types, and behind which further ones may stand.
 
     Composites need it: the state of one that is made of other parts has the same fields, and names and ranks in them

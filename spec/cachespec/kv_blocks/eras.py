@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
-from cachespec.kernel import NORMATIVE, Operation, Transition, Variant
+from cachespec.kernel import NORMATIVE, Operation, Transition, Transitions, Variant
 from cachespec.kv_blocks import era_on_demand as on_demand
 from cachespec.kv_blocks import era_preallocating as preallocating
 from cachespec.kv_blocks import era_rules as rules
@@ -26,27 +27,28 @@ from cachespec.kv_blocks.operations import (
 from cachespec.kv_blocks.state import Pool, View, initial, view
 from cachespec.kv_blocks.transitions import TRANSITIONS
 
+Op = TypeVar("Op", bound=Operation)
 PoolVariant = Variant[Config, Pool, View]
 Alphabet = Callable[[Config, Pool], Iterable[Operation]]
 
 
-def lookup_in(transitions: Mapping[type[Operation], Transition], config: Config, pool: Pool) -> Lookup:
+def lookup_in(transitions: Transitions[Config, Pool], config: Config, pool: Pool) -> Lookup:
     """The variant's own answers to look-ups in this state."""
     return lambda question: transitions[GetComputedBlocks](config, pool, question)[1]
 
 
-def alphabet_of(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
+def alphabet_of(transitions: Transitions[Config, Pool]) -> Alphabet:
     """The calls of callers that go by this variant's look-ups, each once."""
     return lambda config, pool: dict.fromkeys(calls(config, view(config, pool), lookup_in(transitions, config, pool)))
 
 
-def alphabet_with_append_slots(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
+def alphabet_with_append_slots(transitions: Transitions[Config, Pool]) -> Alphabet:
     """The same, where running requests have a call of their own."""
     ordinary = alphabet_of(transitions)
     return lambda config, pool: with_append_slots(ordinary(config, pool), view(config, pool))
 
 
-def alphabet_with_one_token(transitions: Mapping[type[Operation], Transition]) -> Alphabet:
+def alphabet_with_one_token(transitions: Transitions[Config, Pool]) -> Alphabet:
     """The same, of a scheduler that computes one token of a full hit again."""
     ordinary = alphabet_with_append_slots(transitions)
     return lambda config, pool: single_faults.one_token_of_a_full_hit(
@@ -68,7 +70,7 @@ REGISTERED_EARLY = "full blocks are registered when they are scheduled (C-KV-6),
 NULL_ASIDE = "a block is set aside for what is not there (the null block), and is never free"
 NOT_YET = "not there yet"
 
-PREALLOCATING: Mapping[type[Operation], Transition] = {
+PREALLOCATING: Transitions[Config, Pool] = {
     GetComputedBlocks: rules.lookup_up_to_all,
     AllocateSlots: preallocating.allocate_new,
     AppendSlots: preallocating.append_slots,
@@ -106,7 +108,7 @@ K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     exempt=FROM_0_7,
 ).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
 
-ONE_CALL: Mapping[type[Operation], Transition] = {
+ONE_CALL: Transitions[Config, Pool] = {
     **PREALLOCATING,
     AllocateSlots: preallocating.allocate_or_append,
 }
@@ -124,7 +126,7 @@ K0B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     exempt=FROM_0_7,
 ).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
 
-ON_DEMAND: Mapping[type[Operation], Transition] = {
+ON_DEMAND: Transitions[Config, Pool] = {
     **PREALLOCATING,
     GetComputedBlocks: rules.lookup_but_the_last,
     AllocateSlots: on_demand.allocate,
@@ -151,7 +153,7 @@ K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`"})
 
-BY_TABLES: Mapping[type[Operation], Transition] = {
+BY_TABLES: Transitions[Config, Pool] = {
     **ON_DEMAND,
     AllocateSlots: on_demand.allocate_after_the_assertion,
     AllocateGroups: groups.allocate_group_by_group,
@@ -175,7 +177,7 @@ K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({AppendSlots: "part of `allocate_slots`"})
 
-UNHASHED_FIRST: Mapping[type[Operation], Transition] = {
+UNHASHED_FIRST: Transitions[Config, Pool] = {
     **BY_TABLES,
     AllocateSlots: on_demand.allocate_with_null_aside,
     AllocateGroups: groups.allocate_in_three_phases,
@@ -206,7 +208,12 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
 
 
 def fault(
-    base: PoolVariant, tag: str, title: str, operation: type[Operation], transition: Transition, why: str
+    base: PoolVariant,
+    tag: str,
+    title: str,
+    operation: type[Op],
+    transition: Transition[Config, Pool, Op],
+    why: str,
 ) -> PoolVariant:
     """A released manager with one rule replaced; what else that call does differently it does here too."""
     return base.era(tag, title, {operation: transition}, {operation: f"{base.differences[operation]}; {why}"})

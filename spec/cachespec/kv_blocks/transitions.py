@@ -7,8 +7,6 @@ by what it holds, not by its hash: where two hashes are equal, a hit is missed, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cachespec.kernel import (
     ABSENT,
     DONE,
@@ -18,9 +16,8 @@ from cachespec.kernel import (
     STALE,
     TOO_LARGE,
     Code,
-    Operation,
     Outcome,
-    Transition,
+    Transitions,
 )
 from cachespec.kv_blocks.configuration import (
     NOTHING,
@@ -392,7 +389,7 @@ def common_prefix(config: Config, pool: Pool, op: CommonPrefix) -> Result:
     return pool, Outcome(Code.DONE, (count,))
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, Pool] = {
     GetComputedBlocks: get_computed_blocks,
     AllocateSlots: allocate_slots,
     Commit: commit,

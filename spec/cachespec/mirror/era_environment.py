@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome, Transition
 from cachespec.mirror.channel import faults, overtaken, without
@@ -30,6 +31,7 @@ from cachespec.mirror.operations import (
 from cachespec.mirror.view import InFlight, LinkView, View
 
 Result = tuple[State, Outcome]
+Rendering = TypeVar("Rendering", Render, Submit, SubmitRejected)
 Clear = Callable[[Cache, Cache], tuple[Cache, Outcome]]
 
 
@@ -48,7 +50,7 @@ def rendered(walk: FrontendWalk, config: Config, link: Link, wanted: tuple[int, 
     return link._replace(rendered=(*link.rendered, message)), Outcome(Code.DONE, after.payloads)
 
 
-def render(walk: FrontendWalk) -> Transition:
+def render(walk: FrontendWalk) -> Transition[Config, State, Render]:
     """The frontend updates P0 while it renders."""
 
     def transition(config: Config, state: State, op: Render) -> Result:
@@ -73,7 +75,7 @@ def sent(link: Link, which: int) -> Link:
     return link._replace(rendered=left, messages=messages, waiting=link.waiting + 1)
 
 
-def submit(walk: FrontendWalk) -> Transition:
+def submit(walk: FrontendWalk) -> Transition[Config, State, Submit]:
     """`Render` and `Send` in one step."""
 
     def transition(config: Config, state: State, op: Submit) -> Result:
@@ -84,7 +86,7 @@ def submit(walk: FrontendWalk) -> Transition:
     return transition
 
 
-def submit_retrying(walk: FrontendWalk) -> Transition:
+def submit_retrying(walk: FrontendWalk) -> Transition[Config, State, Submit]:
     """M3: a client whose request fails at P0 sends it again."""
     plain = submit(walk)
 
@@ -98,7 +100,7 @@ def submit_retrying(walk: FrontendWalk) -> Transition:
     return transition
 
 
-def retry(walk: FrontendWalk) -> Transition:
+def retry(walk: FrontendWalk) -> Transition[Config, State, Retry]:
     """M3: invalidated keys are dropped before the next rendering; a retry that fails at P0 is still to be done."""
 
     def transition(config: Config, state: State, op: Retry) -> Result:
@@ -115,12 +117,11 @@ def retry(walk: FrontendWalk) -> Transition:
     return transition
 
 
-def draining(transition: Transition) -> Transition:
+def draining(transition: Transition[Config, State, Rendering]) -> Transition[Config, State, Rendering]:
     """M3: any rendering first drops the keys that a miss has invalidated."""
 
-    def drained_first(config: Config, state: State, op: Render | Submit | SubmitRejected) -> Result:
-        after: Result = transition(config, with_link(state, op.sender, drained(state.links[op.sender])), op)
-        return after
+    def drained_first(config: Config, state: State, op: Rendering) -> Result:
+        return transition(config, with_link(state, op.sender, drained(state.links[op.sender])), op)
 
     return drained_first
 
@@ -152,7 +153,7 @@ def receive_answer(config: Config, state: State, op: Receive) -> Result:
 # Receiver -----------------------------------------------------------------------------------------------------------
 
 
-def deliver(walk: ReceiverWalk, *, survives: bool) -> Transition:
+def deliver(walk: ReceiverWalk, *, survives: bool) -> Transition[Config, State, Deliver]:
     """P1 applies the message, whatever its epoch and its place in the order of updates."""
 
     def transition(config: Config, state: State, op: Deliver) -> Result:
@@ -201,7 +202,7 @@ def reject(config: Config, state: State, op: Reject) -> Result:
     return counted(with_link(state, op.sender, touched(link)._replace(rendered=left, lost=1))), DONE
 
 
-def submit_rejected(walk: FrontendWalk) -> Transition:
+def submit_rejected(walk: FrontendWalk) -> Transition[Config, State, SubmitRejected]:
     """C-MIR-3: as `Render` and then `Reject`."""
 
     def transition(config: Config, state: State, op: SubmitRejected) -> Result:
@@ -263,7 +264,7 @@ def begun(link: Link) -> Link:
     return touched(link)._replace(epoch=link.epoch + 1, lost=0)
 
 
-def reset_sender(clear: Clear) -> Transition:
+def reset_sender(clear: Clear) -> Transition[Config, State, ResetSender]:
     """C-MIR-12: P0 is cleared, P1 keeps what it has."""
 
     def transition(config: Config, state: State, op: ResetSender) -> Result:
@@ -275,7 +276,7 @@ def reset_sender(clear: Clear) -> Transition:
     return transition
 
 
-def reset_receiver(clear: Clear) -> Transition:
+def reset_receiver(clear: Clear) -> Transition[Config, State, ResetReceiver]:
     """C-MIR-12: P1 is cleared, P0 keeps its keys; nothing waits for what is in flight."""
 
     def transition(config: Config, state: State, op: ResetReceiver) -> Result:

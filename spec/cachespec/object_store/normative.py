@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from cachespec.kernel import NORMATIVE, Operation, Transition, Variant
+from cachespec.kernel import NORMATIVE, Transitions, Variant
 from cachespec.object_store import journeys, readers, writer
 from cachespec.object_store.configuration import Config
 from cachespec.object_store.environment import calls
@@ -37,7 +35,7 @@ from cachespec.object_store.operations import Store as StorePart
 from cachespec.object_store.state import Store, initial
 from cachespec.object_store.view import View, view
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, Store] = {
     Render: writer.render,
     Touch: writer.touch,
     GetCached: writer.get_cached,

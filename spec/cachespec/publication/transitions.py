@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from cachespec.kernel import ABSENT, DONE, HIT, REFUSED, STALE, Code, Operation, Outcome, Transition
+from cachespec.kernel import ABSENT, DONE, HIT, REFUSED, STALE, Code, Outcome, Transitions
 from cachespec.publication.configuration import FIELDS, Config, ring_config, size_of
 from cachespec.publication.operations import (
     Acknowledge,
@@ -275,7 +273,7 @@ def read_to_the_end(config: Config, exchange: Exchange, reading: Reading) -> Rea
     return reading._replace(units=(*reading.units, *(exchange.memory.get(unit, 0) for unit in rest)))
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, Exchange] = {
     Allocate: allocate,
     WriteHeader: write_header,
     WriteCounts: write_counts,

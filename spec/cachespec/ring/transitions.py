@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from cachespec.kernel import ABSENT, DONE, STALE, Code, Operation, Outcome, Transition
+from cachespec.kernel import ABSENT, DONE, STALE, Code, Outcome, Transitions
 from cachespec.ring.chunks import clear_chunks, free_chunks, place, reserve
 from cachespec.ring.configuration import Config, Content, Id, Place
 from cachespec.ring.memory import read_id, read_payload, wiped, write_chunk
@@ -120,7 +118,7 @@ def restart(config: Config, segment: Segment, op: Restart) -> Result:
     return forgotten(begun, outcome.values), DONE
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, Segment] = {
     Allocate: allocate,
     Read: read,
     Revoke: revoke,

@@ -25,7 +25,7 @@ def the_ended_are_named(config: Config, before: View, op: Operation, outcome: Ou
     """By an update in the order of its plan."""
     ended = ended_in(before, after)
     if isinstance(op, Update) and before.plans:
-        return outcome.values == tuple(one.request for one in before.plans[0].scheduled if one.request in ended)
+        return outcome.values == tuple(part.request for part in before.plans[0].scheduled if part.request in ended)
     return ended == ({op.request} if isinstance(op, Abort) and outcome.code is Code.DONE else set())
 
 
@@ -52,12 +52,12 @@ def rounds_are_answered(config: Config, before: View, op: Operation, outcome: Ou
         return True
     if len(after.plans) == len(before.plans):
         return outcome.code is Code.MISS
-    said = tuple(part for one in after.plans[-1].scheduled for part in (one.request, one.start, one.tokens))
-    return outcome.code is Code.DONE and outcome.values == said
+    shown = tuple(value for part in after.plans[-1].scheduled for value in (part.request, part.start, part.tokens))
+    return outcome.code is Code.DONE and outcome.values == shown
 
 
 def plans_are_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    served = [one.request for one in new_plan(before, op, after).scheduled]
+    served = [part.request for part in new_plan(before, op, after).scheduled]
     return served == [request for request in (*before.running, *before.waiting) if request in served]
 
 
@@ -78,13 +78,13 @@ def the_last_are_preempted(config: Config, before: View, op: Operation, outcome:
 
 
 def samples_are_where_tokens_end(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return all(samples_where_its_end_is(config, before, one) for one in new_plan(before, op, after).scheduled)
+    return all(samples_where_its_end_is(config, before, part) for part in new_plan(before, op, after).scheduled)
 
 
-def samples_where_its_end_is(config: Config, before: View, one: Scheduled) -> bool:
+def samples_where_its_end_is(config: Config, before: View, part: Scheduled) -> bool:
     """One part of a plan: what lies behind the tokens in sight is drafts, and from their last one on it samples."""
-    beyond = one.start + one.tokens - length_in_sight(config, before, one.request)
-    return one.drafts == max(0, beyond) and one.samples == int(beyond >= 0)
+    beyond = part.start + part.tokens - length_in_sight(config, before, part.request)
+    return part.drafts == max(0, beyond) and part.samples == int(beyond >= 0)
 
 
 # Items --------------------------------------------------------------------------------------------------------------
@@ -93,16 +93,16 @@ def samples_where_its_end_is(config: Config, before: View, one: Scheduled) -> bo
 def items_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """What is read is what is touched; what is encoded is read, and was not held by the request before."""
     return all(
-        one.relies == touched(config, one)
-        and one.encode == tuple(place for place in one.relies if place in one.encode)
-        and not any((one.request, place) in before.encoder.held for place in one.encode)
-        for one in new_plan(before, op, after).scheduled
+        part.relies == touched(config, part)
+        and part.encode == tuple(index for index in part.relies if index in part.encode)
+        and not any((part.request, index) in before.encoder.held for index in part.encode)
+        for part in new_plan(before, op, after).scheduled
     )
 
 
 def nothing_is_encoded_twice(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     parts = new_plan(before, op, after).scheduled
-    encoded = [items_of(config, one.request)[place][CONTENT] for one in parts for place in one.encode]
+    encoded = [items_of(config, part.request)[index][CONTENT] for part in parts for index in part.encode]
     return len(encoded) == len(set(encoded))
 
 
@@ -113,31 +113,34 @@ def evictions_are_told(config: Config, before: View, op: Operation, outcome: Out
     there = {key for key, _ in before.encoder.entries}
     evicted = {*there, *before.encoder.freed} - {key for key, _ in after.encoder.entries}
     dropped, width = new_plan(before, op, after).dropped, max(map(len, evicted), default=1)
-    told = {dropped[place : place + width] for place in range(0, len(dropped), width)}
-    return evicted <= told | set(after.encoder.freed)
+    reported = {dropped[index : index + width] for index in range(0, len(dropped), width)}
+    return evicted <= reported | set(after.encoder.freed)
 
 
 def chunks_are_aligned(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     parts = new_plan(before, op, after).scheduled
     return config.alignment == 0 or all(
-        is_aligned(config, before, one, config.token_budget - sum(other.tokens for other in parts[:place]))
-        for place, one in enumerate(parts)
+        is_aligned(config, before, part, config.token_budget - sum(other.tokens for other in parts[:index]))
+        for index, part in enumerate(parts)
     )
 
 
-def is_aligned(config: Config, before: View, one: Scheduled, budget: int) -> bool:
+def is_aligned(config: Config, before: View, part: Scheduled, budget: int) -> bool:
     """One part of a plan: it reaches the end of the prefill or the start of an item, or no multiple lies in it."""
-    end, boundary = one.start + one.tokens, (one.start + one.tokens) // config.alignment * config.alignment
-    known = config.prompts[one.request] + dict(before.produced).get(one.request, 0)
-    prefill, largest = max(config.prompts[one.request], known - 1), min(budget, config.long_prefill_threshold or budget)
-    if end >= prefill or any(end == item[START] for item in items_of(config, one.request)):
+    end, boundary = part.start + part.tokens, (part.start + part.tokens) // config.alignment * config.alignment
+    known = config.prompts[part.request] + dict(before.produced).get(part.request, 0)
+    prefill, largest = (
+        max(config.prompts[part.request], known - 1),
+        min(budget, config.long_prefill_threshold or budget),
+    )
+    if end >= prefill or any(end == item[START] for item in items_of(config, part.request)):
         return True
-    return one.start + largest < prefill and (end == boundary or boundary <= one.start)
+    return part.start + largest < prefill and (end == boundary or boundary <= part.start)
 
 
-def goes_on_behind_an_item(config: Config, one: Scheduled) -> bool:
+def goes_on_behind_an_item(config: Config, part: Scheduled) -> bool:
     """An item ends where this part begins, or before."""
-    return any(item[START] + item[LENGTH] <= one.start for item in items_of(config, one.request))
+    return any(item[START] + item[LENGTH] <= part.start for item in items_of(config, part.request))
 
 
 ACCOUNTS: tuple[Step[Config, View], ...] = (
@@ -163,7 +166,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         "SCH-2/taken",
         "the output of a plan in flight is taken: no assertion fails",
         output_is_taken,
-        lambda c, b, op, o, a: isinstance(op, Update) and any(one.void for plan in b.plans for one in plan.scheduled),
+        lambda c, b, op, o, a: isinstance(op, Update) and any(part.void for plan in b.plans for part in plan.scheduled),
     ),
     Step(
         "SCH-9/answered",
@@ -182,7 +185,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         "a plan serves those that run in their order, then those that are admitted in theirs",
         plans_are_in_order,
         lambda c, b, op, o, a: (
-            any(one.request in b.waiting for one in new_plan(b, op, a).scheduled) and bool(b.running)
+            any(part.request in b.waiting for part in new_plan(b, op, a).scheduled) and bool(b.running)
         ),
     ),
     Step(
@@ -201,21 +204,21 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         "SCH-2/samples",
         "a step samples for a request when all of its tokens are computed; what is computed beyond them is drafts",
         samples_are_where_tokens_end,
-        lambda c, b, op, o, a: any(one.samples == 0 for one in new_plan(b, op, a).scheduled),
+        lambda c, b, op, o, a: any(part.samples == 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "SCH-3/named",
         "a plan names the items of which it computes tokens, and of those the ones that it encodes, in their order",
         items_are_named,
         lambda c, b, op, o, a: any(
-            len(one.encode) > 1 or goes_on_behind_an_item(c, one) for one in new_plan(b, op, a).scheduled
+            len(part.encode) > 1 or goes_on_behind_an_item(c, part) for part in new_plan(b, op, a).scheduled
         ),
     ),
     Step(
         "SCH-4/once",
         "nothing is encoded twice in one step",
         nothing_is_encoded_twice,
-        lambda c, b, op, o, a: any(len(one.relies) > len(one.encode) > 0 for one in new_plan(b, op, a).scheduled),
+        lambda c, b, op, o, a: any(len(part.relies) > len(part.encode) > 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "ENC-7/told",
@@ -228,7 +231,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         "a chunk ends the prefill if it can, or at a multiple of the alignment, or before an item, or reaches none",
         chunks_are_aligned,
         lambda c, b, op, o, a: any(
-            c.alignment > 1 and (one.start + one.tokens) % c.alignment == 0 for one in new_plan(b, op, a).scheduled
+            c.alignment > 1 and (part.start + part.tokens) % c.alignment == 0 for part in new_plan(b, op, a).scheduled
         ),
     ),
 )

@@ -14,7 +14,7 @@ Request = Annotated[int, Name("request")]
 Item = tuple[int, int, int]
 """A multimodal item of a prompt: what it shows, the position of its first token, and how many tokens it has."""
 
-Place = int
+ItemIndex = int
 """The position of an item among those of its request."""
 
 FIRST_COME, BY_PRIORITY = 0, 1

@@ -12,13 +12,15 @@ from cachespec.scheduler.state import State
 
 def promised(state: State, request: Request) -> int:
     """Output tokens that the plans in flight will sample."""
-    return sum(one.samples for plan in state.plans for one in plan.scheduled if one.request == request and not one.void)
+    return sum(
+        part.samples for plan in state.plans for part in plan.scheduled if part.request == request and not part.void
+    )
 
 
 def verifying(state: State, request: Request) -> bool:
     """Drafts of the request are in flight: how many of them are right, and so where it goes on, is not known yet."""
     return any(
-        one.drafts > 0 for plan in state.plans for one in plan.scheduled if one.request == request and not one.void
+        part.drafts > 0 for plan in state.plans for part in plan.scheduled if part.request == request and not part.void
     )
 
 

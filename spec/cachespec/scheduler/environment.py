@@ -19,7 +19,7 @@ def calls(config: Config, state: State) -> Iterable[Operation]:
     if len(state.plans) < config.ahead:
         yield Schedule()
     if state.plans:
-        drafts = max((one.drafts for one in state.plans[0].scheduled if not one.void), default=0)
+        drafts = max((part.drafts for part in state.plans[0].scheduled if not part.void), default=0)
         for accepted in range(drafts + 1):
             yield Update(accepted)
     yield from faults(config, live)

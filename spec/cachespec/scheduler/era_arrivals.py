@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TypeVar
 
-from cachespec.kernel import Code, Map, Operation, Outcome, Transition
+from cachespec.kernel import Code, Map, Operation, Outcome, Transition, Transitions
 from cachespec.scheduler.configuration import FIRST_COME, Config, Request, priority_of
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.operations import Add
-from cachespec.scheduler.rounds import Round, preempt
+from cachespec.scheduler.round_state import Round
+from cachespec.scheduler.rounds import preempt
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State
+
+Op = TypeVar("Op", bound=Operation)
 
 ARRIVED = "arrived"
 """A field of the state: requests that are there, and the rank of each among those that have come. Empty where
@@ -38,15 +41,15 @@ def preempt_by_arrival(rules: Table, config: Config, current: Round, victim: Req
     return current._replace(state=current.state._replace(waiting=tuple(line)))
 
 
-def with_arrivals(transitions: Mapping[type[Operation], Transition]) -> Mapping[type[Operation], Transition]:
+def with_arrivals(transitions: Transitions[Config, State]) -> Transitions[Config, State]:
     """The transitions with a rank for each request that comes, and none for those that are gone."""
     return {kind: keeping_ranks(transition) for kind, transition in transitions.items()}
 
 
-def keeping_ranks(transition: Transition) -> Transition:
+def keeping_ranks(transition: Transition[Config, State, Op]) -> Transition[Config, State, Op]:
     """One of them."""
 
-    def called(config: Config, state: State, op: Operation) -> tuple[State, Outcome]:
+    def called(config: Config, state: State, op: Op) -> tuple[State, Outcome]:
         after, outcome = transition(config, state, op)
         if config.policy == FIRST_COME:
             return after, outcome

@@ -6,8 +6,9 @@ from cachespec.kv_blocks import Config as Blocks
 from cachespec.kv_blocks.era_on_demand import registered
 from cachespec.scheduler.configuration import Config, Request, kv_config
 from cachespec.scheduler.counts import known_length
-from cachespec.scheduler.parts import Slots, slots
-from cachespec.scheduler.rounds import Prefix, slots_for_chunk
+from cachespec.scheduler.parts import slots
+from cachespec.scheduler.round_state import Prefix, Slots
+from cachespec.scheduler.rounds import slots_for_chunk
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
 
@@ -38,11 +39,13 @@ def with_known(config: Config, state: State, request: Request) -> Blocks:
 
 def tokens_in_flight(state: State, request: Request) -> int:
     """Tokens of the request that plans in flight compute."""
-    return sum(one.tokens for plan in state.plans for one in plan.scheduled if one.request == request and not one.void)
+    return sum(
+        part.tokens for plan in state.plans for part in plan.scheduled if part.request == request and not part.void
+    )
 
 
-def with_output_registered(config: Config, state: State, one: Scheduled, end: int) -> State:
+def with_output_registered(config: Config, state: State, part: Scheduled, end: int) -> State:
     """S2, S3: blocks that the output has made known are registered when it arrives, while the request runs."""
-    if not one.samples or not any(request == one.request for request in state.running):
+    if not part.samples or not any(request == part.request for request in state.running):
         return state
-    return state._replace(kv=registered(kv_config(config), state.kv, one.request, end, 0)[0])
+    return state._replace(kv=registered(kv_config(config), state.kv, part.request, end, 0)[0])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cachespec.scheduler.configuration import FIRST_COME, LENGTH, Config, Request, items_of
 from cachespec.scheduler.era_arrivals import preempt_by_arrival
-from cachespec.scheduler.items import Fit
-from cachespec.scheduler.rounds import Round, attempt, consider, holding, is_full, look_at_items, scheduled
+from cachespec.scheduler.round_state import Fit, Round
+from cachespec.scheduler.rounds import attempt, consider, holding, is_full, look_at_items, scheduled
 from cachespec.scheduler.rules import Table
 
 
@@ -62,7 +62,7 @@ def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_
         while not search.found and search.round.state.computed.has(request):
             victim = rules.victim(config, search.round.state)
             before = search.round.state.running.index(victim) < index
-            was_scheduled = any(one.request == victim for one in search.round.scheduled)
+            was_scheduled = any(part.request == victim for part in search.round.scheduled)
             index = index - (before if moves_with_the_list else was_scheduled)
             current = restored(config, preempt_by_arrival(rules, config, search.round, victim), victim)
             if not fit.encode:
@@ -78,11 +78,11 @@ def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_
 
 def restored(config: Config, current: Round, victim: Request) -> Round:
     """Without the victim's part of the plan."""
-    mine = [one for one in current.scheduled if one.request == victim]
-    embeds = sum(items_of(config, victim)[place][LENGTH] for one in mine for place in one.encode)
+    parts = [part for part in current.scheduled if part.request == victim]
+    embeds = sum(items_of(config, victim)[index][LENGTH] for part in parts for index in part.encode)
     return current._replace(
-        scheduled=tuple(one for one in current.scheduled if one.request != victim),
-        tokens=current.tokens + sum(one.tokens for one in mine),
+        scheduled=tuple(part for part in current.scheduled if part.request != victim),
+        tokens=current.tokens + sum(part.tokens for part in parts),
         embeds=current.embeds + embeds,
     )
 

@@ -21,7 +21,7 @@ from cachespec.scheduler.configuration import (
     START,
     Config,
     Item,
-    Place,
+    ItemIndex,
     Request,
     encoder_config,
     items_of,
@@ -29,7 +29,7 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.counts import known_length, length_in_sight, prefill_end, promised
 from cachespec.scheduler.era_blocks import tokens_in_flight, with_output_registered
 from cachespec.scheduler.feasibility import limited
-from cachespec.scheduler.items import Fit, is_apart
+from cachespec.scheduler.items import is_apart
 from cachespec.scheduler.parts import (
     ask_for_room,
     cached_prefix,
@@ -40,9 +40,9 @@ from cachespec.scheduler.parts import (
     written,
 )
 from cachespec.scheduler.requests import sampled
-from cachespec.scheduler.rounds import Prefix, Round
+from cachespec.scheduler.round_state import Fit, Prefix, Round
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Scheduled, State
+from cachespec.scheduler.state import Line, Scheduled, State
 
 # What is queued -----------------------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ def shorter_than_model(config: Config, request: Request) -> bool:
 
 def wanted_when_idle(config: Config, state: State, request: Request, start: int) -> int:
     """S1: a request with a step in flight is passed over; otherwise all that it has, with its drafts."""
-    if any(one.request == request and not one.void for plan in state.plans for one in plan.scheduled):
+    if any(part.request == request and not part.void for plan in state.plans for part in plan.scheduled):
         return 0
     return known_length(config, state, request) + state.proposed.get(request, 0) - start
 
@@ -128,82 +128,84 @@ def stopped(fit: Fit, tokens: int) -> Fit:
     return fit._replace(tokens=tokens, refused=1)
 
 
-def with_item(config: Config, fit: Fit, place: Place, item: Item) -> Fit:
+def with_item(config: Config, fit: Fit, index: ItemIndex, item: Item) -> Fit:
     """The item is encoded in this step."""
     return fit._replace(
         embeds=fit.embeds - item[LENGTH],
         granted=fit.granted + item[LENGTH],
-        encode=(*fit.encode, place),
-        relies=(*fit.relies, place),
+        encode=(*fit.encode, index),
+        relies=(*fit.relies, index),
     )
 
 
 def is_chosen(config: Config, fit: Fit, request: Request, item: Item) -> bool:
     """The same content is encoded in this step for another item of the request."""
-    return any(items_of(config, request)[place][CONTENT] == item[CONTENT] for place in fit.encode)
+    return any(items_of(config, request)[index][CONTENT] == item[CONTENT] for index in fit.encode)
 
 
-def fit_item_before_11895(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def fit_item_before_11895(
+    rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
+) -> Fit:
     """C-SCH-1: a chunk that begins inside of an item that is not there has a negative count."""
-    item = items_of(config, request)[place]
-    after = fit_item_by_request(rules, config, fit, request, place, start)
+    item = items_of(config, request)[index]
+    after = fit_item_by_request(rules, config, fit, request, index, start)
     return after._replace(tokens=item[START] - start) if after.refused > fit.refused else after
 
 
-def fit_item_by_request(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def fit_item_by_request(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """S1: what was granted before in the same pass is not counted (C-ENC-3)."""
-    item = items_of(config, request)[place]
+    item = items_of(config, request)[index]
     if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
         return fit
-    if look_up(rules, config, fit.encoder, request, place).yes:
-        return fit._replace(relies=(*fit.relies, place))
-    asked = ask_for_room(rules, config, fit.encoder, request, place, fit.embeds, 0)
+    if look_up(rules, config, fit.encoder, request, index).yes:
+        return fit._replace(relies=(*fit.relies, index))
+    asked = ask_for_room(rules, config, fit.encoder, request, index, fit.embeds, 0)
     fit = fit._replace(encoder=asked.encoder)
     if not asked.yes or item[LENGTH] > fit.embeds:
         return stopped(fit, max(0, item[START] - start))
-    return with_item(config, fit, place, item)
+    return with_item(config, fit, index, item)
 
 
-def fit_item_pinning(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def fit_item_pinning(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """S2: what is there is pinned before it is known whether anything is scheduled (C-ENC-10).
 
     C-ENC-15: where items are not split, a chunk that begins with an item still splits it.
     """
-    item = items_of(config, request)[place]
+    item = items_of(config, request)[index]
     if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens) or is_chosen(config, fit, request, item):
         return fit
-    found = look_up(rules, config, fit.encoder, request, place)
-    fit = fit._replace(encoder=found.encoder)
-    if found.yes:
-        return fit._replace(relies=(*fit.relies, place))
+    lookup = look_up(rules, config, fit.encoder, request, index)
+    fit = fit._replace(encoder=lookup.encoder)
+    if lookup.yes:
+        return fit._replace(relies=(*fit.relies, index))
     if config.whole_items and start < item[START] and start + fit.tokens < item[START] + item[LENGTH]:
         return stopped(fit, item[START] - start)
-    return if_room(rules, config, fit, request, place, start)
+    return if_room(rules, config, fit, request, index, start)
 
 
-def if_room(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def if_room(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """S2, S3: room is asked for beside what was granted before."""
-    item = items_of(config, request)[place]
-    asked = ask_for_room(rules, config, fit.encoder, request, place, fit.embeds, fit.granted)
+    item = items_of(config, request)[index]
+    asked = ask_for_room(rules, config, fit.encoder, request, index, fit.embeds, fit.granted)
     fit = fit._replace(encoder=asked.encoder)
     if not asked.yes:
         return stopped(fit, max(0, item[START] - start))
-    return with_item(config, fit, place, item)
+    return with_item(config, fit, index, item)
 
 
-def fit_item_whole_first(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def fit_item_whole_first(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """S3: whether the item would be split is asked first, and at the item too; a repeated one is referred to later."""
-    item = items_of(config, request)[place]
+    item = items_of(config, request)[index]
     if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
         return fit
     if config.whole_items and start <= item[START] and start + fit.tokens < item[START] + item[LENGTH]:
         return stopped(fit, item[START] - start)
     if is_chosen(config, fit, request, item):
-        return fit._replace(relies=(*fit.relies, place))
-    found = look_up(rules, config, fit.encoder, request, place)
-    fit = fit._replace(encoder=found.encoder)
+        return fit._replace(relies=(*fit.relies, index))
+    lookup = look_up(rules, config, fit.encoder, request, index)
+    fit = fit._replace(encoder=lookup.encoder)
     return (
-        fit._replace(relies=(*fit.relies, place)) if found.yes else if_room(rules, config, fit, request, place, start)
+        fit._replace(relies=(*fit.relies, index)) if lookup.yes else if_room(rules, config, fit, request, index, start)
     )
 
 
@@ -226,7 +228,7 @@ def skipped_or_freed(rules: Table, config: Config, current: Round, request: Requ
     C-SCH-9: one of which no token is offered, as a prompt that is not cut and does not fit, stops those behind it.
     """
     if cause == ENCODER:
-        start = rules.found(rules, config, current.state, request).start
+        start = rules.cached_prefix(rules, config, current.state, request).start
         tokens = known_length(config, current.state, request) - start
         offer = rules.offered_whole(config, current.state, request, start, tokens, current.tokens)
         return current if offer > 0 else current._replace(ended=1)
@@ -258,9 +260,9 @@ def lose_both(rules: Table, config: Config, state: State, request: Request) -> S
     return without_items(rules, config, without_blocks(rules, config, state, request), request)
 
 
-def joined_last(config: Config, running: tuple[Request, ...], request: Request) -> tuple[Request, ...]:
+def joined_last(config: Config, line: Line, request: Request) -> Line:
     """S2, S3: who is admitted is served last, whatever its priority."""
-    return (*running, request)
+    return (*line, request)
 
 
 # Where a waiting request begins -------------------------------------------------------------------------------------
@@ -291,92 +293,92 @@ def found_in_cache(rules: Table, config: Config, state: State, request: Request)
 # The plan and its output --------------------------------------------------------------------------------------------
 
 
-def released_at_once(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+def released_at_once(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """S2: items behind the tokens that are scheduled are released before the plan is executed (C-ENC-9).
 
     One who was preempted in the same round is counted as computed all the same.
     """
-    if not any(request == one.request for request in state.running):
-        state = state._replace(computed=state.computed.set(one.request, one.tokens))
-    return with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0))
+    if not any(request == part.request for request in state.running):
+        state = state._replace(computed=state.computed.set(part.request, part.tokens))
+    return with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0))
 
 
 def with_listed_released(rules: Table, config: Config, state: State, request: Request, end: int) -> State:
     """Of the items that count as the request's, those before this position."""
     encoder = state.encoder
     _, listed = rules.encoder.step(encoder_config(config), encoder, CachedInputs(request))
-    for place in listed.values:
-        _, start, length = items_of(config, request)[place]
+    for index in listed.values:
+        _, start, length = items_of(config, request)[index]
         if start + length <= end:
-            encoder = release(rules, config, encoder, request, place)
+            encoder = release(rules, config, encoder, request, index)
     return state._replace(encoder=encoder)
 
 
-def counted(rules: Table, config: Config, state: State, one: Scheduled, rejected: int) -> State:
+def counted(rules: Table, config: Config, state: State, part: Scheduled, rejected: int) -> State:
     """The KV is written, and rejected drafts do not count as computed; of a request that runs."""
-    if not any(request == one.request for request in state.running):
+    if not any(request == part.request for request in state.running):
         return state
     return state._replace(
-        kv=written(rules, config, state.kv, one.request, one.start + one.tokens - rejected),
-        computed=state.computed.set(one.request, state.computed.get(one.request, 0) - rejected),
+        kv=written(rules, config, state.kv, part.request, part.start + part.tokens - rejected),
+        computed=state.computed.set(part.request, state.computed.get(part.request, 0) - rejected),
     )
 
 
-def executed_and_released(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+def executed_and_released(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """S1: items behind what is computed by now are released. Output of one that was preempted since is dropped."""
-    if one.void or not any(request == one.request for request in state.running):
+    if part.void or not any(request == part.request for request in state.running):
         return state
-    rejected = max(0, one.drafts - accepted)
-    state = counted(rules, config, state, one, rejected)
-    state = with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0))
-    return sampled(rules, config, state, one, rejected) if one.samples else state
+    rejected = max(0, part.drafts - accepted)
+    state = counted(rules, config, state, part, rejected)
+    state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0))
+    return sampled(rules, config, state, part, rejected) if part.samples else state
 
 
-def executed_only(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+def executed_only(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """C-ENC-9: nothing is left to release; output in flight of a preempted request is delivered."""
-    if one.void or state.gone.has(one.request):
+    if part.void or state.gone.has(part.request):
         return state
-    return executed_behind(rules, config, state, one, accepted, promised(state, one.request))
+    return executed_behind(rules, config, state, part, accepted, promised(state, part.request))
 
 
-def executed_behind(rules: Table, config: Config, state: State, one: Scheduled, accepted: int, flying: int) -> State:
+def executed_behind(rules: Table, config: Config, state: State, part: Scheduled, accepted: int, flying: int) -> State:
     """The output of a part is taken, and blocks are registered as far as it makes them known.
 
     `flying`: so many of the tokens that count as computed are output on its way.
     """
-    rejected = max(0, one.drafts - accepted)
-    state = counted(rules, config, state, one, rejected)
+    rejected = max(0, part.drafts - accepted)
+    state = counted(rules, config, state, part, rejected)
     if config.ahead > 1:
-        state = with_output_registered(config, state, one, state.computed.get(one.request, 0) - flying)
-    return sampled(rules, config, state, one, rejected) if one.samples else state
+        state = with_output_registered(config, state, part, state.computed.get(part.request, 0) - flying)
+    return sampled(rules, config, state, part, rejected) if part.samples else state
 
 
 def executed_and_released_by_computed(
-    rules: Table, config: Config, state: State, one: Scheduled, accepted: int
+    rules: Table, config: Config, state: State, part: Scheduled, accepted: int
 ) -> State:
     """S2b: items are released when a step was executed, by a count that those in flight have moved on (C-ENC-25)."""
-    if one.void or state.gone.has(one.request):
+    if part.void or state.gone.has(part.request):
         return state
-    end = state.computed.get(one.request, 0) - max(0, one.drafts - accepted)
-    state = with_listed_released(rules, config, state, one.request, end)
-    return executed_behind(rules, config, state, one, accepted, promised(state, one.request))
+    end = state.computed.get(part.request, 0) - max(0, part.drafts - accepted)
+    state = with_listed_released(rules, config, state, part.request, end)
+    return executed_behind(rules, config, state, part, accepted, promised(state, part.request))
 
 
-def executed_and_released_by_count(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+def executed_and_released_by_count(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """S3: the count by which items are released was moved on by the steps in flight (C-ENC-9).
 
     Where steps are not planned ahead, nothing is promised: only the asynchronous scheduler has placeholders for output.
     """
-    if one.void or state.gone.has(one.request):
+    if part.void or state.gone.has(part.request):
         return state
-    rejected = max(0, one.drafts - accepted)
-    state = counted(rules, config, state, one, rejected)
-    promises = promised(state, one.request) + one.samples if config.ahead > 1 else 0
-    state = with_listed_released(rules, config, state, one.request, state.computed.get(one.request, 0) - promises)
+    rejected = max(0, part.drafts - accepted)
+    state = counted(rules, config, state, part, rejected)
+    promises = promised(state, part.request) + part.samples if config.ahead > 1 else 0
+    state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - promises)
     if config.ahead > 1 or config.drafts > 0:
-        end = state.computed.get(one.request, 0) - tokens_in_flight(state, one.request)
-        state = with_output_registered(config, state, one, end)
-    return sampled(rules, config, state, one, rejected) if one.samples else state
+        end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)
+        state = with_output_registered(config, state, part, end)
+    return sampled(rules, config, state, part, rejected) if part.samples else state
 
 
 def keeps_items(rules: Table, config: Config, state: State, request: Request) -> State:

@@ -10,13 +10,15 @@ from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State, initial
 
 
-def start_over(state: type[State], rules: Table, config: Config, containers: Containers, **more: Any) -> State:
+def start_over(
+    state: type[State], rules: Table, config: Config, containers: Containers, further: tuple[str, ...]
+) -> State:
     """No request has arrived; the caches are empty."""
     fields = {
         **initial(config, containers)._asdict(),
         "kv": rules.kv.initial(kv_config(config), containers),
         "encoder": rules.encoder.initial(encoder_config(config), containers),
-        **more,
+        **{name: containers.map() for name in further},
     }
     return state(**fields)
 

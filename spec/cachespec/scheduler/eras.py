@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
-from cachespec.kernel import Map, Operation, Transition, Variant, with_fields
+from cachespec.kernel import Map, Operation, Transitions, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1, K1B, K2
-from cachespec.scheduler import era_arrivals, era_blocks, era_places, era_rounds, era_rules, requests, rounds
+from cachespec.scheduler import era_arrivals, era_blocks, era_placeholders, era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import start_over
@@ -20,10 +19,12 @@ from cachespec.scheduler.state import State, View
 from cachespec.scheduler.view import seen
 
 SchedulerVariant = Variant[Config, State, View]
-Transitions = Mapping[type[Operation], Transition]
+SchedulerTransitions = Transitions[Config, State]
+
+NO_MARKS: Mapping[str, object] = {}
 
 
-def following(rules: Table) -> Transitions:
+def following(rules: Table) -> SchedulerTransitions:
     """The transitions by this table of rules."""
     return {
         Add: lambda config, state, op: requests.add(rules, config, state, op.request),
@@ -42,24 +43,22 @@ def scheduler(
     differences: Mapping[type[Operation], str],
     exempt: Mapping[str, str] | None = None,
     view: Callable[[Config, State], View] | None = None,
-    wrapped: Callable[[Transitions], Transitions] = dict,
+    wrapped: Callable[[SchedulerTransitions], SchedulerTransitions] = dict,
     alphabet: Callable[[Config, State], Iterable[Operation]] = calls,
-    **more: Any,
+    marks: Mapping[str, object] = NO_MARKS,
 ) -> SchedulerVariant:
-    """A scheduler by its rules. `wrapped`: what else its transitions do.
+    """A scheduler that follows these rules. `wrapped` adds to its transitions.
 
-    `more`: further fields of its state, with their annotations; they begin empty.
+    `marks`: further maps of its state, by name, each with its annotation; they begin empty.
     """
-    state = with_fields(State, encoder=rules.encoder.state, **more)
+    state = with_fields(State, encoder=rules.encoder.state, **marks)
     return Variant(
         tag=tag,
         title=title,
         state=state,
-        initial=lambda config, containers: start_over(
-            state, rules, config, containers, **{name: containers.map() for name in more}
-        ),
+        initial=lambda config, containers: start_over(state, rules, config, containers, tuple(marks)),
         transitions=wrapped(following(rules)),
-        view=view or (lambda config, one: seen(rules, config, one)),
+        view=view or (lambda config, state: seen(rules, config, state)),
         alphabet=alphabet,
         differences=differences,
         start_differs=rules.kv.start_differs,
@@ -67,7 +66,7 @@ def scheduler(
     )
 
 
-by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, arrived=Map[int, int])
+by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, marks={"arrived": Map[int, int]})
 """As `scheduler`, of those that order equals by when they came and keep nothing else in their state."""
 
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
@@ -93,7 +92,7 @@ S1_RULES = RELEASED_RULES._replace(
     wanted=era_rules.wanted_when_idle,
     fit_item=era_rules.fit_item_by_request,
     lose=era_rules.lose_blocks_only,
-    found=era_rules.found_block_back,
+    cached_prefix=era_rules.found_block_back,
     offered_whole=era_rules.offered_as_is,
     turned_down=era_rules.head_of_line,
     executed=era_rules.executed_and_released,
@@ -134,13 +133,13 @@ S2 = scheduler(
         encoder=SHARED,
         serve_running=era_rounds.serve_by_index,
         admit_waiting=era_rounds.admit_and_turn_round,
-        wanted=era_places.wanted_up_to_model,
-        found=era_rules.found_or_counted,
+        wanted=era_placeholders.wanted_up_to_model,
+        cached_prefix=era_rules.found_or_counted,
         turned_down=era_rules.skipped_if_long,
-        after_round=era_places.kept_where_counted,
-        executed=era_places.executed_with_place,
-        leave=era_places.leave,
-        abort=era_places.leave,
+        after_round=era_placeholders.kept_where_counted,
+        executed=era_placeholders.executed_with_place,
+        leave=era_placeholders.leave,
+        abort=era_placeholders.leave,
     ),
     {
         Add: QUEUED,
@@ -151,11 +150,9 @@ S2 = scheduler(
         Update: "output in flight of a preempted request is delivered; C-SCH-14: output for which no place was kept "
         "ends the engine",
     },
-    wrapped=lambda transitions: era_places.ended_by_assertion(era_arrivals.with_arrivals(transitions)),
-    alphabet=era_places.calls_of_the_living,
-    places=Map[int, int],
-    dead=Map[int, int],
-    arrived=Map[int, int],
+    wrapped=lambda transitions: era_placeholders.ended_by_assertion(era_arrivals.with_arrivals(transitions)),
+    alphabet=era_placeholders.calls_of_the_living,
+    marks={"placeholders": Map[int, int], "dead": Map[int, int], "arrived": Map[int, int]},
 ).lacking(NO_RESET)
 
 S2B_RULES = SHARING_RULES._replace(
@@ -163,7 +160,7 @@ S2B_RULES = SHARING_RULES._replace(
     encoder=SHARED_WITH_RESET,
     serve_running=era_rounds.serve_and_restore_scheduled,
     wanted=era_rules.wanted_up_to_end,
-    found=era_rules.found_in_cache,
+    cached_prefix=era_rules.found_in_cache,
     slots=era_blocks.slots_for_all,
     turned_down=era_rules.stopped_or_freed,
     executed=era_rules.executed_and_released_by_computed,

@@ -7,67 +7,47 @@ nothing of the request is scheduled.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from cachespec.encoder_cache import Cache
-from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, Item, Place, Request, items_of
+from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, Item, ItemIndex, Request, items_of
 from cachespec.scheduler.parts import ask_for_room, look_up
+from cachespec.scheduler.round_state import Fit
 from cachespec.scheduler.rules import Table
-
-
-class Fit(NamedTuple):
-    """A request's tokens against its items, as far as they were looked at."""
-
-    encoder: Cache
-    tokens: int
-    """So many of its tokens may be scheduled."""
-    embeds: int
-    """What is left of the compute budget of the step."""
-    granted: int
-    """Embeddings for which there is room, of this request in this pass."""
-    encode: tuple[Place, ...]
-    relies: tuple[Place, ...]
-    closed: int
-    """1: nothing is pinned or encoded any more, because somebody before waits for room."""
-    refused: int
-    """1: an item was not there and cannot be encoded now; what is behind it is not looked at."""
 
 
 def fitted(rules: Table, config: Config, fit: Fit, request: Request, start: int) -> Fit:
     """Every item of the request, in the order of the prompt. Whatever the items, the tokens become no more."""
-    for place in range(len(items_of(config, request))):
-        fit = rules.fit_item(rules, config, fit, request, place, start)
+    for index in range(len(items_of(config, request))):
+        fit = rules.fit_item(rules, config, fit, request, index, start)
     return fit
 
 
-def fit_item(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """One item. SCH-3: the tokens that remain touch it only if it is there, or encoded in this step."""
-    item = items_of(config, request)[place]
+    item = items_of(config, request)[index]
     if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
         return fit
     if config.whole_items and cuts(item, start, fit.tokens):
         return up_to(fit, item, start)
-    if fit.closed and not fit.encoder.held.has((request, place)):
+    if fit.closed and not fit.encoder.held.has((request, index)):
         return up_to(fit, item, start)
-    found = look_up(rules, config, fit.encoder, request, place)
-    fit = fit._replace(encoder=found.encoder)
-    if found.yes or is_granted(config, fit, request, item):
-        return fit._replace(relies=(*fit.relies, place))
-    return with_room(rules, config, fit, request, place, start)
+    lookup = look_up(rules, config, fit.encoder, request, index)
+    fit = fit._replace(encoder=lookup.encoder)
+    if lookup.yes or is_granted(config, fit, request, item):
+        return fit._replace(relies=(*fit.relies, index))
+    return with_room(rules, config, fit, request, index, start)
 
 
-def with_room(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def with_room(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """An item that is not there. SCH-4: it is encoded in this step if its budget and the cache have the room for it."""
-    item = items_of(config, request)[place]
-    asked = ask_for_room(rules, config, fit.encoder, request, place, fit.embeds, fit.granted)
+    item = items_of(config, request)[index]
+    asked = ask_for_room(rules, config, fit.encoder, request, index, fit.embeds, fit.granted)
     fit = fit._replace(encoder=asked.encoder)
     if not asked.yes or item[LENGTH] > fit.embeds:
         return up_to(fit, item, start)
     return fit._replace(
         embeds=fit.embeds - item[LENGTH],
         granted=fit.granted + item[LENGTH],
-        encode=(*fit.encode, place),
-        relies=(*fit.relies, place),
+        encode=(*fit.encode, index),
+        relies=(*fit.relies, index),
     )
 
 
@@ -91,4 +71,4 @@ def cuts(item: Item, start: int, tokens: int) -> bool:
 
 def is_granted(config: Config, fit: Fit, request: Request, item: Item) -> bool:
     """An item that shows the same is encoded in this step already."""
-    return any(items_of(config, request)[place][CONTENT] == item[CONTENT] for place in fit.encode)
+    return any(items_of(config, request)[index][CONTENT] == item[CONTENT] for index in fit.encode)

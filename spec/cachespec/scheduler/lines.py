@@ -7,22 +7,21 @@ before everybody who still waits with its priority.
 from __future__ import annotations
 
 from cachespec.scheduler.configuration import Config, Request, priority_of
-
-Line = tuple[Request, ...]
+from cachespec.scheduler.state import Line
 
 
 def placed(config: Config, line: Line, request: Request) -> Line:
     """With the request behind its equals."""
-    mine = priority_of(config, request)
-    first = tuple(other for other in line if priority_of(config, other) <= mine)
-    return (*first, request, *(other for other in line if priority_of(config, other) > mine))
+    priority = priority_of(config, request)
+    first = tuple(other for other in line if priority_of(config, other) <= priority)
+    return (*first, request, *(other for other in line if priority_of(config, other) > priority))
 
 
 def in_front(config: Config, line: Line, request: Request) -> Line:
     """With the request before its equals (C-SCH-8)."""
-    mine = priority_of(config, request)
-    first = tuple(other for other in line if priority_of(config, other) < mine)
-    return (*first, request, *(other for other in line if priority_of(config, other) >= mine))
+    priority = priority_of(config, request)
+    first = tuple(other for other in line if priority_of(config, other) < priority)
+    return (*first, request, *(other for other in line if priority_of(config, other) >= priority))
 
 
 def left_out(line: Line, request: Request) -> Line:

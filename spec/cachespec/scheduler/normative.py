@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE
-from cachespec.kernel import Operation, Outcome, Transition
+from cachespec.kernel import Outcome, Transitions
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS
 from cachespec.scheduler import requests, rounds
 from cachespec.scheduler.configuration import Config, Request
@@ -15,7 +13,7 @@ from cachespec.scheduler.items import fit_item
 from cachespec.scheduler.lines import in_front, placed
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.parts import cached_prefix
-from cachespec.scheduler.rounds import Prefix
+from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State
 
@@ -27,7 +25,7 @@ def is_positive(tokens: int) -> bool:
     return tokens > 0
 
 
-def found(rules: Table, config: Config, state: State, request: Request) -> Prefix:
+def prefix_in_cache(rules: Table, config: Config, state: State, request: Request) -> Prefix:
     """What is cached of a waiting request, here or in an external store. One token at least is left (C-SCH-3)."""
     known = known_length(config, state, request)
     hits = cached_prefix(rules, config, state.kv, request, known)
@@ -58,7 +56,7 @@ RULES = Table(
     lose=rounds.lose_everything,
     joined=placed,
     back_in_line=in_front,
-    found=found,
+    cached_prefix=prefix_in_cache,
     offered_whole=offered_whole,
     slots=rounds.slots_for_chunk,
     allocated=rounds.slots_of_all,
@@ -100,7 +98,7 @@ def reset_encoder_cache(config: Config, state: State, op: ResetEncoderCache) -> 
     return requests.reset_items(RULES, config, state)
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {
+TRANSITIONS: Transitions[Config, State] = {
     Add: add,
     Schedule: schedule,
     Update: update,

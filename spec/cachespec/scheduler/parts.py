@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from cachespec.encoder_cache import (
     Abandon,
     Allocate,
@@ -18,49 +16,41 @@ from cachespec.kernel import Code
 from cachespec.kv_blocks import AllocateSlots, Commit, GetComputedBlocks, Pool
 from cachespec.kv_blocks import Config as Blocks
 from cachespec.kv_blocks import FreeRequest as FreeBlocks
-from cachespec.scheduler.configuration import Config, Place, Request, encoder_config, kv_config
+from cachespec.scheduler.configuration import Config, ItemIndex, Request, encoder_config, kv_config
+from cachespec.scheduler.round_state import Asked, Slots
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State
 
 
-class Asked(NamedTuple):
-    """The encoder cache after a question, and whether the answer was yes."""
-
-    encoder: Cache
-    yes: bool
-
-
-class Slots(NamedTuple):
-    """The KV blocks after a request for slots, and whether there were any."""
-
-    kv: Pool
-    yes: bool
-
-
-def look_up(rules: Table, config: Config, encoder: Cache, request: Request, place: Place) -> Asked:
+def look_up(rules: Table, config: Config, encoder: Cache, request: Request, index: ItemIndex) -> Asked:
     """Is the item there? If so the request holds it from now on."""
-    after, outcome = rules.encoder.step(encoder_config(config), encoder, CheckAndUpdate(request, place))
+    after, outcome = rules.encoder.step(encoder_config(config), encoder, CheckAndUpdate(request, index))
     return Asked(after, outcome.code is Code.HIT)
 
 
 def ask_for_room(
-    rules: Table, config: Config, encoder: Cache, request: Request, place: Place, embeds: int, granted: int
+    rules: Table, config: Config, encoder: Cache, request: Request, index: ItemIndex, embeds: int, granted: int
 ) -> Asked:
     """Is there room for it, beside what was granted before in the same pass?"""
-    asked = CanAllocate(request, place, embeds, granted)
+    asked = CanAllocate(request, index, embeds, granted)
     after, outcome = rules.encoder.step(encoder_config(config), encoder, asked)
     return Asked(after, outcome.code is Code.DONE)
 
 
 def take(
-    rules: Table, config: Config, encoder: Cache, request: Request, encode: tuple[Place, ...], relies: tuple[Place, ...]
+    rules: Table,
+    config: Config,
+    encoder: Cache,
+    request: Request,
+    encode: tuple[ItemIndex, ...],
+    relies: tuple[ItemIndex, ...],
 ) -> Cache:
     """What was granted is allocated. An item that shows the same as one of those is held as well."""
     parts = encoder_config(config)
-    for place in encode:
-        encoder, _ = rules.encoder.step(parts, encoder, Allocate(request, place))
-    for place in relies:
-        encoder, _ = rules.encoder.step(parts, encoder, CheckAndUpdate(request, place))
+    for index in encode:
+        encoder, _ = rules.encoder.step(parts, encoder, Allocate(request, index))
+    for index in relies:
+        encoder, _ = rules.encoder.step(parts, encoder, CheckAndUpdate(request, index))
     return encoder
 
 
@@ -70,9 +60,9 @@ def give_up(rules: Table, config: Config, encoder: Cache, request: Request, caus
     return after
 
 
-def release(rules: Table, config: Config, encoder: Cache, request: Request, place: Place) -> Cache:
+def release(rules: Table, config: Config, encoder: Cache, request: Request, index: ItemIndex) -> Cache:
     """The request needs the item no longer."""
-    after: Cache = rules.encoder.step(encoder_config(config), encoder, FreeInput(request, place))[0]
+    after: Cache = rules.encoder.step(encoder_config(config), encoder, FreeInput(request, index))[0]
     return after
 
 
@@ -99,8 +89,7 @@ def slots(
 
 def written(rules: Table, config: Config, kv: Pool, request: Request, computed: int) -> Pool:
     """The KV of the tokens before `computed` is there."""
-    after: Pool = rules.kv.step(kv_config(config), kv, Commit(request, computed))[0]
-    return after
+    return rules.kv.step(kv_config(config), kv, Commit(request, computed))[0]
 
 
 def without_blocks(rules: Table, config: Config, state: State, request: Request) -> State:

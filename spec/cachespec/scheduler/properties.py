@@ -20,28 +20,28 @@ from cachespec.scheduler.view import holders_of_blocks, holders_of_items, in_fli
 
 def parts(view: View) -> tuple[Scheduled, ...]:
     """Everything in flight."""
-    return tuple(one for plan in view.plans for one in plan.scheduled)
+    return tuple(part for plan in view.plans for part in plan.scheduled)
 
 
 def counts_are_positive(config: Config, view: View) -> bool:
-    return all(one.tokens > 0 for one in parts(view))
+    return all(part.tokens > 0 for part in parts(view))
 
 
 def tokens_are_within_budget(config: Config, view: View) -> bool:
-    return all(sum(one.tokens for one in plan.scheduled) <= config.token_budget for plan in view.plans)
+    return all(sum(part.tokens for part in plan.scheduled) <= config.token_budget for plan in view.plans)
 
 
 def nothing_is_beyond_the_end(config: Config, view: View) -> bool:
-    return all(one.start + one.tokens < config.max_model_len for one in parts(view))
+    return all(part.start + part.tokens < config.max_model_len for part in parts(view))
 
 
-def embeds_of(config: Config, one: Scheduled) -> int:
+def embeds_of(config: Config, part: Scheduled) -> int:
     """What this part encodes."""
-    return sum(items_of(config, one.request)[place][LENGTH] for place in one.encode)
+    return sum(items_of(config, part.request)[index][LENGTH] for index in part.encode)
 
 
 def embeds_are_within_budget(config: Config, view: View) -> bool:
-    return all(sum(embeds_of(config, one) for one in plan.scheduled) <= config.encoder_compute for plan in view.plans)
+    return all(sum(embeds_of(config, part) for part in plan.scheduled) <= config.encoder_compute for plan in view.plans)
 
 
 def items_are_whole(config: Config, view: View) -> bool:
@@ -49,14 +49,14 @@ def items_are_whole(config: Config, view: View) -> bool:
     if config.whole_items == 0:
         return True
     return not any(
-        one.start <= item[START] < one.start + one.tokens < item[START] + item[LENGTH]
-        for one in parts(view)
-        for item in items_of(config, one.request)
+        part.start <= item[START] < part.start + part.tokens < item[START] + item[LENGTH]
+        for part in parts(view)
+        for item in items_of(config, part.request)
     )
 
 
 def who_is_named_is_not_scheduled(config: Config, view: View) -> bool:
-    return not any(one.request in (*plan.finished, *plan.preempted) for plan in view.plans for one in plan.scheduled)
+    return not any(part.request in (*plan.finished, *plan.preempted) for plan in view.plans for part in plan.scheduled)
 
 
 def only_running_hold_blocks(config: Config, view: View) -> bool:
@@ -105,14 +105,14 @@ def drafts_could_count(config: Config, view: View) -> bool:
 
 def executed_of(view: View, request: int) -> int:
     """The request's tokens of which the KV is there: where the oldest of its parts in flight begins."""
-    return min((one.start for one in in_flight(view, request)), default=dict(view.computed).get(request, 0))
+    return min((part.start for part in in_flight(view, request)), default=dict(view.computed).get(request, 0))
 
 
 def items_are_let_go(config: Config, view: View) -> bool:
     """An item of which every token is computed is not read again."""
     return not any(
-        items_of(config, request)[place][START] + items_of(config, request)[place][LENGTH] <= executed_of(view, request)
-        for request, place in view.encoder.held
+        items_of(config, request)[index][START] + items_of(config, request)[index][LENGTH] <= executed_of(view, request)
+        for request, index in view.encoder.held
         if request in view.running
     )
 
@@ -120,9 +120,9 @@ def items_are_let_go(config: Config, view: View) -> bool:
 def what_is_found_was_computed(config: Config, view: View) -> bool:
     carried, tables = {block for block, _ in view.kv.carried}, dict(view.kv.tables)
     return not any(
-        block in carried and (place + 1) * config.block_size > computed
+        block in carried and (index + 1) * config.block_size > computed
         for request, computed in view.computed
-        for place, block in enumerate(tables.get(request, ()))
+        for index, block in enumerate(tables.get(request, ()))
     )
 
 
@@ -150,14 +150,14 @@ OWN: tuple[Safety[Config, View], ...] = (
         "the counts of a step are within the token budget together",
         tokens_are_within_budget,
         lambda c, v: any(
-            len(p.scheduled) > 1 and sum(one.tokens for one in p.scheduled) == c.token_budget for p in v.plans
+            len(p.scheduled) > 1 and sum(part.tokens for part in p.scheduled) == c.token_budget for p in v.plans
         ),
     ),
     Safety(
         "SCH-2",
         "no token is computed behind which the model's length leaves no room for an output",
         nothing_is_beyond_the_end,
-        lambda c, v: any(one.start + one.tokens == c.max_model_len - 1 for one in parts(v)),
+        lambda c, v: any(part.start + part.tokens == c.max_model_len - 1 for part in parts(v)),
     ),
     Safety(
         "SCH-2/finished",
@@ -169,13 +169,13 @@ OWN: tuple[Safety[Config, View], ...] = (
         "SCH-3/whole",
         "where items are not split, no chunk ends inside of an item that it could have left for later",
         items_are_whole,
-        lambda c, v: c.whole_items == 1 and any(one.encode for one in parts(v)),
+        lambda c, v: c.whole_items == 1 and any(part.encode for part in parts(v)),
     ),
     Safety(
         "SCH-4",
         "what is encoded in a step is within the encoder compute budget",
         embeds_are_within_budget,
-        lambda c, v: any(len([one for one in plan.scheduled if one.encode]) > 1 for plan in v.plans),
+        lambda c, v: any(len([part for part in plan.scheduled if part.encode]) > 1 for plan in v.plans),
     ),
     Safety(
         "SCH-5",
@@ -275,7 +275,7 @@ def somebody_is_unfinished(config: Config, view: View) -> bool:
 
 
 def blocks_and_items_are_apart(config: Config, view: View) -> bool:
-    return any(one != other for one in holders_of_blocks(view) for other in holders_of_items(view))
+    return any(part != other for part in holders_of_blocks(view) for other in holders_of_items(view))
 
 
 PROGRESS: tuple[Progress[Config, View], ...] = (

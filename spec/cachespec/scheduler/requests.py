@@ -74,10 +74,10 @@ def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
     plan = state.plans[0]
     finished: tuple[Request, ...] = ()
     state = state._replace(plans=state.plans[1:])
-    for one in plan.scheduled:
+    for part in plan.scheduled:
         before = state
-        state = rules.executed(rules, config, state, one, accepted)
-        finished = (*finished, *newly_gone(before, state, one.request))
+        state = rules.executed(rules, config, state, part, accepted)
+        finished = (*finished, *newly_gone(before, state, part.request))
     return state, Outcome(Code.DONE, finished)
 
 
@@ -86,37 +86,37 @@ def newly_gone(before: State, after: State, request: Request) -> tuple[Request, 
     return (request,) if after.gone.has(request) and not before.gone.has(request) else ()
 
 
-def executed(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """KV is written, items behind it are released, and what was sampled is known. ENC-6: not before (C-ENC-9)."""
-    if one.void:
+    if part.void:
         return state
-    rejected = max(0, one.drafts - accepted)
-    end = one.start + one.tokens - rejected
+    rejected = max(0, part.drafts - accepted)
+    end = part.start + part.tokens - rejected
     state = state._replace(
-        kv=written(rules, config, state.kv, one.request, end),
-        computed=state.computed.set(one.request, state.computed.get(one.request, 0) - rejected),
+        kv=written(rules, config, state.kv, part.request, end),
+        computed=state.computed.set(part.request, state.computed.get(part.request, 0) - rejected),
     )
-    state = with_items_released(rules, config, state, one.request, end)
-    return sampled(rules, config, state, one, rejected) if one.samples else state
+    state = with_items_released(rules, config, state, part.request, end)
+    return sampled(rules, config, state, part, rejected) if part.samples else state
 
 
 def with_items_released(rules: Table, config: Config, state: State, request: Request, end: int) -> State:
     """Items before this position are in the KV cache now."""
     items, encoder = items_of(config, request), state.encoder
-    for place in range(len(items)):
-        if items[place][START] + items[place][LENGTH] <= end:
-            encoder = release(rules, config, encoder, request, place)
+    for index in range(len(items)):
+        if items[index][START] + items[index][LENGTH] <= end:
+            encoder = release(rules, config, encoder, request, index)
     return state._replace(encoder=encoder)
 
 
-def sampled(rules: Table, config: Config, state: State, one: Scheduled, rejected: int) -> State:
+def sampled(rules: Table, config: Config, state: State, part: Scheduled, rejected: int) -> State:
     """One output token, and one for each draft that was right; the request is finished, or goes on with new drafts."""
-    whole = final_length(config, one.request)
-    length = min(known_length(config, state, one.request) + 1 + one.drafts - rejected, whole)
+    whole = final_length(config, part.request)
+    length = min(known_length(config, state, part.request) + 1 + part.drafts - rejected, whole)
     if length == whole:
-        return gone(rules.leave(rules, config, state, one.request), one.request)
-    state = state._replace(produced=state.produced.set(one.request, length - config.prompts[one.request]))
-    return with_drafts(state, one.request, min(config.drafts, whole - 1 - length))
+        return gone(rules.leave(rules, config, state, part.request), part.request)
+    state = state._replace(produced=state.produced.set(part.request, length - config.prompts[part.request]))
+    return with_drafts(state, part.request, min(config.drafts, whole - 1 - length))
 
 
 def with_drafts(state: State, request: Request, drafts: int) -> State:

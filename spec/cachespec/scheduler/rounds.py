@@ -7,33 +7,16 @@ waiting ones are admitted in theirs. Both draw on two budgets: tokens, and embed
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import MISS, REFUSED, Code, Map, Outcome
 from cachespec.scheduler.configuration import Config, Request, kv_config
 from cachespec.scheduler.counts import known_length, length_in_sight
-from cachespec.scheduler.items import Fit, fitted
+from cachespec.scheduler.items import fitted
 from cachespec.scheduler.lines import left_out
-from cachespec.scheduler.parts import Slots, give_up, reported, slots, take, without_blocks, without_items
+from cachespec.scheduler.parts import give_up, reported, slots, take, without_blocks, without_items
+from cachespec.scheduler.round_state import Fit, Prefix, Round, Search, Slots
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
-
-
-class Round(NamedTuple):
-    """A step in progress."""
-
-    state: State
-    tokens: int
-    """What is left of the token budget."""
-    embeds: int
-    """What is left of the encoder compute budget."""
-    scheduled: tuple[Scheduled, ...]
-    preempted: tuple[Request, ...]
-    closed: int
-    """1: a request waits for room in the encoder cache, and nobody behind it takes any (ENC-13)."""
-    ended: int
-    """1: nobody is admitted any more."""
 
 
 def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
@@ -50,8 +33,8 @@ def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
 def serve_running(rules: Table, config: Config, current: Round) -> Round:
     """SCH-7: everybody who runs when the step begins is considered once, whoever is preempted meanwhile."""
     running = current.state.running
-    for place in range(len(running)):
-        current = serve(rules, config, current, running[place])
+    for position in range(len(running)):
+        current = serve(rules, config, current, running[position])
     return current
 
 
@@ -84,8 +67,7 @@ def untrimmed(config: Config, state: State, request: Request, start: int, tokens
 
 def passed_over(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
     """Nothing of a running request is scheduled."""
-    after: Round = rules.passed_over(rules, config, current, request, fit)
-    return after
+    return rules.passed_over(rules, config, current, request, fit)
 
 
 def closing(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
@@ -103,13 +85,6 @@ def holding(current: Round, fit: Fit) -> Round:
 
 
 # Blocks, and who is preempted for them ------------------------------------------------------------------------------
-
-
-class Search(NamedTuple):
-    """The attempt to find KV blocks."""
-
-    round: Round
-    found: bool
 
 
 def with_blocks(rules: Table, config: Config, current: Round, request: Request, start: int, tokens: int) -> Search:
@@ -166,29 +141,18 @@ def voided(state: State, request: Request) -> State:
 
 def void_in(plan: Plan, request: Request) -> Plan:
     """One plan, with the request's part marked."""
-    marked = tuple(one._replace(void=1) if one.request == request else one for one in plan.scheduled)
+    marked = tuple(part._replace(void=1) if part.request == request else part for part in plan.scheduled)
     return plan._replace(scheduled=marked)
 
 
 # Waiting requests ---------------------------------------------------------------------------------------------------
 
 
-class Prefix(NamedTuple):
-    """Where a request begins."""
-
-    hits: tuple[int, ...]
-    """Blocks of its tokens that were found."""
-    start: int
-    """So many of its tokens are computed, those of the hits among them."""
-    covered: int
-    """So many are computed in blocks of its own: none, for it has none."""
-
-
 def admit_waiting(rules: Table, config: Config, current: Round) -> Round:
     """In their order. Nobody is admitted when somebody was preempted, nor behind one who cannot be."""
     waiting = current.state.waiting
-    for place in range(len(waiting)):
-        current = consider(rules, config, current, waiting[place])
+    for position in range(len(waiting)):
+        current = consider(rules, config, current, waiting[position])
     return current
 
 
@@ -196,7 +160,7 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     """One waiting request: what is cached of it, tokens, items, blocks; all of that or nothing."""
     if current.ended or is_full(config, current):
         return current
-    prefix = rules.found(rules, config, current.state, request)
+    prefix = rules.cached_prefix(rules, config, current.state, request)
     tokens = known_length(config, current.state, request) - prefix.start
     offer = rules.offered_whole(config, current.state, request, prefix.start, tokens, current.tokens)
     fit = look_at_items(rules, config, current, request, prefix.start, offer)
@@ -212,14 +176,12 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
 
 def room(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
     """Blocks for a waiting request, whose prefix was found."""
-    answer: Slots = rules.slots(rules, config, state, request, prefix, tokens)
-    return answer
+    return rules.slots(rules, config, state, request, prefix, tokens)
 
 
 def slots_for_chunk(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
     """Blocks for the tokens of this step; those that come later find theirs when they are scheduled."""
-    answer: Slots = rules.allocated(rules, config, state, request, prefix.covered, tokens, prefix.hits)
-    return answer
+    return rules.allocated(rules, config, state, request, prefix.covered, tokens, prefix.hits)
 
 
 def slots_of_all(
@@ -231,8 +193,7 @@ def slots_of_all(
 
 def denied(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
     """For want of an item or of blocks."""
-    after: Round = rules.turned_down(rules, config, current, request, cause)
-    return after
+    return rules.turned_down(rules, config, current, request, cause)
 
 
 def is_full(config: Config, current: Round) -> bool:
@@ -261,7 +222,7 @@ def scheduled(rules: Table, config: Config, current: Round, request: Request, st
     """The request's part of the plan. Its items are allocated, its tokens count as computed, the budgets shrink."""
     state, end = current.state, start + fit.tokens
     length = length_in_sight(config, state, request)
-    one = Scheduled(
+    part = Scheduled(
         request=request,
         start=start,
         tokens=fit.tokens,
@@ -279,7 +240,7 @@ def scheduled(rules: Table, config: Config, current: Round, request: Request, st
         state=state,
         tokens=current.tokens - fit.tokens,
         embeds=fit.embeds,
-        scheduled=(*current.scheduled, one),
+        scheduled=(*current.scheduled, part),
         closed=max(current.closed, fit.refused),
     )
 
@@ -293,26 +254,26 @@ def planned(rules: Table, config: Config, current: Round) -> tuple[State, Outcom
     if not (plan.scheduled or plan.dropped or plan.finished or plan.preempted):
         return state, MISS
     state = state._replace(leaving=emptied(config, state.leaving), plans=(*state.plans, plan))
-    for one in plan.scheduled:
-        state = rules.after_round(rules, config, state, one)
+    for part in plan.scheduled:
+        state = rules.after_round(rules, config, state, part)
     return state, Outcome(Code.DONE, shown(plan))
 
 
 def shown(plan: Plan) -> tuple[int, ...]:
     """Request, first token, number of tokens, and so on."""
     values: tuple[int, ...] = ()
-    for one in plan.scheduled:
-        values = (*values, one.request, one.start, one.tokens)
+    for part in plan.scheduled:
+        values = (*values, part.request, part.start, part.tokens)
     return values
 
 
 def listed(config: Config, members: Map[Request, int]) -> tuple[Request, ...]:
     """The requests in the map."""
-    found: tuple[Request, ...] = ()
+    present: tuple[Request, ...] = ()
     for request in range(len(config.prompts)):
         if members.has(request):
-            found = (*found, request)
-    return found
+            present = (*present, request)
+    return present
 
 
 def emptied(config: Config, members: Map[Request, int]) -> Map[Request, int]:
@@ -322,6 +283,6 @@ def emptied(config: Config, members: Map[Request, int]) -> Map[Request, int]:
     return members
 
 
-def nothing_more(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+def nothing_more(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """What a plan relies on is kept until it was executed (C-ENC-9)."""
     return state

@@ -1,66 +1,166 @@
-"""The decisions of a scheduling step in which schedulers differ: normative ones, and those of the eras.
+"""The decisions of a scheduling step in which schedulers differ: the normative ones and those of the eras.
 
-The functions of a step take a table of rules first. The normative table is in `normative`; an era is that table with
-some entries replaced, each with its number in the catalogue.
+Each decision is a rule with a type of its own. The functions of a step take a table of rules first. The normative table
+is in `normative`; an era is that table with some rules replaced, each with its number in the catalogue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Variant
+from cachespec.scheduler.configuration import Config, ItemIndex, Request
+from cachespec.scheduler.round_state import Fit, Prefix, Round, Slots
+from cachespec.scheduler.state import Line, Scheduled, State
 
-Rules = Any
-"""For the annotations of the entries themselves, which are called with the table that they are in."""
+
+class Accepts(Protocol):
+    """Whether a request is queued when it arrives."""
+
+    def __call__(self, config: Config, request: Request) -> bool: ...
+
+
+class Phase(Protocol):
+    """One phase of a round: it serves running requests, or admits waiting ones."""
+
+    def __call__(self, rules: Table, config: Config, current: Round) -> Round: ...
+
+
+class Wanted(Protocol):
+    """The tokens that a running request has to compute from `start` on."""
+
+    def __call__(self, config: Config, state: State, request: Request, start: int) -> int: ...
+
+
+class Offered(Protocol):
+    """How many of these `tokens` may be scheduled within `budget`, before the items are looked at."""
+
+    def __call__(self, config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int: ...
+
+
+class FitItem(Protocol):
+    """Fits the tokens of a request to one of its items."""
+
+    def __call__(
+        self, rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
+    ) -> Fit: ...
+
+
+class Trimmed(Protocol):
+    """How many of these `tokens` are scheduled, after the items were looked at."""
+
+    def __call__(self, config: Config, state: State, request: Request, start: int, tokens: int) -> int: ...
+
+
+class IsCount(Protocol):
+    """Whether this number of tokens is scheduled."""
+
+    def __call__(self, tokens: int) -> bool: ...
+
+
+class PassedOver(Protocol):
+    """The round after a running request got no tokens."""
+
+    def __call__(self, rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round: ...
+
+
+class Victim(Protocol):
+    """The running request that is preempted next."""
+
+    def __call__(self, config: Config, state: State) -> Request: ...
+
+
+class GivesBack(Protocol):
+    """The state after a request gave back what it loses: when it is preempted, finished or aborted."""
+
+    def __call__(self, rules: Table, config: Config, state: State, request: Request) -> State: ...
+
+
+class Placed(Protocol):
+    """The line with the request at its place."""
+
+    def __call__(self, config: Config, line: Line, request: Request) -> Line: ...
+
+
+class CachedPrefix(Protocol):
+    """The prefix of a waiting request that need not be computed."""
+
+    def __call__(self, rules: Table, config: Config, state: State, request: Request) -> Prefix: ...
+
+
+class SlotsForWaiting(Protocol):
+    """Blocks for a waiting request, whose prefix is known."""
+
+    def __call__(
+        self, rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int
+    ) -> Slots: ...
+
+
+class Allocated(Protocol):
+    """The call to the pool that takes blocks."""
+
+    def __call__(
+        self,
+        rules: Table,
+        config: Config,
+        state: State,
+        request: Request,
+        computed: int,
+        tokens: int,
+        hits: tuple[int, ...],
+    ) -> Slots: ...
+
+
+class TurnedDown(Protocol):
+    """The round after a waiting request was not admitted, for want of an item or of blocks (`cause`)."""
+
+    def __call__(self, rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round: ...
+
+
+class AfterRound(Protocol):
+    """The state after a part of a plan was made, before it is executed."""
+
+    def __call__(self, rules: Table, config: Config, state: State, part: Scheduled) -> State: ...
+
+
+class Executed(Protocol):
+    """The state after a part of a plan was executed; `accepted` of its drafts were right."""
+
+    def __call__(self, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State: ...
 
 
 class Table(NamedTuple):
-    """The parts, and the decisions."""
+    """The caches of a scheduler, and its rules."""
 
-    kv: Variant[Any, Any, Any]
-    encoder: Variant[Any, Any, Any]
-    accepts: Callable[..., bool]
-    """`(config, request)`: whether it is queued when it arrives."""
-    serve_running: Callable[..., Any]
-    """`(rules, config, round) -> round`: the first phase."""
-    admit_waiting: Callable[..., Any]
-    """`(rules, config, round) -> round`: the second phase."""
-    wanted: Callable[..., int]
-    """`(config, state, request, start)`: the tokens that a running request has to compute."""
-    offered: Callable[..., int]
-    """`(config, state, request, start, tokens, budget)`: how many of them before the items are looked at."""
-    fit_item: Callable[..., Any]
-    """`(rules, config, fit, request, place, start) -> fit`: one item of the encoder pass."""
-    trimmed: Callable[..., int]
-    """`(config, state, request, start, tokens)`: what of it is scheduled, after the items were looked at."""
-    is_count: Callable[[int], bool]
-    """`(tokens)`: whether this many tokens are scheduled."""
-    passed_over: Callable[..., Any]
-    """`(rules, config, round, request, fit) -> round`: nothing of a running request is scheduled now."""
-    victim: Callable[..., int]
-    """`(config, state)`: who is preempted."""
-    lose: Callable[..., Any]
-    """`(rules, config, state, victim) -> state`: what a preempted request gives back."""
-    joined: Callable[..., Any]
-    """`(config, running, request) -> running`: where an admitted request is served."""
-    back_in_line: Callable[..., Any]
-    """`(config, waiting, victim) -> waiting`: where a preempted request waits."""
-    found: Callable[..., Any]
-    """`(rules, config, state, request) -> prefix`: where a waiting request begins."""
-    offered_whole: Callable[..., int]
-    """`(config, state, request, start, tokens, budget)`: as `offered`, for a waiting request."""
-    slots: Callable[..., Any]
-    """`(rules, config, state, request, prefix, tokens) -> slots`: blocks for a waiting request."""
-    allocated: Callable[..., Any]
-    """`(rules, config, state, request, computed, tokens, hits) -> slots`: the call that takes blocks."""
-    turned_down: Callable[..., Any]
-    """`(rules, config, round, request, cause) -> round`: a waiting request is not admitted now."""
-    after_round: Callable[..., Any]
-    """`(rules, config, state, scheduled) -> state`: what happens when the plan is made, before it is executed."""
-    executed: Callable[..., Any]
-    """`(rules, config, state, scheduled, accepted) -> state`: one part of a plan was executed."""
-    leave: Callable[..., Any]
-    """`(rules, config, state, request) -> state`: what a finished request gives back."""
-    abort: Callable[..., Any]
-    """`(rules, config, state, request) -> state`: what an aborted request gives back."""
+    kv: Variant[kv_blocks.Config, kv_blocks.Pool, kv_blocks.View]
+    encoder: Variant[encoder_cache.Config, Any, encoder_cache.View]
+    accepts: Accepts
+    serve_running: Phase
+    admit_waiting: Phase
+    wanted: Wanted
+    offered: Offered
+    """For a running request."""
+    fit_item: FitItem
+    trimmed: Trimmed
+    is_count: IsCount
+    passed_over: PassedOver
+    victim: Victim
+    lose: GivesBack
+    """When it is preempted."""
+    joined: Placed
+    """The running requests, with an admitted one."""
+    back_in_line: Placed
+    """The waiting requests, with a preempted one."""
+    cached_prefix: CachedPrefix
+    offered_whole: Offered
+    """For a waiting request."""
+    slots: SlotsForWaiting
+    allocated: Allocated
+    turned_down: TurnedDown
+    after_round: AfterRound
+    executed: Executed
+    leave: GivesBack
+    """When it is finished."""
+    abort: GivesBack
+    """When it is aborted."""

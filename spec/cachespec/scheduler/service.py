@@ -25,16 +25,16 @@ def configure(demand: Demand) -> Config:
         encoder_compute=1,
         encoder_capacity=1,
         max_running=engine.max_running,
-        max_model_len=max((1, *(one.prompt + one.output for one in demand.tokens))),
-        prompts=tuple(one.prompt for one in demand.tokens),
-        outputs=tuple(one.output for one in demand.tokens),
+        max_model_len=max((1, *(tokens.prompt + tokens.output for tokens in demand.tokens))),
+        prompts=tuple(tokens.prompt for tokens in demand.tokens),
+        outputs=tuple(tokens.output for tokens in demand.tokens),
     )
 
 
 def told(state: State) -> Told:
     """The newest plan."""
     plan = state.plans[-1]
-    return Told(tuple((one.request, one.tokens) for one in plan.scheduled), len(plan.preempted))
+    return Told(tuple((part.request, part.tokens) for part in plan.scheduled), len(plan.preempted))
 
 
 def arrive(request: Request) -> Add:
@@ -43,11 +43,11 @@ def arrive(request: Request) -> Add:
 
 
 def newest_is_positive(config: Config, state: State) -> bool:
-    return all(one.tokens > 0 for plan in state.plans[-1:] for one in plan.scheduled)
+    return all(part.tokens > 0 for plan in state.plans[-1:] for part in plan.scheduled)
 
 
 def newest_is_within_budget(config: Config, state: State) -> bool:
-    return all(sum(one.tokens for one in plan.scheduled) <= config.token_budget for plan in state.plans[-1:])
+    return all(sum(part.tokens for part in plan.scheduled) <= config.token_budget for plan in state.plans[-1:])
 
 
 CHECKS: tuple[Check, ...] = (

@@ -8,17 +8,18 @@ from __future__ import annotations
 from cachespec.kernel import Map
 from cachespec.kv_blocks.eras import K0B, K2
 from cachespec.scheduler import era_rules
-from cachespec.scheduler.configuration import LENGTH, START, Config, Place, Request, items_of
+from cachespec.scheduler.configuration import LENGTH, START, Config, ItemIndex, Request, items_of
 from cachespec.scheduler.counts import known_length, length_in_sight, offered
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.eras import scheduler
 from cachespec.scheduler.feasibility import limited
-from cachespec.scheduler.items import Fit, fit_item
+from cachespec.scheduler.items import fit_item
 from cachespec.scheduler.lines import placed
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import Abort, Add, Schedule
 from cachespec.scheduler.parts import cached_prefix
-from cachespec.scheduler.rounds import Prefix, Round, consider, emptied, serve_running
+from cachespec.scheduler.round_state import Fit, Prefix, Round
+from cachespec.scheduler.rounds import consider, emptied, serve_running
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State, View
 from cachespec.scheduler.view import seen
@@ -42,15 +43,17 @@ ABORT_KEEPS_ITEMS = scheduler(
 # Items --------------------------------------------------------------------------------------------------------------
 
 
-def released_when_scheduled(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+def released_when_scheduled(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """C-ENC-9: what the plan computes to its end is released when the plan is made."""
-    return era_rules.with_listed_released(rules, config, state, one.request, one.start + one.tokens)
+    return era_rules.with_listed_released(rules, config, state, part.request, part.start + part.tokens)
 
 
-def splitting_at_the_start(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def splitting_at_the_start(
+    rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
+) -> Fit:
     """C-ENC-15: a chunk that begins with the item may end inside of it."""
-    split = start == items_of(config, request)[place][START] and fit.tokens < items_of(config, request)[place][LENGTH]
-    return fit_item(rules, config._replace(whole_items=0) if split else config, fit, request, place, start)
+    split = start == items_of(config, request)[index][START] and fit.tokens < items_of(config, request)[index][LENGTH]
+    return fit_item(rules, config._replace(whole_items=0) if split else config, fit, request, index, start)
 
 
 def unaligned(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
@@ -96,11 +99,11 @@ KEEPS_ITEMS = scheduler(
 # Counts -------------------------------------------------------------------------------------------------------------
 
 
-def blocked_below_zero(rules: Table, config: Config, fit: Fit, request: Request, place: Place, start: int) -> Fit:
+def blocked_below_zero(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """C-SCH-1: the start of the item minus what is computed, whatever that is."""
-    after = fit_item(rules, config, fit, request, place, start)
+    after = fit_item(rules, config, fit, request, index, start)
     return (
-        after._replace(tokens=items_of(config, request)[place][START] - start) if after.refused > fit.refused else after
+        after._replace(tokens=items_of(config, request)[index][START] - start) if after.refused > fit.refused else after
     )
 
 
@@ -125,8 +128,8 @@ def padded(config: Config, state: State, request: Request, start: int, tokens: i
 
 def wanted_with_drafts_in_flight(config: Config, state: State, request: Request, start: int) -> int:
     """The drafts in flight count as if all were right, and the model's length is taken off, whatever that leaves."""
-    parts = (one for plan in state.plans for one in plan.scheduled if one.request == request and not one.void)
-    end = length_in_sight(config, state, request) + sum(one.drafts for one in parts)
+    parts = (part for plan in state.plans for part in plan.scheduled if part.request == request and not part.void)
+    end = length_in_sight(config, state, request) + sum(part.drafts for part in parts)
     return min(end + state.proposed.get(request, 0), config.max_model_len - 1) - start
 
 
@@ -140,7 +143,7 @@ NEGATIVE = scheduler(
 ALL_OUTSIDE = scheduler(
     "all-outside",
     "as #30320 reports: external KV may leave nothing to compute",
-    RULES._replace(found=found_all_outside, is_count=whatever),
+    RULES._replace(cached_prefix=found_all_outside, is_count=whatever),
     {Schedule: "C-SCH-3: the count that is asserted to be positive is none"},
 )
 
@@ -182,7 +185,7 @@ COUNTS_DEFERRED = scheduler(
     "as #53130 reports: deferred requests count as running",
     RULES._replace(admit_waiting=admit_unless_deferred),
     {Schedule: "C-SCH-6: admission stops for good when as many are deferred as may run"},
-    deferred=Map[Request, int],
+    marks={"deferred": Map[Request, int]},
 )
 
 GOES_BEHIND = scheduler(
@@ -195,12 +198,12 @@ GOES_BEHIND = scheduler(
 # Placeholders for drafts --------------------------------------------------------------------------------------------
 
 
-def with_placeholders(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+def with_placeholders(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """Drafts are counted on as soon as the step is scheduled that will propose them."""
-    state = with_marks(state, "latest", marks(state, "latest").set(one.request, 1))
-    if one.samples == 0 or config.drafts == 0:
+    state = with_marks(state, "latest", marks(state, "latest").set(part.request, 1))
+    if part.samples == 0 or config.drafts == 0:
         return state
-    return state._replace(proposed=state.proposed.set(one.request, config.drafts))
+    return state._replace(proposed=state.proposed.set(part.request, config.drafts))
 
 
 def serve_with_placeholders(rules: Table, config: Config, current: Round) -> Round:
@@ -223,7 +226,7 @@ PLACEHOLDERS_STAY = scheduler(
     {Schedule: "C-SCH-7: a request that was left out is scheduled with drafts that nobody has"},
     {"SCH-2/offered": "placeholders are scheduled in the place of drafts that are not there yet"},
     view=seen_with_placeholders,
-    latest=Map[Request, int],
+    marks={"latest": Map[Request, int]},
 )
 
 SINGLE_FAULTS = (

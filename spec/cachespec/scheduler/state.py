@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Containers, Map
-from cachespec.scheduler.configuration import Config, Place, Request, encoder_config, kv_config
+from cachespec.scheduler.configuration import Config, ItemIndex, Request, encoder_config, kv_config
+
+Line = tuple[Request, ...]
+"""Requests in the order in which they are served or admitted."""
 
 
 class Scheduled(NamedTuple):
@@ -19,9 +22,9 @@ class Scheduled(NamedTuple):
     """So many of the tokens, the last ones, are drafts."""
     samples: int
     """1: behind its last token comes one that is not known yet, and is sampled."""
-    encode: tuple[Place, ...]
+    encode: tuple[ItemIndex, ...]
     """Items that are encoded in this step."""
-    relies: tuple[Place, ...]
+    relies: tuple[ItemIndex, ...]
     """Items of which the tokens read the embeddings; those of `encode` among them."""
     void: int = 0
     """1: the request was preempted or aborted since. The workers execute it, and what comes of it is dropped."""
@@ -44,9 +47,9 @@ class State(NamedTuple):
 
     kv: kv_blocks.Pool
     encoder: encoder_cache.Cache
-    waiting: tuple[Request, ...]
+    waiting: Line
     """In the order in which they will be admitted."""
-    running: tuple[Request, ...]
+    running: Line
     """In the order in which they are served; the last is the first to be preempted."""
     computed: Map[Request, int]
     """Running requests: the tokens of which the KV is there, or will be when the plans in flight are executed."""

@@ -22,43 +22,43 @@ from cachespec.scheduler.view import (
 
 def counts_are_of_known_tokens(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return all(
-        one.start + one.tokens <= length_in_sight(config, before, one.request) + config.drafts
-        for one in new_plan(before, op, after).scheduled
+        part.start + part.tokens <= length_in_sight(config, before, part.request) + config.drafts
+        for part in new_plan(before, op, after).scheduled
     )
 
 
 def drafts_are_those_proposed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     proposed = dict(before.proposed)
-    return all(one.drafts <= proposed.get(one.request, 0) for one in new_plan(before, op, after).scheduled)
+    return all(part.drafts <= proposed.get(part.request, 0) for part in new_plan(before, op, after).scheduled)
 
 
 def chunks_are_next(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A running request goes on where it is; each has one part."""
     plan, computed = new_plan(before, op, after), dict(before.computed)
-    requests = [one.request for one in plan.scheduled]
-    goes_on = all(one.start == computed.get(one.request, one.start) for one in plan.scheduled)
+    requests = [part.request for part in plan.scheduled]
+    goes_on = all(part.start == computed.get(part.request, part.start) for part in plan.scheduled)
     return goes_on and len(requests) == len(set(requests))
 
 
 def items_are_there(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return all(
-        is_resident(config, after, one.request, place)
-        for one in new_plan(before, op, after).scheduled
-        for place in touched(config, one)
+        is_resident(config, after, part.request, index)
+        for part in new_plan(before, op, after).scheduled
+        for index in touched(config, part)
     )
 
 
-def begun_inside(config: Config, one: Scheduled) -> tuple[int, ...]:
+def begun_inside(config: Config, part: Scheduled) -> tuple[int, ...]:
     """The places of the items in the middle of which this part of a plan begins; there is one at the most."""
-    items = enumerate(items_of(config, one.request))
-    return tuple(place for place, item in items if item[START] < one.start < item[START] + item[LENGTH])
+    items = enumerate(items_of(config, part.request))
+    return tuple(index for index, item in items if item[START] < part.start < item[START] + item[LENGTH])
 
 
 def inside_of_an_item(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return all(
-        one.tokens > 0 and is_resident(config, after, one.request, place)
-        for one in new_plan(before, op, after).scheduled
-        for place in begun_inside(config, one)
+        part.tokens > 0 and is_resident(config, after, part.request, index)
+        for part in new_plan(before, op, after).scheduled
+        for index in begun_inside(config, part)
     )
 
 
@@ -66,8 +66,8 @@ def nobody_is_skipped(config: Config, before: View, op: Operation, outcome: Outc
     if not isinstance(op, Schedule) or outcome.code is Code.REFUSED:
         return True
     plan = new_plan(before, op, after)
-    left = config.token_budget - sum(one.tokens for one in plan.scheduled)
-    served = {one.request for one in plan.scheduled}
+    left = config.token_budget - sum(part.tokens for part in plan.scheduled)
+    served = {part.request for part in plan.scheduled}
     return left <= 0 or not any(
         request in after.running and request not in served and could_go_on(config, before, after, request)
         for request in before.running
@@ -77,7 +77,7 @@ def nobody_is_skipped(config: Config, before: View, op: Operation, outcome: Outc
 def could_go_on(config: Config, before: View, after: View, request: int) -> bool:
     """The request has a token to compute, and it is not one of an item that it does not hold."""
     computed, flying = dict(before.computed)[request], in_flight(before, request)
-    if any(one.drafts for one in flying) or waits_for_item(config, after, request):
+    if any(part.drafts for part in flying) or waits_for_item(config, after, request):
         return False
     return computed < min(length_in_sight(config, before, request), final_length(config, request) - 1)
 
@@ -95,7 +95,7 @@ def who_is_preempted_is_in_front(config: Config, before: View, op: Operation, ou
 def admission_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule):
         return True
-    admitted = {one for one in before.waiting if one in after.running}
+    admitted = {part for part in before.waiting if part in after.running}
     return admitted == set(before.waiting[: len(admitted)])
 
 
@@ -103,8 +103,8 @@ def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome:
     """Where a chunk ends for another reason than an item, its request does not wait for one."""
     if config.long_prefill_threshold or config.alignment or config.whole_items:
         return True
-    encoding = {one.request for one in new_plan(before, op, after).scheduled if one.encode}
-    waiting_for = [place for place, request in enumerate(after.running) if waits_for_item(config, after, request)]
+    encoding = {part.request for part in new_plan(before, op, after).scheduled if part.encode}
+    waiting_for = [index for index, request in enumerate(after.running) if waits_for_item(config, after, request)]
     first = min(waiting_for, default=len(after.running))
     return not encoding & set(after.running[first + 1 :])
 
@@ -145,12 +145,12 @@ def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Out
         return True
     new, held = new_plan(before, op, after), set(after.encoder.held)
     return all(
-        (request, place) in held or (plan is not new and (request, place) not in before.encoder.held)
+        (request, index) in held or (plan is not new and (request, index) not in before.encoder.held)
         for plan in after.plans
-        for request in {one.request for one in plan.scheduled if not one.void}
-        for one in plan.scheduled
-        if one.request == request
-        for place in one.relies
+        for request in {part.request for part in plan.scheduled if not part.void}
+        for part in plan.scheduled
+        if part.request == request
+        for index in part.relies
     )
 
 
@@ -158,11 +158,11 @@ def what_flies_is_resident(config: Config, before: View, op: Operation, outcome:
     if isinstance(op, ResetEncoderCache):
         return True
     return all(
-        is_resident(config, after, one.request, place) or not is_resident(config, before, one.request, place)
+        is_resident(config, after, part.request, index) or not is_resident(config, before, part.request, index)
         for plan in after.plans
-        for one in plan.scheduled
-        if not one.void
-        for place in one.relies
+        for part in plan.scheduled
+        if not part.void
+        for index in part.relies
     )
 
 
@@ -170,7 +170,7 @@ def dropped_is_absent(config: Config, before: View, op: Operation, outcome: Outc
     resident = {key for key, _ in after.encoder.entries}
     dropped = new_plan(before, op, after).dropped
     width = max((len(key) for key, _ in (*after.encoder.entries, *before.encoder.entries)), default=1)
-    return not resident & {dropped[place : place + width] for place in range(0, len(dropped), width)}
+    return not resident & {dropped[index : index + width] for index in range(0, len(dropped), width)}
 
 
 def the_end_is_said_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -185,15 +185,15 @@ def output_counts_once(config: Config, before: View, op: Operation, outcome: Out
     """Each part that counts moves its request by its outputs, and no other request moves."""
     if not isinstance(op, Update) or outcome.code is not Code.DONE:
         return True
-    parts = {one.request: one for one in before.plans[0].scheduled if not one.void}
+    parts = {part.request: part for part in before.plans[0].scheduled if not part.void}
     return all(moved(config, before, request, op.accepted, parts, after) for request in live(before))
 
 
 def moved(config: Config, before: View, request: int, accepted: int, parts: dict[int, Scheduled], after: View) -> bool:
     """One request: its output after the update is what it was before, and what was sampled."""
     earlier = dict(before.produced).get(request, 0)
-    one = parts.get(request)
-    sampled = 0 if one is None or not one.samples else 1 + min(accepted, one.drafts)
+    part = parts.get(request)
+    sampled = 0 if part is None or not part.samples else 1 + min(accepted, part.drafts)
     length = min(config.prompts[request] + earlier + sampled, final_length(config, request))
     if length == final_length(config, request):
         return request in after.gone
@@ -207,7 +207,7 @@ def drafts_are_proposed(config: Config, before: View, op: Operation, outcome: Ou
     proposed, produced = dict(after.proposed), dict(after.produced)
     return all(
         proposed.get(r, 0) == min(config.drafts, final_length(config, r) - 1 - config.prompts[r] - produced.get(r, 0))
-        for r in (one.request for one in before.plans[0].scheduled if one.samples and not one.void)
+        for r in (part.request for part in before.plans[0].scheduled if part.samples and not part.void)
         if r not in after.gone
     )
 
@@ -233,20 +233,20 @@ STEPS: tuple[Step[Config, View], ...] = (
         "no more is scheduled of a request than it has tokens, those in flight and drafts included",
         counts_are_of_known_tokens,
         lambda c, b, op, o, a: any(
-            one.start + one.tokens == length_in_sight(c, b, one.request) for one in new_plan(b, op, a).scheduled
+            part.start + part.tokens == length_in_sight(c, b, part.request) for part in new_plan(b, op, a).scheduled
         ),
     ),
     Step(
         "SCH-2/drafts",
         "drafts are verified in the step for which they were proposed",
         drafts_are_those_proposed,
-        lambda c, b, op, o, a: any(one.drafts > 0 for one in new_plan(b, op, a).scheduled),
+        lambda c, b, op, o, a: any(part.drafts > 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "SCH-2/next",
         "each request has one part of a plan, and a running one goes on where it is",
         chunks_are_next,
-        lambda c, b, op, o, a: any(one.start > 0 for one in new_plan(b, op, a).scheduled),
+        lambda c, b, op, o, a: any(part.start > 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "SCH-2/output",
@@ -264,7 +264,9 @@ STEPS: tuple[Step[Config, View], ...] = (
         "SCH-3",
         "every item of which a token is scheduled is resident, or is encoded in the same step",
         items_are_there,
-        lambda c, b, op, o, a: any(len(touched(c, one)) > len(one.encode) > 0 for one in new_plan(b, op, a).scheduled),
+        lambda c, b, op, o, a: any(
+            len(touched(c, part)) > len(part.encode) > 0 for part in new_plan(b, op, a).scheduled
+        ),
     ),
     Step(
         "SCH-7",
@@ -294,7 +296,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "ENC-6/held",
         "what a plan in flight relies on is held until it is executed",
         what_flies_is_held,
-        lambda c, b, op, o, a: len(b.plans) > 0 and any(one.relies for one in b.plans[0].scheduled),
+        lambda c, b, op, o, a: len(b.plans) > 0 and any(part.relies for part in b.plans[0].scheduled),
     ),
     Step(
         "ENC-7",
@@ -327,7 +329,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "what begins inside of an item is scheduled forward, and only with the item there or encoded anew",
         inside_of_an_item,
         lambda c, b, op, o, a: any(
-            place in one.encode for one in new_plan(b, op, a).scheduled for place in begun_inside(c, one)
+            index in part.encode for part in new_plan(b, op, a).scheduled for index in begun_inside(c, part)
         ),
     ),
     Step(

@@ -49,40 +49,40 @@ def holders_of_items(view: View) -> set[int]:
     return {request for request, _ in view.encoder.held}
 
 
-def touched(config: Config, one: Scheduled) -> tuple[int, ...]:
+def touched(config: Config, part: Scheduled) -> tuple[int, ...]:
     """The places of the items of which this part of a plan computes a token."""
-    end = one.start + one.tokens
+    end = part.start + part.tokens
     return tuple(
-        place
-        for place, item in enumerate(items_of(config, one.request))
-        if item[START] < end and one.start < item[START] + item[LENGTH]
+        index
+        for index, item in enumerate(items_of(config, part.request))
+        if item[START] < end and part.start < item[START] + item[LENGTH]
     )
 
 
-def is_resident(config: Config, view: View, request: int, place: int) -> bool:
+def is_resident(config: Config, view: View, request: int, index: int) -> bool:
     """Whether the item's entry is there: by content or, before items were shared, by request and place."""
-    content = items_of(config, request)[place][0]
-    return any(key in ((content,), (request, place)) for key, _ in view.encoder.entries)
+    content = items_of(config, request)[index][0]
+    return any(key in ((content,), (request, index)) for key, _ in view.encoder.entries)
 
 
 def waits_for_item(config: Config, view: View, request: int) -> bool:
     """Its next token is one of an item that it does not hold."""
     computed = dict(view.computed)[request]
     return any(
-        item[START] <= computed < item[START] + item[LENGTH] and (request, place) not in view.encoder.held
-        for place, item in enumerate(items_of(config, request))
+        item[START] <= computed < item[START] + item[LENGTH] and (request, index) not in view.encoder.held
+        for index, item in enumerate(items_of(config, request))
     )
 
 
 def in_flight(view: View, request: int) -> tuple[Scheduled, ...]:
     """The request's parts in the plans in flight that still count."""
-    parts = (one for plan in view.plans for one in plan.scheduled)
-    return tuple(one for one in parts if one.request == request and not one.void)
+    parts = (part for plan in view.plans for part in plan.scheduled)
+    return tuple(part for part in parts if part.request == request and not part.void)
 
 
 def length_in_sight(config: Config, view: View, request: int) -> int:
     """The request's tokens, those that plans in flight sample included."""
-    sampled = sum(one.samples for one in in_flight(view, request))
+    sampled = sum(part.samples for part in in_flight(view, request))
     return config.prompts[request] + dict(view.produced).get(request, 0) + sampled
 
 
@@ -99,11 +99,11 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
     return {
         "waiting": view.waiting,
         "running": view.running,
-        "computed": tuple(part for pair in view.computed for part in pair),
-        "produced": tuple(part for pair in view.produced for part in pair),
+        "computed": tuple(value for pair in view.computed for value in pair),
+        "produced": tuple(value for pair in view.produced for value in pair),
         "plans": len(view.plans),
-        "scheduled": tuple(part for one in newest for part in (one.request, one.start, one.tokens)),
-        "encoded": tuple(part for one in newest for place in one.encode for part in (one.request, place)),
+        "scheduled": tuple(value for part in newest for value in (part.request, part.start, part.tokens)),
+        "encoded": tuple(value for part in newest for index in part.encode for value in (part.request, index)),
         "dropped": plan.dropped,
         "encoder_free": view.encoder.free,
         "kv_free": len(view.kv.free),

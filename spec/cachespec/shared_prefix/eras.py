@@ -15,7 +15,7 @@ from typing import Any
 
 from cachespec import encoder_budget, encoder_cache
 from cachespec.encoder_budget.eras import merged, one_more, one_more_as_reviewed
-from cachespec.kernel import Containers, Operation, Outcome, Transition, Variant
+from cachespec.kernel import Containers, Operation, Outcome, Transitions, Variant
 from cachespec.shared_prefix.configuration import Config
 from cachespec.shared_prefix.environment import calls
 from cachespec.shared_prefix.operations import Add, Finish, Step
@@ -96,7 +96,7 @@ def variant_of(
     def initial(config: Config, containers: Containers) -> Any:
         return initial_by(config, containers, rules, kind)
 
-    transitions: Mapping[type[Operation], Transition] = {Add: add, Step: step, Finish: finish}
+    transitions: Transitions[Config, Any] = {Add: add, Step: step, Finish: finish}
     return Variant(
         tag=tag,
         title=title,

@@ -7,7 +7,7 @@ takes a token of each running request; preemption; and memory for blocks. A step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from cachespec import encoder_cache
@@ -21,7 +21,7 @@ from cachespec.encoder_cache.operations import (
     FreeRequest,
     Report,
 )
-from cachespec.kernel import ABSENT, DONE, PRESENT, Code, Containers, Operation, Outcome, Transition, Variant
+from cachespec.kernel import ABSENT, DONE, PRESENT, Code, Containers, Operation, Outcome, Transitions, Variant
 from cachespec.shared_prefix.configuration import Config, Request, encoder_config, items_of, length_of
 from cachespec.shared_prefix.operations import Add, Finish, Step
 from cachespec.shared_prefix.state import GONE, NEW, RUNNING, WAITING, State
@@ -250,4 +250,4 @@ def initial(config: Config, containers: Containers) -> State:
     return state
 
 
-TRANSITIONS: Mapping[type[Operation], Transition] = {Add: add, Step: step, Finish: finish}
+TRANSITIONS: Transitions[Config, Any] = {Add: add, Step: step, Finish: finish}

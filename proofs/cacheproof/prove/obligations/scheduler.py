@@ -35,7 +35,7 @@ from cachespec.kernel.names import hints_of
 from cachespec.scheduler import configuration, counts, feasibility, items, normative, rounds
 from cachespec.scheduler.configuration import LENGTH, START, Config
 from cachespec.scheduler.operations import Add, Schedule
-from cachespec.scheduler.parts import Asked, Slots
+from cachespec.scheduler.round_state import Asked, Fit, Prefix, Search, Slots
 from cachespec.scheduler.state import State
 
 import z3  # type: ignore[import-untyped]  # isort: skip  # z3 ships no types
@@ -134,6 +134,11 @@ def left_out(line: Any, request: Any) -> Any:
     return shorter
 
 
+def line_with(config: Any, line: Any, request: Any) -> Any:
+    """In the place of a line with one more request: any line."""
+    return any_line()
+
+
 def any_victim(config: Any, state: State) -> Any:
     """In the place of the choice of who is preempted."""
     return integer("victim")
@@ -144,11 +149,11 @@ def anything_lost(rules: Any, config: Any, state: State, request: Any) -> State:
     return state._replace(kv=opaque(), encoder=any_cache(), plans=any_line())
 
 
-def any_prefix(rules: Any, config: Any, state: State, request: Any) -> rounds.Prefix:
+def any_prefix(rules: Any, config: Any, state: State, request: Any) -> Prefix:
     """In the place of what is cached of a request: any hits, and any start, even beyond what there is to compute."""
     start: Any = any_count()
     covered: Any = integer("covered")
-    return rounds.Prefix(any_line(), start, covered)
+    return Prefix(any_line(), start, covered)
 
 
 def any_wish(config: Any, state: State, request: Any, start: Any) -> Any:
@@ -184,11 +189,11 @@ RULES = normative.RULES._replace(
     wanted=any_wish,
     offered=any_offer,
     offered_whole=any_offer,
-    found=any_prefix,
+    cached_prefix=any_prefix,
     victim=any_victim,
     lose=anything_lost,
-    back_in_line=any_line,
-    joined=any_line,
+    back_in_line=line_with,
+    joined=line_with,
 )
 
 
@@ -225,7 +230,7 @@ def count_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
 def pass_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
     """In the place of a step: one encoder pass, of any request, from anywhere."""
     closed: Any = integer("closed")
-    begun = items.Fit(any_cache(), any_count(), any_count(), 0, (), (), closed, 0)
+    begun = Fit(any_cache(), any_count(), any_count(), 0, (), (), closed, 0)
     demand("SCH-1/items", is_fit(begun, items.fitted(rules, config, begun, any_request(config), any_count())))
     return state, DONE
 
@@ -264,7 +269,7 @@ def round_of(value: Any) -> Any:
 
 def renewed(name: str, value: Any) -> Any:
     """Any search."""
-    return rounds.Search(states.fresh_like(value.round, name), any_answer()) if name == "search" else None
+    return Search(states.fresh_like(value.round, name), any_answer()) if name == "search" else None
 
 
 ROW = "loops"

@@ -6,9 +6,10 @@ assertion says that there was one. The engine does not outlive that assertion: n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import TypeVar
 
-from cachespec.kernel import FAILED, Operation, Outcome, Transition
+from cachespec.kernel import FAILED, Operation, Outcome, Transition, Transitions
 from cachespec.scheduler import era_rules, requests
 from cachespec.scheduler.configuration import Config, Request
 from cachespec.scheduler.counts import known_length
@@ -17,19 +18,21 @@ from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
 
-PLACES, DEAD = "places", "dead"
+Op = TypeVar("Op", bound=Operation)
+
+PLACEHOLDERS, DEAD = "placeholders", "dead"
 """Fields of the state: how many places each request has; and whose output had none."""
 
 
-def places_of(state: State, request: Request) -> int:
+def placeholders_of(state: State, request: Request) -> int:
     """How many are kept for the request."""
-    return marks(state, PLACES).get(request, 0)
+    return marks(state, PLACEHOLDERS).get(request, 0)
 
 
-def with_places(state: State, request: Request, count: int) -> State:
+def with_placeholders(state: State, request: Request, count: int) -> State:
     """With so many; no entry where there are none."""
-    places = marks(state, PLACES)
-    return with_marks(state, PLACES, places.set(request, count) if count else places.remove(request))
+    placeholders = marks(state, PLACEHOLDERS)
+    return with_marks(state, PLACEHOLDERS, placeholders.set(request, count) if count else placeholders.remove(request))
 
 
 def is_dead(state: State) -> bool:
@@ -39,42 +42,44 @@ def is_dead(state: State) -> bool:
 
 def wanted_up_to_model(config: Config, state: State, request: Request, start: int) -> int:
     """S2: up to the length of the model. An asynchronous step beyond the last output is scheduled, and ignored."""
-    end = known_length(config, state, request) + places_of(state, request) + state.proposed.get(request, 0)
+    end = known_length(config, state, request) + placeholders_of(state, request) + state.proposed.get(request, 0)
     return min(end, config.max_model_len - 1) - start
 
 
-def kept_where_counted(rules: Table, config: Config, state: State, one: Scheduled) -> State:
+def kept_where_counted(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """S2: items are released at once; a place is kept where all that is known counts as computed.
 
     C-SCH-14: one who was preempted in the same round counts from nothing, so none is kept, and its output comes.
     """
-    state = era_rules.released_at_once(rules, config, state, one)
-    places = places_of(state, one.request)
-    known = known_length(config, state, one.request)
-    if config.ahead == 1 or state.computed.get(one.request, 0) != known + places:
+    state = era_rules.released_at_once(rules, config, state, part)
+    placeholders = placeholders_of(state, part.request)
+    known = known_length(config, state, part.request)
+    if config.ahead == 1 or state.computed.get(part.request, 0) != known + placeholders:
         return state
-    return with_places(state, one.request, places + 1)
+    return with_placeholders(state, part.request, placeholders + 1)
 
 
-def executed_with_place(rules: Table, config: Config, state: State, one: Scheduled, accepted: int) -> State:
+def executed_with_place(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """S2: nothing is left to release; output in flight of a preempted request is delivered."""
-    if one.void or state.gone.has(one.request) or is_dead(state):
+    if part.void or state.gone.has(part.request) or is_dead(state):
         return state
-    places = places_of(state, one.request) - (one.samples if config.ahead > 1 else 0)
-    if places < 0:
-        return with_marks(state, DEAD, marks(state, DEAD).set(one.request, 1))
-    return era_rules.executed_behind(rules, config, with_places(state, one.request, places), one, accepted, places)
+    placeholders = placeholders_of(state, part.request) - (part.samples if config.ahead > 1 else 0)
+    if placeholders < 0:
+        return with_marks(state, DEAD, marks(state, DEAD).set(part.request, 1))
+    return era_rules.executed_behind(
+        rules, config, with_placeholders(state, part.request, placeholders), part, accepted, placeholders
+    )
 
 
-def ended_by_assertion(transitions: Mapping[type[Operation], Transition]) -> Mapping[type[Operation], Transition]:
+def ended_by_assertion(transitions: Transitions[Config, State]) -> Transitions[Config, State]:
     """C-SCH-14: the transitions of an engine that does not outlive it; each later call fails."""
     return {kind: while_alive(transition) for kind, transition in transitions.items()}
 
 
-def while_alive(transition: Transition) -> Transition:
+def while_alive(transition: Transition[Config, State, Op]) -> Transition[Config, State, Op]:
     """What the call has done until the assertion failed is lost with the engine."""
 
-    def called(config: Config, state: State, op: Operation) -> tuple[State, Outcome]:
+    def called(config: Config, state: State, op: Op) -> tuple[State, Outcome]:
         if is_dead(state):
             return state, FAILED
         after, outcome = transition(config, state, op)
@@ -90,4 +95,4 @@ def calls_of_the_living(config: Config, state: State) -> Iterable[Operation]:
 
 def leave(rules: Table, config: Config, state: State, request: Request) -> State:
     """No place is kept for a request that is gone."""
-    return with_places(requests.leave(rules, config, state, request), request, 0)
+    return with_placeholders(requests.leave(rules, config, state, request), request, 0)
