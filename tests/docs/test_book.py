@@ -12,11 +12,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another distribution
 
 from cacheproof import command
-from cacheproof.book.markers import filled
-from cacheproof.book.pages import PARTS, made
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.present.book.markers import filled
+from cacheproof.present.book.pages import PARTS, made
 
 ROOT = Path(__file__).parents[2]
+SITE = "proofs/cacheproof/present/book/site.py"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 
@@ -143,13 +144,18 @@ def small(tmp_path: Path) -> Path:
     (tmp_path / "proofs").symlink_to(ROOT / "proofs")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# The book\n\n[One](one.md)\n")
-    (tmp_path / "docs" / "one.md").write_text("# One\n\n## A heading\n\n[code](../proofs/cacheproof/book/site.py)\n")
+    (tmp_path / "docs" / "one.md").write_text(
+        "# One\n\n## A heading\n\n[code](../proofs/cacheproof/present/book/site.py)\n"
+    )
     return tmp_path
 
 
 def test_a_link_out_of_the_book_becomes_the_name_of_a_file(small: Path) -> None:
     assert build(small).returncode == 0
-    assert "code (<code>proofs/cacheproof/book/site.py</code>)" in (small / "site" / "one" / "index.html").read_text()
+    assert (
+        "code (<code>proofs/cacheproof/present/book/site.py</code>)"
+        in (small / "site" / "one" / "index.html").read_text()
+    )
 
 
 @pytest.mark.parametrize("link", ["[a](gone.md)", "[a](one.md#no-such-heading)"])

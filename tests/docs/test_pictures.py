@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cacheproof.registry import component_named, components
-from cacheproof.scope import DEFAULT, scope_named, scopes_of
+from cacheproof.model.registry import component_named, components
+from cacheproof.model.scope import DEFAULT, scope_named, scopes_of
 
 ROOT = Path(__file__).parents[2]
 

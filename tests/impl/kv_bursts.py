@@ -12,9 +12,9 @@ from torch import Tensor
 from cacheimpl import kv_blocks as tensors
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.writing import COPYING, Writing
-from cacheproof.fuzz.macros.vocabularies.kv_blocks import crowded as load
-from cacheproof.registry import component_named
-from cacheproof.targets.tensor.kv_blocks import decode, tables_of
+from cacheproof.lockstep.macros.vocabularies.kv_blocks import crowded as load
+from cacheproof.model.registry import component_named
+from cacheproof.tensor_models.kv_blocks import decode, tables_of
 from cachespec.kernel import Operation, Outcome
 from cachespec.kernel.containers import REROOTING
 from cachespec.kv_blocks import (

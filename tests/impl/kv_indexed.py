@@ -10,7 +10,7 @@ from cacheimpl import kv_blocks as tensors
 from cacheimpl.kv_blocks.index import Index, above, index_of, settle
 from cacheimpl.kv_blocks.prefix import NEVER
 from cacheimpl.writing import IN_PLACE
-from cacheproof.targets.tensor.kv_blocks import decode
+from cacheproof.tensor_models.kv_blocks import decode
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS, Config
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cacheimpl import scheduler as tensors
 from cacheimpl.writing import IN_PLACE, Writing
-from cacheproof.fuzz.macros.vocabularies.scheduler import crowded as load
+from cacheproof.lockstep.macros.vocabularies.scheduler import crowded as load
 from cacheproof.targets.tensor.bursts.scheduler import RoundsTarget
 from cachespec.kernel import FROZEN, Operation
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Config

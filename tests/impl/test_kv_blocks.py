@@ -13,11 +13,11 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks as tensors
 from cacheimpl.answer import UNANSWERED, Code
-from cacheproof.explore.tensor import compare
-from cacheproof.explore.tensor.frontier import Expansion
-from cacheproof.registry import component_named
-from cacheproof.targets.tensor import model_of
-from cacheproof.targets.tensor.model import TensorModel
+from cacheproof.model.registry import component_named
+from cacheproof.search.tensor import compare
+from cacheproof.search.tensor.frontier import Expansion
+from cacheproof.tensor_models import model_of
+from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import Operation
 from cachespec.kv_blocks import (
     NORMATIVE_KV_BLOCKS,

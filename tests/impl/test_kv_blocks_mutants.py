@@ -13,9 +13,9 @@ from tests.impl.kv_bursts import Crowd, Sides, crowded
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheimpl.writing import COPYING, IN_PLACE
-from cacheproof.explore.tensor import compare
-from cacheproof.registry import component_named
-from cacheproof.targets.tensor import model_of
+from cacheproof.model.registry import component_named
+from cacheproof.search.tensor import compare
+from cacheproof.tensor_models import model_of
 from cachespec.kv_blocks import Config
 
 torch.set_num_threads(1)

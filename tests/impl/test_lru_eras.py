@@ -12,13 +12,15 @@ from cacheimpl.answer import Code
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheimpl.lru import Config as TensorConfig
 from cacheimpl.lru import ghosts
-from cacheproof.explore import reference, tensor
-from cacheproof.explore.result import Ending, Exploration, Plan
-from cacheproof.explore.tensor.refinement import compare
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import component_named
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import component_named
+from cacheproof.search import reference, tensor
+from cacheproof.search.result import Ending, Exploration
+from cacheproof.search.tensor.refinement import compare
 from cacheproof.targets.factory import open_target
-from cacheproof.targets.tensor import eras_of, model_of
+from cacheproof.targets.tensor import eras_of
+from cacheproof.tensor_models import model_of
 from cachespec.lru.configuration import Config
 
 torch.set_num_threads(1)

@@ -22,9 +22,9 @@ from cacheimpl.mirror.errors import (
 )
 from cacheimpl.mirror.messages import AnyMessage, Refusal, from_plain, plain
 from cacheimpl.mirror.order import RecencyOrder
-from cacheproof.errors import InputError
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import component_named
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.registry import component_named
 from cacheproof.targets.tensor.mirror_classes import open_mirror
 from cachespec.kernel import FrozenQueue, Queue
 from cachespec.mirror import recency

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from cacheimpl.mirror.example.__main__ import main as example
-from cacheproof.errors import InputError
-from cacheproof.recorded.__main__ import main
-from cacheproof.recorded.mirror import read_folder
-from cacheproof.recorded.run import validated
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import open_source
-from cacheproof.validate.verdict import Impossible, Sort
+from cacheproof.foundation.errors import InputError
+from cacheproof.logs.recorded.__main__ import main
+from cacheproof.logs.recorded.mirror import read_folder
+from cacheproof.logs.recorded.run import validated
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import open_source
+from cacheproof.logs.validate.verdict import Impossible, Sort
 from cachespec.kernel import Code
 from cachespec.mirror.operations import Deliver
 
@@ -59,8 +59,8 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.planting import Change, planted
 from cacheimpl.mirror.example.__main__ import main
-from cacheproof.recorded.mirror import read_folder
-from cacheproof.recorded.run import validated
+from cacheproof.logs.recorded.mirror import read_folder
+from cacheproof.logs.recorded.run import validated
 for folder, (module, name, right, wrong) in json.loads(sys.argv[2]).items():
     for seed in range(5, 13):
         run = Path(folder) / f"seed-{seed:02}"

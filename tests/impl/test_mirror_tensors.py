@@ -16,16 +16,17 @@ from cacheimpl.mirror.tensors import line, protocol
 from cacheimpl.mirror.tensors import walk as walking
 from cacheimpl.mirror.tensors.walk import Config as Tables
 from cacheimpl.mirror.tensors.walk import walk
-from cacheproof.explore import tensor
-from cacheproof.explore.tensor import compare
-from cacheproof.fuzz.difference import Difference, Subject
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.fuzz.pair import Pair
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
-from cacheproof.targets.target import TargetError
-from cacheproof.targets.tensor import TensorRun, TensorTarget, mirror_environment, mirror_settled, model_of
-from cacheproof.targets.tensor.mirror_links import link_of
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.lockstep.pair import Pair
+from cacheproof.model.finding import Difference, Subject
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.target import TargetError
+from cacheproof.search import tensor
+from cacheproof.search.tensor import compare
+from cacheproof.targets.tensor import TensorTarget
+from cacheproof.tensor_models import TensorRun, mirror_environment, mirror_settled, model_of
+from cacheproof.tensor_models.mirror_links import link_of
 from cachespec.kernel import FrozenQueue, Queue
 from cachespec.mirror import operations as calls
 from cachespec.mirror import recency

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
-from cacheproof.explore.tensor import compare
-from cacheproof.registry import component_named
-from cacheproof.targets.tensor import model_of
+from cacheproof.model.registry import component_named
+from cacheproof.search.tensor import compare
+from cacheproof.tensor_models import model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
 from cachespec.lru.configuration import Config as LruConfig
 

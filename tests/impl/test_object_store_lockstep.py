@@ -13,12 +13,12 @@ from cacheimpl.object_store.reading import Reader
 from cacheimpl.object_store.tickets import Tickets
 from cacheimpl.object_store.writing import Writer
 from cacheimpl.ring.placement import Placement
-from cacheproof.errors import InputError
-from cacheproof.fuzz.lockstep import Campaign, lockstep
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.campaign import Campaign, lockstep
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
 from cacheproof.targets.process import InProcessTarget
-from cacheproof.targets.tensor.shared_store import StoreTarget, open_store
+from cacheproof.targets.tensor.object_storage import StoreTarget, open_store
 
 torch.set_num_threads(1)
 

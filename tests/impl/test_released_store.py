@@ -17,14 +17,14 @@ from cacheimpl.ring import ReleasedRingBuffer, RingEra
 from cacheimpl.ring.eras import ReleasedPlacement
 from cacheimpl.ring.headers import ReleasedHeaders
 from cacheimpl.ring.placement import Placement
-from cacheproof.errors import InputError
-from cacheproof.fuzz.difference import Breakdown, Finding
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.finding import Breakdown, Finding
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.target import Target, TargetError
 from cacheproof.targets.factory import open_target
-from cacheproof.targets.target import Target, TargetError
-from cacheproof.targets.tensor.shared_ring import ReleasedRingTarget, open_ring_2025_10
+from cacheproof.targets.tensor.ring_buffer import ReleasedRingTarget, open_ring_2025_10
 from cacheproof.targets.vllm.release import Release, add
 from cachespec.configuration import Config as ChoiceConfig
 from cachespec.kernel import Observation, Operation, Outcome

@@ -19,12 +19,13 @@ from cacheimpl.ring.headers import Headers
 from cacheimpl.ring.placement import Placement
 from cacheimpl.ring.state import Config as Numbers
 from cacheimpl.ring.state import Ring, empty
-from cacheproof.explore.tensor import compare
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import component_named
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.registry import component_named
+from cacheproof.search.tensor import compare
 from cacheproof.targets.process import InProcessTarget
-from cacheproof.targets.tensor import model_of, open_target
-from cacheproof.targets.tensor.shared_ring import open_ring
+from cacheproof.targets.tensor import open_target
+from cacheproof.targets.tensor.ring_buffer import open_ring
+from cacheproof.tensor_models import model_of
 from cachespec.ring import Config
 
 torch.set_num_threads(1)

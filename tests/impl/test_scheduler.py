@@ -8,11 +8,11 @@ from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, crowded, pictur
 
 from cacheimpl import scheduler
 from cacheimpl.writing import COPYING, IN_PLACE
-from cacheproof.explore.tensor import compare
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
-from cacheproof.targets.tensor import model_of
-from cacheproof.targets.tensor import scheduler as target
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.search.tensor import compare
+from cacheproof.tensor_models import model_of
+from cacheproof.tensor_models import scheduler as target
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, TOO_LARGE, Code
 from cachespec.scheduler import Abort, Add, Config, Schedule, Update
 

@@ -24,7 +24,7 @@ from cacheimpl.scheduler.errors import (
     TooManyRequestsError,
 )
 from cacheimpl.scheduler.settings import Settings
-from cacheproof.targets.tensor.scheduler import tables_of
+from cacheproof.tensor_models.scheduler import tables_of
 from cachespec.scheduler import Config
 from cachespec.scheduler.feasibility import is_feasible
 

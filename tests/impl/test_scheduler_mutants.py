@@ -12,10 +12,10 @@ import torch
 from tests.impl.scheduler_runs import Extent, Lockstep, crowded, pictured
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
-from cacheproof.explore.tensor import compare
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
-from cacheproof.targets.tensor import model_of
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.search.tensor import compare
+from cacheproof.tensor_models import model_of
 from cachespec.scheduler import Config
 
 torch.set_num_threads(1)

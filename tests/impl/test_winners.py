@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cacheimpl.writing import COPYING, IN_PLACE, Writing
 from cacheproof.device.tensor.comparing import OtherWinners
-from cacheproof.targets.tensor.scheduler import extent_of
+from cacheproof.tensor_models.scheduler import extent_of
 
 torch.set_num_threads(1)
 

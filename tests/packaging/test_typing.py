@@ -10,10 +10,10 @@ import pytest
 
 CONSUMER = """
 from cacheproof import Suite, tests_for
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus
 from cacheproof.implementation import Answer, Implementation
-from cacheproof.registry import component_named
-from cacheproof.trace import Trace, record
+from cacheproof.model.registry import component_named
+from cacheproof.model.trace import Trace, record
 from cachespec.kernel import Operation, Outcome
 from cachespec.lru import COMPONENT, Cache, Config, Put
 
@@ -49,7 +49,7 @@ def status() -> int:
 WRONG = """
 from cacheimpl import EncoderCacheManager
 from cacheproof.implementation import Implementation
-from cacheproof.trace import TraceStep
+from cacheproof.model.trace import TraceStep
 from cachespec.lru import Config
 
 capacity: str = Config(2, (1, 1)).capacity

@@ -19,7 +19,7 @@ from cacheproof.bench.plain import PlainPool
 from cacheproof.bench.tensor import loads
 from cacheproof.command import bench
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus, InconclusiveError, InputError
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.targets.vllm.release import Release, installed
 from cachespec.kernel import Code, Outcome
 from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, GetComputedBlocks

@@ -16,15 +16,15 @@ import pytest
 from tests.proofs.validate.logs import header_for, log_of
 
 from cacheproof import command
-from cacheproof.errors import InconclusiveError, InputError
-from cacheproof.limits import LONGEST, TooSlowError, memory, within
-from cacheproof.registry import component_named
-from cacheproof.targets.declaration import Declaration
+from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.foundation.limits import LONGEST, TooSlowError, memory, within
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import Source
+from cacheproof.logs.validate.verdict import Inconclusive
+from cacheproof.model.declaration import Declaration
+from cacheproof.model.registry import component_named
 from cacheproof.targets.pipe import ChildProcess
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import Source
-from cacheproof.validate.verdict import Inconclusive
 from cacheproof.vectors.consuming import Consumer, Verdict
 from cacheproof.vectors.files import RELEASED, missing, read, write
 from cacheproof.vectors.vector import name_of
@@ -142,7 +142,7 @@ def test_a_configuration_that_costs_too_much_is_told(monkeypatch: pytest.MonkeyP
     assert (validation.found.line, validation.consumed) == (1, 0)
     assert said in validation.found.reason
     validation = validation_of(GET, seconds=0.2, megabytes=300)
-    monkeypatch.setattr("cacheproof.validate.run.header_from_message", cost)
+    monkeypatch.setattr("cacheproof.logs.validate.run.header_from_message", cost)
     with pytest.raises(InconclusiveError, match=said):
         validation.run()
 

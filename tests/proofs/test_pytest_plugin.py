@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from cacheproof import command
+from cacheproof.model.registry import components
 from cacheproof.pytest_plugin import pytest_addoption
-from cacheproof.registry import components
 
 pytest_plugins = ["pytester"]
 
@@ -55,7 +55,7 @@ def write(folder: Path, suite: str) -> Path:
     (folder / "pytest.ini").write_text("[pytest]\n")
     text = (
         "import cacheproof\n"
-        "from cacheproof.registry import component_named\n"
+        "from cacheproof.model.registry import component_named\n"
         "from cacheproof.targets.specification import SpecificationTarget\n"
         "LRU = component_named('lru')\n"
         f"{suite}\n"

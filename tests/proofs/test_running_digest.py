@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cacheproof.registry import components
-from cacheproof.running_digest import (
+from cacheproof.model.registry import components
+from cacheproof.model.running_digest import (
     DIGESTED,
     DigestedMap,
     DigestedQueue,
@@ -19,7 +19,7 @@ from cacheproof.running_digest import (
     map_digest,
     queue_digest,
 )
-from cacheproof.scope import scopes_of
+from cacheproof.model.scope import scopes_of
 from cachespec.kernel import FROZEN, REROOTING, FrozenMap
 
 KEYS = 6

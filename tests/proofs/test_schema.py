@@ -13,13 +13,13 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no stubs of its own
 
 from cacheproof import command
-from cacheproof.protocol import Fault, encode
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.schema import protocol_schema, vectors_schema
-from cacheproof.scope import scopes_of
-from cacheproof.serve import Oracle
+from cacheproof.model.protocol import Fault, encode
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.serve import Oracle
+from cacheproof.model.wire import config_to_message, operation_to_message
+from cacheproof.present.schema import protocol_schema, vectors_schema
 from cacheproof.vectors.files import RELEASED
-from cacheproof.wire import config_to_message, operation_to_message
 from cachespec.kernel import NORMATIVE
 
 QUICK = ("lru", "shared_prefix", "configuration")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.explore.result import Granularity, Plan
-from cacheproof.registry import components
-from cacheproof.scope import DEFAULT, NIGHTLY, read, scope_named, scopes_of
-from cacheproof.scope_edit import accept
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.plan import Granularity, Plan
+from cacheproof.model.registry import components
+from cacheproof.model.scope import DEFAULT, NIGHTLY, read, scope_named, scopes_of
+from cacheproof.search.scope_edit import accept
 from cachespec.lru import COMPONENT as LRU
 from cachespec.lru import Config
 

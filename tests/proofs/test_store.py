@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.files import replace_file
-from cacheproof.store import HOME_VARIABLE, home, load, load_all, save
+from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import replace_file
+from cacheproof.model.store import HOME_VARIABLE, home, load, load_all, save
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.naming import by_appearance, names_by_field
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
-from cacheproof.wire import (
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.naming import by_appearance, names_by_field
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.wire import (
     config_from_message,
     config_to_message,
     observations_from_message,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cacheproof.catalogue.register import entries
-from cacheproof.registry import components, scope_file
-from cacheproof.scope import scopes_of
+from cacheproof.model.registry import components, scope_file
+from cacheproof.model.scope import scopes_of
 from cachespec.kernel import NORMATIVE, Observation
 
 ERAS = [

@@ -48,13 +48,13 @@ RELEASED_OTHERS = (
 MEASURED = "proofs/cacheproof/bench/released/child"
 """Runs there too, and measures; it uses what drives the package."""
 
-PLANTED = "proofs/cacheproof/planted/child"
+PLANTED = "proofs/cacheproof/releases/planted/child"
 """Runs there too, with a bug in it; it uses what drives the package."""
 
-REPRODUCED = "proofs/cacheproof/results/scripts/child"
+REPRODUCED = "proofs/cacheproof/releases/results/scripts/child"
 """Runs there too, and runs scripts; the stand-ins are those of what drives the package."""
 
-RECORDER = "proofs/cacheproof/record/child"
+RECORDER = "proofs/cacheproof/logs/record/child"
 """Runs inside an engine that records itself, where nothing of ours is installed either."""
 
 RULES = (
@@ -78,13 +78,13 @@ RULES = (
 
 KNOWS_THE_IMPLEMENTATION = (
     "cacheproof.targets.tensor",
-    "cacheproof.explore.tensor",
+    "cacheproof.search.tensor",
     "cacheproof.bench.tensor",
     "cacheproof.device.tensor",
 )
 """The only places where the checkers meet our own implementation."""
 
-NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.fuzz", "cacheproof.pytest_plugin")
+NEEDS_AN_EXTRA = (*KNOWS_THE_IMPLEMENTATION, "cacheproof.prove", "cacheproof.lockstep", "cacheproof.pytest_plugin")
 """Where an extra may be imported at the top of a module; whoever imports these does so in a function."""
 
 
@@ -128,13 +128,13 @@ def test_each_package_imports_only_what_it_may(rule: Rule) -> None:
         (RULES[1], "cacheimpl.planted", "from cachespec.kernel import Code"),
         (RULES[1], "cacheimpl.planted", "import numpy as np"),
         (RULES[1], "cacheimpl.planted", "import zmq"),
-        (RULES[2], "cacheimpl.mirror.example.planted", "from cacheproof.wire import Message"),
+        (RULES[2], "cacheimpl.mirror.example.planted", "from cacheproof.model.wire import Message"),
         (RULES[3], "cacheproof.replay.planted", "from cacheimpl import EncoderCacheManager"),
         (RULES[3], "cacheproof.targets.factory", "importlib.import_module('cacheimpl.lru')"),
-        (RULES[3], "cacheproof.planted", "import requests"),
+        (RULES[3], "cacheproof.releases.planted", "import requests"),
         (RULES[4], "cacheproof.targets.vllm.child.planted", "from cachespec.kernel import Code"),
         (RULES[5], "cacheproof.bench.released.child.planted", "from cacheproof.bench.measure import Work"),
-        (RULES[6], "cacheproof.record.child.planted", "import msgspec"),
+        (RULES[6], "cacheproof.logs.record.child.planted", "import msgspec"),
     ],
 )
 def test_a_planted_import_is_found(rule: Rule, module: str, source: str) -> None:
@@ -177,14 +177,14 @@ def test_everything_else_is_importable_without_extras() -> None:
     names = [
         name for name, _ in modules(RULES[3]) if not within(name, NEEDS_AN_EXTRA) and name != "cacheproof.__main__"
     ]
-    assert "cacheproof.command.console" in names
+    assert "cacheproof.foundation.console" in names
     assert failing_without_extras(names) == []
 
 
 def test_the_check_of_imports_without_extras_can_fail() -> None:
     assert importlib.import_module("hypothesis") is not None
     assert failing_without_extras(["hypothesis", "json"]) == ["hypothesis: No module named 'hypothesis'"]
-    assert failing_without_extras(["cacheproof.wire"], ("msgspec", "cachespec")) != []
+    assert failing_without_extras(["cacheproof.model.wire"], ("msgspec", "cachespec")) != []
 
 
 def test_the_tests_run_on_this_tree() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.command_line import Ended, ran
 
-from cacheproof.errors import ExitStatus
-from cacheproof.registry import PATH_VARIABLE
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.registry import PATH_VARIABLE
+from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.replay.shipped import DATA
-from cacheproof.store import HOME_VARIABLE
 
 TOY = Path(__file__).parent / "toy"
 

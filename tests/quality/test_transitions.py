@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import pytest
 
-from cacheproof.registry import components
+from cacheproof.model.registry import components
 from cachespec import lru
 from cachespec.kernel import DONE, REFUSED, Code, Map, Operation, Outcome, Queue, Variant
 from cachespec.lru import Cache, Config, Put, Result, recent

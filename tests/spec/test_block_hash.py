@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Plan
-from cacheproof.scope import scopes_of
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import scopes_of
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec.block_hash import (
     COMPONENT,
     EXTRAS_BESIDE,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Plan
+from cacheproof.model.plan import Plan
+from cacheproof.search.reference import explore
 from cachespec.configuration import (
     COMPONENT,
     LRU,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Plan
-from cacheproof.registry import component_named
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
 from cachespec.encoder_budget import COMPONENT, Budget, Config, Settings, longest_item
 from cachespec.encoder_budget.environment import unknown
 from cachespec.encoder_budget.operations import Admit, Configure

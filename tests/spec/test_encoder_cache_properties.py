@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cacheproof.explore.canonical import canonical
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Plan
+from cacheproof.model.plan import Plan
+from cacheproof.search.canonical import canonical
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec.encoder_cache import COMPONENT, NORMATIVE_ENCODER_CACHE, Cache, Config
 from cachespec.encoder_cache.configuration import content_of, positions, size_of
 from cachespec.encoder_cache.operations import (

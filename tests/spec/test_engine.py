@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Exploration, Plan
-from cacheproof.explore.verdict import unwitnessed
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending, Exploration
+from cacheproof.search.verdict import unwitnessed
 from cachespec.encoder_cache import transitions as encoder_transitions
 from cachespec.engine import COMPONENT, Config, plans, state, transitions, worker
 from cachespec.engine.properties import OWN, PROGRESS

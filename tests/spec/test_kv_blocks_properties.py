@@ -7,8 +7,9 @@ from typing import NamedTuple
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Plan
+from cacheproof.model.plan import Plan
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec.kv_blocks import COMPONENT, NORMATIVE_KV_BLOCKS, Config
 from cachespec.kv_blocks import transitions as t
 

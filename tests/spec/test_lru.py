@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Granularity, Plan
+from cacheproof.model.plan import Granularity, Plan
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec.kernel import DONE, FAILED, HIT, REFUSED, Code, Operation, Outcome
 from cachespec.lru import (
     COMPONENT,

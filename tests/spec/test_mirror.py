@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.wire import config_from_message
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.wire import config_from_message
 from cachespec.kernel import ABSENT, DONE, REFUSED, Code, FrozenQueue, Operation
 from cachespec.lru import NORMATIVE_LRU, Contains, Put, Touch
 from cachespec.lru import Config as LruConfig

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Exploration, Plan
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending, Exploration
 from cachespec.mirror import COMPONENT, normative, normative_view, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.normative import NORMATIVE_MIRROR

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Exploration, Plan
-from cacheproof.explore.verdict import unwitnessed
-from cacheproof.registry import AnyVariant
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import AnyVariant
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending, Exploration
+from cacheproof.search.verdict import unwitnessed
 from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Outcome
 from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config

@@ -1,6 +1,6 @@
 """That states which are taken for one behave as one: ranks, exchangeable names, and the normal form of the mirror.
 
-`tests/proofs/explore/test_canonical.py` looks at every scope of every normative variant; here the eras are looked at
+`tests/proofs/search/test_canonical.py` looks at every scope of every normative variant; here the eras are looked at
 as well, each in every default scope. Numbers of the eras are compared and copied, never counted up across a gap.
 """
 
@@ -11,9 +11,9 @@ from itertools import islice
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.result import Plan
-from cacheproof.explore.soundness import disagreements
-from cacheproof.scope import DEFAULT, scope_named, scopes_of
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import DEFAULT, scope_named, scopes_of
+from cacheproof.search.soundness import disagreements
 from cachespec.kernel import NORMATIVE
 from cachespec.mirror import COMPONENT, era_environment, normal_form
 from cachespec.mirror.configuration import Config

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Exploration, Plan
+from cacheproof.model.plan import Plan
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending, Exploration
 from cachespec.kernel import Code
 from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config

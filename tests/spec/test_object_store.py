@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Plan
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Transitions
 from cachespec.object_store import COMPONENT, accounting, era_counting, journeys, readers, writer
 from cachespec.object_store.configuration import Config

@@ -11,9 +11,9 @@ from itertools import islice
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.result import Plan
-from cacheproof.explore.soundness import disagreements
-from cacheproof.scope import DEFAULT, scope_named, scopes_of
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import DEFAULT, scope_named, scopes_of
+from cacheproof.search.soundness import disagreements
 from cachespec.kernel import NORMATIVE
 from cachespec.object_store import COMPONENT, normal_form
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Plan
+from cacheproof.model.plan import Plan
+from cacheproof.search.reference import explore
 from cachespec.kernel import REFUSED, Code, Operation
 from cachespec.publication import COMPONENT, NORMATIVE_PUBLICATION, WITHOUT_BARRIER, Config, transitions
 from cachespec.publication.operations import (

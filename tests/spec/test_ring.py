@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Plan
+from cacheproof.model.plan import Plan
+from cacheproof.search.reference import explore
 from cachespec.kernel import FROZEN, NORMATIVE, REFUSED, REROOTING, STALE, Code, Operation, Outcome
 from cachespec.ring import COMPONENT, Config, chunks, empty_ring, memory, reserve, transitions
 from cachespec.ring.chunks import free_chunks, place

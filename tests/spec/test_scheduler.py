@@ -7,9 +7,10 @@ from itertools import product
 
 import pytest
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Plan
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Code, Operation
 from cachespec.scheduler import (

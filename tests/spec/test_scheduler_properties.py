@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Plan
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending
 from cachespec.encoder_cache import transitions as encoder
 from cachespec.kv_blocks import transitions as kv
 from cachespec.scheduler import (

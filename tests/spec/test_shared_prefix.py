@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.planting import Change, planted
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Plan
-from cacheproof.registry import component_named
-from cacheproof.scope import scope_named
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
+from cacheproof.search.reference import explore
 from cachespec.kernel import Operation, Outcome
 from cachespec.shared_prefix import COMPONENT, Add, Config, Finish, Step
 from cachespec.shared_prefix import transitions as rules

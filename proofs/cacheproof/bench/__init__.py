@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 from cacheproof.bench.measure import Benchmark
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 
 
 def benchmarks() -> dict[str, Benchmark]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from cacheproof.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 
 CPU_INFORMATION = Path("/proc/cpuinfo")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from cacheproof.bench.measure import Contender, Work
 from cacheproof.bench.plain import Apply, Plain, Turn
-from cacheproof.registry import AnyComponent
-from cacheproof.running_digest import DIGESTED, digest_of
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.running_digest import DIGESTED, digest_of
 from cachespec.kernel import REROOTING, Containers, Operation, Outcome, Service
 from cachespec.kernel import Request as Arrival
 

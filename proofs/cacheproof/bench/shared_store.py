@@ -6,11 +6,10 @@ The yardstick copies the same bytes into a buffer and out of it, and does nothin
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping
 
-from cacheproof.bench.measure import Benchmark, Contender, Released, Work
+from cacheproof.bench.copies import BOTH, Copies
+from cacheproof.bench.measure import Benchmark, Contender, Released
 
 COPIES = "copies"
 SHARED = "shared memory"
@@ -18,48 +17,12 @@ ITEMS = 6
 """How many items of the largest size the ring holds."""
 MOST, KIB = 2048, 1 << 16
 """A turn is so many calls at the most, or as many as copy so many KiB; it goes round the ring twice at the least."""
-BOTH = "put and get"
 
 
 def sizes(call: str, kib: int, *, small: bool) -> Mapping[str, int | str]:
     """What one turn does."""
     times = 2 * ITEMS if small else max(2 * ITEMS, min(MOST, KIB // kib))
     return {"call": call, "kib": 1 if small else kib, "items": ITEMS, "times": times}
-
-
-def content(kib: int) -> bytes:
-    """The bytes of an item. Memory that holds nothing but zeros would be a single page, which every copy finds near."""
-    return random.Random(kib).randbytes(kib << 10)  # noqa: S311  # nothing secret
-
-
-def counted(call: str, put: float, got: float) -> float:
-    """The seconds of the call that is measured."""
-    return {"put": put, "get": got, BOTH: put + got}[call]
-
-
-class Copies:
-    """One buffer for each item."""
-
-    def __init__(self, call: str, kib: int, items: int, times: int) -> None:
-        self.call, self.data, self.times = call, content(kib), times
-        self.buffers = [memoryview(bytearray(kib << 10)) for _ in range(items)]
-
-    def warm_up(self) -> None:
-        """A turn that is not counted."""
-        self.turn(-1)
-
-    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many items in and out."""
-        seconds, read = 0.0, 0
-        for place in range(self.times):
-            started = time.process_time()
-            buffer = self.buffers[place % len(self.buffers)]
-            buffer[:] = self.data
-            between = time.process_time()
-            read += len(bytes(buffer))
-            ended = time.process_time()
-            seconds += counted(self.call, between - started, ended - between)
-        return Work(self.times, [read], seconds)
 
 
 def benchmark(call: str, kib: int) -> Benchmark:

@@ -22,11 +22,11 @@ from cacheproof.bench.kv_blocks import TOGETHER, configuration
 from cacheproof.bench.kv_blocks import Size as Load
 from cacheproof.bench.measure import Benchmark, Contender, Goal, Work
 from cacheproof.bench.plain import PlainPool
-from cacheproof.limits import MEGABYTES, SECONDS
-from cacheproof.validate.header import Header
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import CHUNK_BYTES, Source, open_source
-from cacheproof.validate.writing import log_written
+from cacheproof.foundation.limits import MEGABYTES, SECONDS
+from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import CHUNK_BYTES, Source, open_source
+from cacheproof.logs.validate.writing import log_written
 from cachespec.kernel import REROOTING, Code, Operation, Outcome
 from cachespec.kv_blocks import COMPONENT
 from cachespec.kv_blocks.configuration import Config

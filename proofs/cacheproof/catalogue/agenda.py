@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cacheproof.catalogue.kept import load
-from cacheproof.errors import InputError
-from cacheproof.registry import AnyComponent, AnyVariant
-from cacheproof.scope import Scope, scopes_of
-from cacheproof.wire import operation_from_message
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.scope import Scope, scopes_of
+from cacheproof.model.wire import operation_from_message
 from cachespec.kernel import Operation
 
 

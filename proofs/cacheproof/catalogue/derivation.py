@@ -8,9 +8,9 @@ from enum import Enum
 
 from cacheproof.catalogue.places import Place
 from cacheproof.catalogue.register import Entry
-from cacheproof.errors import ExitStatus
-from cacheproof.explore.campaign import Run, Task
-from cacheproof.explore.verdict import Finding, Verdict
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.search.campaign import Run, Task
+from cacheproof.search.verdict import Finding, Verdict
 
 
 class Status(Enum):

@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from cacheproof.catalogue.places import Place
-from cacheproof.errors import InputError
-from cacheproof.explore.result import Granularity
-from cacheproof.files import replace_file
-from cacheproof.registry import SCOPES, component_named, scope_file, variant_named
-from cacheproof.show.reproduction import violation as broken_in
-from cacheproof.trace import Trace, Violation, record
-from cacheproof.wire import Message, config_to_message, operation_from_message, operation_to_message
+from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import replace_file
+from cacheproof.lockstep.reproduction import violation as broken_in
+from cacheproof.model.plan import Granularity
+from cacheproof.model.registry import SCOPES, component_named, scope_file, variant_named
+from cacheproof.model.trace import Trace, Violation, record
+from cacheproof.model.wire import Message, config_to_message, operation_from_message, operation_to_message
 
 FOLDER = Path(__file__).parent / "traces"
 

@@ -13,10 +13,10 @@ from enum import Enum
 from functools import cache
 
 from cacheproof.catalogue.kept import load
+from cacheproof.catalogue.meaning import refutations
 from cacheproof.catalogue.register import entries, entry_named, sorting
-from cacheproof.meaning import refutations
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
 
 MOST = 3
 """So many entries are named at the most where several are alike."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cacheproof.catalogue.register import entry_named, sorting
-from cacheproof.explore.campaign import REFERENCE, Task
-from cacheproof.registry import AnyComponent, scope_file
-from cacheproof.scope import DEFAULT, ExpectedViolation, Scope, scopes_of
+from cacheproof.model.registry import AnyComponent, scope_file
+from cacheproof.model.scope import DEFAULT, ExpectedViolation, Scope, scopes_of
+from cacheproof.search.campaign import REFERENCE, Task
 from cachespec.kernel import NORMATIVE
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.declaration import NUMBER
 
 FOLDER = Path(__file__).parent / "entries"
-NUMBER = re.compile(r"(?P<family>C-[A-Z]+)-(?P<number>\d+)")
 THREAD = re.compile(r"(?P<repository>[A-Za-z][\w.-]*)?#(?P<number>\d+)")
 
 REPOSITORIES = MappingProxyType(

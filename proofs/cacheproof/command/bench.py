@@ -14,9 +14,9 @@ from cacheproof.bench import benchmarks, benchmarks_named
 from cacheproof.bench.growth import growth_curves
 from cacheproof.bench.measure import Benchmark, Notes, Open, Row, Spread, machine, measured
 from cacheproof.bench.released import ReleasedProcess
-from cacheproof.command.console import Report, interruptible, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.files import file_to_write, replace_file
+from cacheproof.foundation.console import Report, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.files import file_to_write, replace_file
 
 Results = Sequence[tuple[Benchmark, list[Row]]]
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cacheproof.book.pages import made
-from cacheproof.command.console import Report
-from cacheproof.errors import ExitStatus
-from cacheproof.files import replace_file
+from cacheproof.foundation.console import Report
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.foundation.files import replace_file
+from cacheproof.present.book.pages import made
 
 
 def command(

@@ -12,14 +12,14 @@ from cacheproof.catalogue.derivation import Derived, Status, derive, status_of, 
 from cacheproof.catalogue.kept import keep
 from cacheproof.catalogue.places import Place, of_entry, places, telling
 from cacheproof.catalogue.register import Entry, entries, entry_named, sorting
-from cacheproof.command.console import Fitting, Report, announce, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.campaign import Run, Task
-from cacheproof.explore.processes import MOST_PROCESSES
-from cacheproof.explore.record import perform_and_keep
-from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
-from cacheproof.registry import components
-from cacheproof.trace import Trace
+from cacheproof.foundation.console import Fitting, Report, announce, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.model.registry import components
+from cacheproof.model.trace import Trace
+from cacheproof.search.campaign import Run, Task
+from cacheproof.search.processes import MOST_PROCESSES
+from cacheproof.search.record import perform_and_keep
 
 
 def command(

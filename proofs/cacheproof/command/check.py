@@ -9,19 +9,19 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Fitting, Report, announce, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
-from cacheproof.explore.processes import MOST_PROCESSES
-from cacheproof.explore.record import perform_and_keep, summary_of
-from cacheproof.explore.result import Ending
-from cacheproof.explore.verdict import Finding, Verdict, unwitnessed
-from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import DEFAULT, NIGHTLY
-from cacheproof.scope_edit import accept as accept_counts
-from cacheproof.show.formats import FORMATS
-from cacheproof.show.plain import finding_as_text
+from cacheproof.foundation.console import Fitting, Report, announce, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import DEFAULT, NIGHTLY
+from cacheproof.present.show.formats import FORMATS
+from cacheproof.present.show.plain import finding_as_text
+from cacheproof.search.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
+from cacheproof.search.processes import MOST_PROCESSES
+from cacheproof.search.record import perform_and_keep, summary_of
+from cacheproof.search.result import Ending
+from cacheproof.search.scope_edit import accept as accept_counts
+from cacheproof.search.verdict import Finding, Verdict, unwitnessed
 from cachespec.kernel import NORMATIVE
 
 TRIPLES = 200_000

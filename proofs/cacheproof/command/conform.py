@@ -12,29 +12,29 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as RichTable
 
-from cacheproof.command.console import Report, announce, interruptible, progress
 from cacheproof.command.target import told_at_once
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.fuzz.configurations import generators
-from cacheproof.fuzz.difference import Breakdown, Difference
-from cacheproof.fuzz.tally import Limit
-from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
-from cacheproof.registry import component_named
-from cacheproof.show.finding_json import finding_to_message
-from cacheproof.show.formats import FORMATS
-from cacheproof.show.plain import finding_as_text
-from cacheproof.show.violations import case_of, found_in, rendered_searches, searched_message, status_of
-from cacheproof.show.wording import remarks
-from cacheproof.store import save
+from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.lockstep.configurations import generators
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.finding import Breakdown, Difference
+from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.registry import component_named
+from cacheproof.model.store import save
+from cacheproof.model.wording import remarks
+from cacheproof.present.show.formats import FORMATS
+from cacheproof.present.show.plain import finding_as_text
+from cacheproof.present.show.violations import case_of, found_in, rendered_searches, searched_message, status_of
+from cacheproof.releases import nearest
+from cacheproof.releases.conformance import Result, Trial, open_with_readers_apart
+from cacheproof.releases.searching import SCHEDULER, Search, search, without_era
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
 from cacheproof.targets.prefixes.package import Package, PrefixFamily
-from cacheproof.targets.vllm import nearest
-from cacheproof.targets.vllm.conformance import Result, Trial, open_with_readers_apart
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.opening import SHARED
 from cacheproof.targets.vllm.release import Installed, Release, add, needed
-from cacheproof.targets.vllm.searching import SCHEDULER, Search, search, without_era
 
 STEPS = 5_000
 SEARCHED = 4_000

@@ -10,22 +10,22 @@ from typing import Annotated
 
 import typer
 
-from cacheproof.command.console import Report, progress
-from cacheproof.errors import ExitStatus, InconclusiveError, InputError
-from cacheproof.fuzz.difference import Difference, Finding, Subject
-from cacheproof.fuzz.pair import Pair
-from cacheproof.fuzz.shrink import shrunk
-from cacheproof.junit import Case, CaseStatus, JunitOption, file_to_write
-from cacheproof.junit import write as write_junit
-from cacheproof.limits import MEGABYTES, SECONDS, TooSlowError, memory, too_large, within
-from cacheproof.registry import component_named, variant_named
-from cacheproof.show.finding_json import finding_to_message
-from cacheproof.show.formats import FORMATS, folder_to_write, write_files
-from cacheproof.store import name_of, save
+from cacheproof.foundation.console import Report, progress
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
+from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write
+from cacheproof.foundation.junit import write as write_junit
+from cacheproof.foundation.limits import MEGABYTES, SECONDS, TooSlowError, memory, too_large, within
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.shrink import shrunk
+from cacheproof.model.declaration import declared_by
+from cacheproof.model.finding import Difference, Finding, Subject
+from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.store import name_of, save
+from cacheproof.model.target import Target, TargetError
+from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.targets.child import SECONDS_TO_ANSWER
-from cacheproof.targets.declaration import declared_by
 from cacheproof.targets.factory import FORMS, open_target
-from cacheproof.targets.target import Target, TargetError
 from cacheproof.vectors.consuming import Consumer, Consumption, Result, Verdict, finding_of, worded_run
 from cacheproof.vectors.files import found, read
 from cacheproof.vectors.report import cases_of, checked_deviations, checked_skips, data_of, table_of

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, interruptible, progress
 from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
 from cacheproof.device.running import PASSED, Outcome, Result, performed, performed_apart, resumed, run, write
-from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.errors import InputError, MissingExtraError
 
 OUTPUT = Path("device_result.json")
 
@@ -79,7 +79,7 @@ def _device(given: str | None) -> str:
     try:
         import torch  # noqa: PLC0415  # an extra
 
-        from cacheproof.targets.tensor import checked_device  # noqa: PLC0415  # torch is an extra
+        from cacheproof.tensor_models import checked_device  # noqa: PLC0415  # torch is an extra
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise MissingExtraError("torch", "cacheproof device") from None

@@ -9,14 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
+from cacheproof.catalogue.meaning import (
+    EntryMeaning,
+    Meaning,
+    PropertyMeaning,
+    Refutation,
+    VariantMeaning,
+    meanings,
+    names,
+)
 from cacheproof.catalogue.register import Entry
-from cacheproof.command.console import Report
-from cacheproof.errors import InputError
-from cacheproof.evidence import count
-from cacheproof.meaning import EntryMeaning, Meaning, PropertyMeaning, Refutation, VariantMeaning, meanings, names
-from cacheproof.registry import components
-from cacheproof.standing import Example, Standing, releases_of, standing
-from cacheproof.store import load_all
+from cacheproof.foundation.console import Report
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import components
+from cacheproof.model.store import load_all
+from cacheproof.present.evidence import count
+from cacheproof.present.standing import Example, Standing, releases_of, standing
 
 
 def command(

@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Callable
 from errno import ENOSPC, EPIPE
 
-from cacheproof.command.console import announce, ignore_standard_output, write_object
-from cacheproof.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
+from cacheproof.foundation.console import announce, ignore_standard_output, write_object
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
 
 MODULES_OF_EXTRAS = {
     "hypothesis": "fuzz",

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cacheproof.command.console import Interruption, Report, announce, interruptible, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.registry import component_named, components, variant_named
-from cacheproof.show.formats import folder_to_write
+from cacheproof.foundation.console import Interruption, Report, announce, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.model.registry import component_named, components, variant_named
+from cacheproof.present.show.formats import folder_to_write
 from cacheproof.vectors.files import RELEASED, inside, missing, write
 from cacheproof.vectors.filling import SEED, filled
 from cacheproof.vectors.vector import VectorSet

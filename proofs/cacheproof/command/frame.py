@@ -20,12 +20,11 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.main import get_command
 
-import cacheproof.command
-from cacheproof.command.console import Report, ignore_standard_output, run
 from cacheproof.command.failures import guarded
-from cacheproof.errors import ExitStatus, InputError
+from cacheproof.foundation.console import Report, ignore_standard_output, run
+from cacheproof.foundation.errors import ExitStatus, InputError
 
-SHARED = ("console", "failures", "frame")
+SHARED = ("failures", "frame")
 """Modules of this package that are not verbs."""
 
 FUNCTION = "command"
@@ -60,8 +59,8 @@ def _of_the_parser(result: int | None) -> ExitStatus:
 
 def verbs() -> dict[str, str]:
     """The name of each verb as it is typed, and its module."""
-    names = sorted(module.name for module in pkgutil.iter_modules(cacheproof.command.__path__))
-    return {name.replace("_", "-"): f"{cacheproof.command.__name__}.{name}" for name in names if name not in SHARED}
+    names = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return {name.replace("_", "-"): f"{__package__}.{name}" for name in names if name not in SHARED}
 
 
 def summary(module: str) -> str:

@@ -9,26 +9,35 @@ from typing import Annotated, Any
 
 import typer
 
-from cacheproof.command.console import Report, announce, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.fuzz.difference import Breakdown, Difference, Finding
-from cacheproof.fuzz.lockstep import Campaign
-from cacheproof.fuzz.macros import report
-from cacheproof.fuzz.macros.plan import MacroPlan, loads_of, perform_macros
-from cacheproof.fuzz.plan import DRIVERS, LARGEST_SEED, PROFILES, Plan, left_out_from, new_seed, perform, subject_from
-from cacheproof.fuzz.tally import Limit
-from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write
-from cacheproof.junit import write as write_junit
-from cacheproof.registry import component_named, variant_named
-from cacheproof.show.finding_json import finding_to_message
-from cacheproof.show.formats import FORMATS, folder_to_write, write_files
-from cacheproof.show.plain import as_text, finding_as_text
-from cacheproof.show.wording import remarks
-from cacheproof.store import name_of, save
+from cacheproof.foundation.console import Report, announce, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write
+from cacheproof.foundation.junit import write as write_junit
+from cacheproof.lockstep.campaign import Campaign
+from cacheproof.lockstep.macros.plan import MacroPlan, loads_of, perform_macros
+from cacheproof.lockstep.plan import (
+    DRIVERS,
+    LARGEST_SEED,
+    PROFILES,
+    Plan,
+    left_out_from,
+    new_seed,
+    perform,
+    subject_from,
+)
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.finding import Breakdown, Difference, Finding
+from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.store import name_of, save
+from cacheproof.model.trace import Violation
+from cacheproof.model.wire import config_to_message
+from cacheproof.model.wording import remarks
+from cacheproof.present import macros_report as report
+from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
+from cacheproof.present.show.plain import as_text, finding_as_text
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
-from cacheproof.trace import Violation
-from cacheproof.wire import config_to_message
 from cachespec.kernel import NORMATIVE
 
 

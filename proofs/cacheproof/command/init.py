@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cacheproof.command.console import Report
-from cacheproof.registry import component_named
+from cacheproof.foundation.console import Report
+from cacheproof.model.registry import component_named
 from cacheproof.skeleton.files import Language, commands, texts, write
 
 

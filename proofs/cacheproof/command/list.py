@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report
-from cacheproof.fuzz.macros.macro import VOCABULARIES
-from cacheproof.meaning import kind_of
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
+from cacheproof.catalogue.meaning import kind_of
+from cacheproof.foundation.console import Report
+from cacheproof.lockstep.macros.macro import VOCABULARIES
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
 from cacheproof.targets.factory import FORMS
 from cacheproof.targets.implemented import form_of
 

@@ -12,15 +12,15 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.explore.processes import MOST_PROCESSES
-from cacheproof.junit import Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.foundation.console import Report, announce, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.model.registry import component_named, components
 from cacheproof.mutants import ledger
 from cacheproof.mutants.campaign import perform
 from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, Result
-from cacheproof.registry import component_named, components
+from cacheproof.search.processes import MOST_PROCESSES
 
 WANTED = 0.95
 """More than this part of the living mutants has to be killed."""

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, interruptible, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
-from cacheproof.planted import kept
-from cacheproof.planted.listing import Planted, as_released, planted_in, selected
-from cacheproof.planted.trial import Fate, perform
-from cacheproof.registry import component_named
-from cacheproof.show.finding_json import finding_to_message
+from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.registry import component_named
+from cacheproof.releases.planted import kept
+from cacheproof.releases.planted.listing import Planted, as_released, planted_in, selected
+from cacheproof.releases.planted.trial import Fate, perform
 from cacheproof.targets.families import families
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, needed

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, interruptible, progress
-from cacheproof.errors import ExitStatus, MissingExtraError
-from cacheproof.evidence import UNANSWERED
-from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.foundation.console import Report, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, MissingExtraError
+from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.present.evidence import UNANSWERED
 
 if TYPE_CHECKING:
     from cacheproof.prove.finding import Finding

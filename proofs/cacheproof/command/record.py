@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, interruptible
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.record.engine import run_recorded
-from cacheproof.record.logs import Recorded, logs_from
+from cacheproof.foundation.console import Report, announce, interruptible
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.logs.record.engine import run_recorded
+from cacheproof.logs.record.logs import Recorded, logs_from
 
 
 def command(

@@ -11,10 +11,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, interruptible, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.junit import STATUSES, Case, JunitOption, file_to_write, write
-from cacheproof.registry import component_named, variant_named
+from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.model.registry import component_named, variant_named
 from cacheproof.replay.options import pairs
 from cacheproof.replay.readers import read, reader_for
 from cacheproof.replay.record import data_of, keep, status_of

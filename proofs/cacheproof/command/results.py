@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from cacheproof.command import conform
-from cacheproof.command.console import Progress, Report, announce, progress
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.results.checking import Checked, checked, of_findings, of_record
-from cacheproof.results.findings.finding import findings
-from cacheproof.results.gathering import VLLM, record_of, try_scripts
-from cacheproof.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
-from cacheproof.results.scripts.composing import named
-from cacheproof.results.wording import NOT_KNOWN
-from cacheproof.results.writing import stale, wanted, write
+from cacheproof.foundation.console import Progress, Report, announce, progress
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.present.book.results_writing import stale, wanted, write
+from cacheproof.releases.results.checking import Checked, checked, of_findings, of_record
+from cacheproof.releases.results.findings.finding import findings
+from cacheproof.releases.results.gathering import VLLM, record_of, try_scripts
+from cacheproof.releases.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
+from cacheproof.releases.results.scripts.composing import named
+from cacheproof.releases.results.wording import NOT_KNOWN
 
 STEPS = 20_000
 VIOLATIONS = conform.SEARCHED

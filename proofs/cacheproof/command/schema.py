@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from cacheproof.command.console import Report
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named, components
-from cacheproof.schema import protocol_schema, vectors_schema
-from cacheproof.validate.schema import log_schema
+from cacheproof.foundation.console import Report
+from cacheproof.foundation.errors import InputError
+from cacheproof.logs.validate.schema import log_schema
+from cacheproof.model.registry import component_named, components
+from cacheproof.present.schema import protocol_schema, vectors_schema
 
 
 class What(Enum):

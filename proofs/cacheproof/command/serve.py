@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cacheproof.errors import ExitStatus
-from cacheproof.limits import MEGABYTES, SECONDS, limit_address_space
-from cacheproof.serve import serve
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.foundation.limits import MEGABYTES, SECONDS, limit_address_space
+from cacheproof.model.serve import serve
 
 
 def command(

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cacheproof.command.console import Report, announce
-from cacheproof.errors import InputError
-from cacheproof.show.finding_json import finding_to_message
-from cacheproof.show.formats import FORMATS, shown_as
-from cacheproof.show.lookup import find
+from cacheproof.foundation.console import Report, announce
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.finding_json import finding_to_message
+from cacheproof.present.show.formats import FORMATS, shown_as
+from cacheproof.present.show.lookup import find
 
 
 def command(

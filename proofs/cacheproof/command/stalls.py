@@ -7,20 +7,20 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.console import Report, announce, progress
-from cacheproof.errors import ExitStatus, InconclusiveError, InputError
-from cacheproof.fuzz.plan import LARGEST_SEED, new_seed
-from cacheproof.fuzz.stalls import Search, Sort, Stall, search
-from cacheproof.fuzz.tally import Limit
-from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
-from cacheproof.registry import component_named
-from cacheproof.show.plain import as_text
-from cacheproof.show.wording import observation_texts, operation_text, outcome_text
-from cacheproof.store import name_of, save
+from cacheproof.foundation.console import Report, announce, progress
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
+from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.lockstep.plan import LARGEST_SEED, new_seed
+from cacheproof.lockstep.stalls import Search, Sort, Stall, search
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.registry import component_named
+from cacheproof.model.store import name_of, save
+from cacheproof.model.target import TargetError
+from cacheproof.model.wire import config_to_message, observations_to_message, operation_to_message, outcome_to_message
+from cacheproof.model.wording import observation_texts, operation_text, outcome_text
+from cacheproof.present.show.plain import as_text
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
-from cacheproof.targets.target import TargetError
-from cacheproof.wire import config_to_message, observations_to_message, operation_to_message, outcome_to_message
 from cachespec.scheduler import Config
 
 SECONDS = 60.0

@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from cacheproof.command.console import Report
-from cacheproof.evidence import METHODS, Evidence, evidence
-from cacheproof.registry import components
-from cacheproof.store import home, load_all
+from cacheproof.foundation.console import Report
+from cacheproof.model.registry import components
+from cacheproof.model.store import home, load_all
+from cacheproof.present.evidence import METHODS, Evidence, evidence
 
 
 def command() -> Report:

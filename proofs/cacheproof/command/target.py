@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cacheproof.command.console import Progress, Report, progress
-from cacheproof.errors import InputError
+from cacheproof.foundation.console import Progress, Report, progress
+from cacheproof.foundation.errors import InputError
 from cacheproof.targets.families import Added, families, family_of
-from cacheproof.targets.vllm.folders import targets_folder
+from cacheproof.targets.folders import targets_folder
 
 MEGABYTE = 1_000_000
 

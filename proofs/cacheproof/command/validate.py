@@ -8,18 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from cacheproof.command.console import Report, interruptible, progress
-from cacheproof.errors import ExitStatus, InconclusiveError, InputError
-from cacheproof.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
-from cacheproof.limits import MEGABYTES, SECONDS
-from cacheproof.show.wording import observation_texts, operation_text, outcome_text
-from cacheproof.store import name_of, save
-from cacheproof.validate.header import Header
-from cacheproof.validate.possible import CAP
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import STANDARD_INPUT, open_source
-from cacheproof.validate.verdict import SHOWN_INTEGERS, Impossible, Inconclusive, Sort, Tried, around
-from cacheproof.wire import config_to_message, operation_to_message, outcome_to_message
+from cacheproof.foundation.console import Report, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
+from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.foundation.limits import MEGABYTES, SECONDS
+from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.possible import CAP
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import STANDARD_INPUT, open_source
+from cacheproof.logs.validate.verdict import SHOWN_INTEGERS, Impossible, Inconclusive, Sort, Tried, around
+from cacheproof.model.store import name_of, save
+from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
+from cacheproof.model.wording import observation_texts, operation_text, outcome_text
 from cachespec import SPECIFICATION_VERSION
 
 STATUS = {

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cacheproof.command.console import announce
 from cacheproof.device.listing import Asked, checks_named
 from cacheproof.device.running import performed
-from cacheproof.files import replace_file
+from cacheproof.foundation.console import announce
+from cacheproof.foundation.files import replace_file
 
 
 def main(arguments: Sequence[str]) -> None:

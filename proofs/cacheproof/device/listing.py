@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 
 AWAITING = "nothing was run on a device of CUDA yet"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cacheproof.device.listing import Asked, Check, DifferenceError, Found, Show
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.files import replace_file
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.files import replace_file
 from cachespec import __version__
 
 PASSED, FAILED, CRASHED, INTERRUPTED, NOT_RUN = "passed", "failed", "crashed", "interrupted", "not run"

@@ -16,11 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from cacheproof.fingerprint import explorer_digest, specification_digest
+from cacheproof.model.fingerprint import explorer_digest, specification_digest
+from cacheproof.model.registry import AnyComponent, component_named, scope_file
+from cacheproof.model.store import load_all, save
 from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import Fate, Limits, Result, judged
-from cacheproof.registry import AnyComponent, component_named, scope_file
-from cacheproof.store import load_all, save
 
 KIND = "mutants"
 """The kind of these runs in the store."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cacheproof.explore.canonical import canonical
-from cacheproof.explore.path import Graph, Move
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.scope import Scope
 from cacheproof.mutants.plant import Plant
-from cacheproof.registry import AnyComponent
-from cacheproof.scope import Scope
+from cacheproof.search.canonical import canonical
+from cacheproof.search.path import Graph, Move
 
 PAIRS = 200_000
 """So many pairs of states that differ are looked at: states of which only ranks grow would never end."""

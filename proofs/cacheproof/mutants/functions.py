@@ -10,7 +10,7 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, get_args, get_type_hints
 
-from cacheproof.registry import AnyComponent
+from cacheproof.model.registry import AnyComponent
 
 SPECIFICATION = "cachespec"
 KERNEL = "cachespec.kernel"

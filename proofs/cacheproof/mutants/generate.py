@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from cacheproof.model.registry import AnyComponent
 from cacheproof.mutants.changes import Change, changes_of
 from cacheproof.mutants.functions import home_of, own_functions, tree_of
 from cacheproof.mutants.statements import changes_of_bodies
-from cacheproof.registry import AnyComponent
 
 LETTERS = 6
 """Of the digest in a name."""

@@ -6,16 +6,16 @@ import time
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Ending, Exploration
-from cacheproof.explore.verdict import unwitnessed
+from cacheproof.model.registry import AnyComponent, component_named
+from cacheproof.model.scope import DEFAULT, Scope, scopes_of
 from cacheproof.mutants.equivalence import looks_the_same
 from cacheproof.mutants.functions import entrances
 from cacheproof.mutants.generate import Mutant
 from cacheproof.mutants.plant import Plant, planted
 from cacheproof.mutants.watch import Stopped, TooLongError, timed
-from cacheproof.registry import AnyComponent, component_named
-from cacheproof.scope import DEFAULT, Scope, scopes_of
+from cacheproof.search.reference import explore
+from cacheproof.search.result import Ending, Exploration
+from cacheproof.search.verdict import unwitnessed
 from cachespec.kernel import NORMATIVE
 
 STATES_AT_LEAST = 50_000

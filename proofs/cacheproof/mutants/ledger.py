@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.mutants.generate import Mutant
 from cacheproof.mutants.judge import Fate, Result
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.store import save
 from cacheproof.prove import contracts, obligations
 from cacheproof.prove.finding import CROSSHAIR, SMT, Finding
 from cacheproof.prove.ledger import confirm
 from cacheproof.prove.prover import prove
-from cacheproof.store import save
 
 
 @dataclass(frozen=True, slots=True)

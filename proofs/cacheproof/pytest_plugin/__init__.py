@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from cacheproof.pytest_plugin.seed import SEED
 from cacheproof.suite import Suite, tests_for
 
 LARGEST_SEED = 1 << 32
-SEED = pytest.StashKey[int]()
 KEY_OF_WORKERS = "cacheproof_seed"
 """Under which pytest-xdist hands the seed to its workers."""
 

@@ -12,17 +12,17 @@ import pytest
 
 from cacheproof.catalogue.agenda import Calls, agenda
 from cacheproof.catalogue.register import entry_named
-from cacheproof.errors import InputError
-from cacheproof.fuzz.difference import Subject
-from cacheproof.fuzz.lockstep import Campaign, lockstep
-from cacheproof.fuzz.pair import Pair
-from cacheproof.fuzz.plan import PROFILES, left_out_from
-from cacheproof.fuzz.shrink import shrunk
-from cacheproof.pytest_plugin import SEED
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.campaign import Campaign, lockstep
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.plan import PROFILES, left_out_from
+from cacheproof.lockstep.shrink import shrunk
+from cacheproof.model.finding import Subject
+from cacheproof.model.registry import component_named, components, scope_file, variant_named
+from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of
+from cacheproof.present.show.formats import write_files
 from cacheproof.pytest_plugin.reporting import FoundError, rendered
-from cacheproof.registry import component_named, components, scope_file, variant_named
-from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
-from cacheproof.show.formats import write_files
+from cacheproof.pytest_plugin.seed import SEED
 from cacheproof.skeleton.calls import calls_of
 from cacheproof.suite import Suite
 from cacheproof.targets.process import InProcessTarget

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cacheproof.fuzz.difference import Breakdown, Difference, Finding
-from cacheproof.fuzz.lockstep import Campaign
-from cacheproof.show.plain import finding_as_text
-from cacheproof.trace import Violation
+from cacheproof.lockstep.campaign import Campaign
+from cacheproof.model.finding import Breakdown, Difference, Finding
+from cacheproof.model.trace import Violation
+from cacheproof.present.show.plain import finding_as_text
 
 HEADLINES = {
     Difference: "the implementation and the specification differ",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.model.registry import AnyComponent, AnyVariant
 from cachespec.kernel import DIVERGED, Check, Code, Observation, Operation, Outcome
 
 

@@ -7,14 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cacheproof.errors import InputError
-from cacheproof.registry import AnyComponent
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.target import Target
+from cacheproof.model.wire import operation_to_message, outcome_to_message
+from cacheproof.model.wording import operation_text, outcome_text
 from cacheproof.replay.checking import Found, Inspector
 from cacheproof.replay.result import Result, Setting, Violation
 from cacheproof.replay.workload import Arrival
-from cacheproof.show.wording import operation_text, outcome_text
-from cacheproof.targets.target import Target
-from cacheproof.wire import operation_to_message, outcome_to_message
 from cachespec.kernel import REROOTING, Code, Gauge, Operation, Outcome, Rounds, Service
 
 Progress = Callable[[str], None]

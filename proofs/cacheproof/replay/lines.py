@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

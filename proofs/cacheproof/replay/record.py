@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.store import name_of, save
 from cacheproof.replay.result import BY_CLOCK, Result, Setting
-from cacheproof.store import name_of, save
 
 KIND = "replay"
 

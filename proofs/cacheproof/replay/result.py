@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.wire import Message
 from cacheproof.replay.workload import Workload
-from cacheproof.wire import Message
 
 CHECK_EVERY = 97
 """Of how many requests one is checked in full: coprime to the periods that recorded orders have."""

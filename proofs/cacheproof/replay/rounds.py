@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.target import Target
 from cacheproof.replay.checking import Found
 from cacheproof.replay.driver import Progress, Serving, service_of
 from cacheproof.replay.result import Setting
 from cacheproof.replay.workload import Arrival, Pace
-from cacheproof.targets.target import Target
 from cachespec.kernel import Code, Request, Rounds, Told
 
 ROUNDS_BETWEEN_PROGRESS = 500

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.target import Target
 from cacheproof.replay.agenda import Agenda
 from cacheproof.replay.driver import Progress, Serving, configuration, service_of
 from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, Result, Setting, Violation
 from cacheproof.replay.rounds import RoundsReplay
 from cacheproof.replay.workload import Arrival
-from cacheproof.targets.target import Target
 from cachespec.kernel import Request, Rounds, Script, Served, Service
 
 __all__ = ["BY_CLOCK", "CHECK_EVERY", "Replay", "Result", "Setting", "Violation", "configuration", "replay_of"]

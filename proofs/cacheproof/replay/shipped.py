@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cacheproof.registry import AnyComponent, component_named
+from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.replay.readers import read
 from cacheproof.replay.result import Result, Setting
 from cacheproof.replay.run import replay_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from textwrap import wrap
 from typing import get_origin, get_type_hints
 
-from cacheproof.registry import AnyComponent
-from cacheproof.scope import scopes_of
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.scope import scopes_of
 from cachespec.kernel import Kind, Operation
 
 WIDTH = 120

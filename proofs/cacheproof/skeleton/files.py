@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from cacheproof.errors import InputError
-from cacheproof.registry import AnyComponent
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent
 from cacheproof.skeleton import in_python, over_lines, workflow
 from cacheproof.skeleton.calls import called
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
-from cacheproof.registry import AnyComponent
-from cacheproof.scope import scopes_of
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.scope import scopes_of
 from cacheproof.skeleton.calls import WIDTH, Call, bracketed, called, calls_of, docstring
 
 TARGET = '''\
@@ -22,7 +22,7 @@ place in `__init__`, and then in one method after the other. What a method may r
 from collections.abc import Mapping
 
 from cacheproof.implementation import Answer, Shown
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
 from cacheproof.targets.specification import SpecificationTarget
 {imports}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cacheproof.protocol import VERSION
-from cacheproof.registry import AnyComponent
+from cacheproof.model.protocol import VERSION
+from cacheproof.model.registry import AnyComponent
 from cacheproof.skeleton.calls import Call, bracketed, called, calls_of
 from cacheproof.skeleton.in_python import heading, observed
 

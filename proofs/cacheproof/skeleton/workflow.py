@@ -5,7 +5,7 @@ docs/ci.md shows and explains it; a test holds the page and this text to be the 
 
 from __future__ import annotations
 
-from cacheproof.registry import AnyComponent
+from cacheproof.model.registry import AnyComponent
 from cacheproof.skeleton.calls import called
 
 PATH = ".github/workflows/cacheproof.yml"

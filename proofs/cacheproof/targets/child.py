@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cacheproof.errors import InputError, shortened
-from cacheproof.features import observables_in
-from cacheproof.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode
-from cacheproof.registry import AnyComponent, AnyVariant
-from cacheproof.targets.declaration import Declaration, declaration_from
-from cacheproof.targets.pipe import ChildProcess
-from cacheproof.targets.target import Failure, TargetError
-from cacheproof.wire import (
+from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.model.declaration import Declaration, declaration_from
+from cacheproof.model.features import observables_in
+from cacheproof.model.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import Failure, TargetError
+from cacheproof.model.wire import (
     Message,
     config_to_message,
     observations_from_message,
     operation_to_message,
     outcome_from_message,
 )
+from cacheproof.targets.pipe import ChildProcess
 from cachespec import SPECIFICATION_VERSION
 from cachespec.kernel import Code, Observation, Operation, Outcome
 

@@ -7,14 +7,14 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.implementation import Factory
-from cacheproof.protocol import shortened
-from cacheproof.registry import AnyComponent, AnyVariant, variant_named
+from cacheproof.model.protocol import shortened
+from cacheproof.model.registry import AnyComponent, AnyVariant, variant_named
+from cacheproof.model.target import Target
 from cacheproof.targets.child import SECONDS_TO_ANSWER, ChildTarget
 from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import Target
 from cacheproof.targets.vllm.opening import open_target as open_release
 
 FORMS = "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION[:readers-apart]"

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from cacheproof.errors import InputError
-from cacheproof.targets.vllm.pip import Progress
+from cacheproof.foundation.errors import InputError
+from cacheproof.targets.pip import Progress
 
 
 @dataclass(frozen=True, slots=True)

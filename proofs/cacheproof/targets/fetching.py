@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import InconclusiveError
-from cacheproof.targets.vllm import environment
-from cacheproof.targets.vllm.folders import UNFINISHED, finish, locked, remove, size_of, sweep
-from cacheproof.targets.vllm.pip import Progress, run_pip
+from cacheproof.foundation.errors import InconclusiveError
+from cacheproof.targets import environment
+from cacheproof.targets.folders import UNFINISHED, finish, locked, remove, size_of, sweep
+from cacheproof.targets.pip import Progress, run_pip
 
 PLATFORMS = (
     *(f"manylinux_2_{minor}_x86_64" for minor in range(45, 16, -1)),

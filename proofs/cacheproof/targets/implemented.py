@@ -9,9 +9,10 @@ import pkgutil
 from enum import Enum
 from pathlib import Path
 
-from cacheproof.registry import components
+from cacheproof.model.registry import components
 
-TENSOR = Path(__file__).parent / "tensor"
+CLASSES = Path(__file__).parent / "tensor"
+OPERATIONS = Path(__file__).parents[1] / "tensor_models"
 
 
 class Form(Enum):
@@ -30,7 +31,7 @@ def form_of(component: str) -> Form | None:
 
 def has_bursts(component: str) -> bool:
     """Whether the target `torch` makes many calls of the component at once."""
-    return component in _modules(TENSOR / "bursts")
+    return component in _modules(CLASSES / "bursts")
 
 
 def without_implementation(component: str) -> str:
@@ -43,8 +44,8 @@ def without_implementation(component: str) -> str:
 
 def _forms() -> dict[str, Form]:
     return {
-        **dict.fromkeys(_modules(TENSOR / "faces"), Form.FACE),
-        **{name: Form.OPERATIONS for name in _modules(TENSOR) if name in components()},
+        **dict.fromkeys(_modules(CLASSES / "on_host"), Form.FACE),
+        **{name: Form.OPERATIONS for name in _modules(OPERATIONS) if name in components()},
     }
 
 

@@ -11,10 +11,10 @@ import subprocess
 import time
 import weakref
 
-from cacheproof.errors import InputError, shortened
-from cacheproof.limits import LONGEST
-from cacheproof.protocol import LONGEST_LINE_BYTES
-from cacheproof.targets.target import Failure, TargetError
+from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.foundation.limits import LONGEST
+from cacheproof.model.protocol import LONGEST_LINE_BYTES
+from cacheproof.model.target import Failure, TargetError
 
 SECONDS_TO_LEAVE = 1.0
 """How long a child may take to end by itself once its input is closed, before it is killed."""

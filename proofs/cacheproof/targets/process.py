@@ -12,12 +12,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import shortened
-from cacheproof.features import operation_feature
+from cacheproof.foundation.errors import shortened
 from cacheproof.implementation import Factory
-from cacheproof.registry import AnyComponent
-from cacheproof.targets.declaration import Declaration, declared_by
-from cacheproof.targets.target import TargetError
+from cacheproof.model.declaration import Declaration, declared_by
+from cacheproof.model.features import operation_feature
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.target import TargetError
 from cachespec.kernel import DONE, FAILED, HIT, MISS, Code, Observation, Operation, Outcome
 
 CODES = {code.value: code for code in Code}

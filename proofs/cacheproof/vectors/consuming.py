@@ -8,15 +8,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cacheproof.features import FORM, REFUSALS, observable_feature
-from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding, said
-from cacheproof.fuzz.difference import shown as worded
-from cacheproof.limits import MEGABYTES, TooSlowError, too_large, within
-from cacheproof.registry import variant_named
-from cacheproof.show.wording import operation_text
-from cacheproof.targets.declaration import Declaration
-from cacheproof.targets.target import Failure, Target, TargetError
-from cacheproof.trace import record
+from cacheproof.foundation.limits import MEGABYTES, TooSlowError, too_large, within
+from cacheproof.model.declaration import Declaration
+from cacheproof.model.features import FORM, REFUSALS, observable_feature
+from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, said
+from cacheproof.model.finding import shown as worded
+from cacheproof.model.registry import variant_named
+from cacheproof.model.target import Failure, Target, TargetError
+from cacheproof.model.trace import record
+from cacheproof.model.wording import operation_text
 from cacheproof.vectors.vector import CallStep, Case, RefusedStep, Reply, Shown, VectorSet, is_shown
 from cachespec.kernel import Code, Observation, Outcome
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from cacheproof.catalogue.register import NUMBER
-from cacheproof.registry import AnyComponent, AnyVariant
-from cacheproof.scope import Scope
+from cacheproof.model.declaration import NUMBER
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.scope import Scope
 from cacheproof.vectors.vector import Reply, Shown, all_shown
 from cachespec.kernel import Code, Operation
 

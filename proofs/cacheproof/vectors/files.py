@@ -11,12 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cacheproof.errors import InputError, shortened
-from cacheproof.features import checked
-from cacheproof.files import replace_file
-from cacheproof.naming import names_in, wrong_operation
-from cacheproof.protocol import Fault, RefusedError, decode_object
-from cacheproof.registry import component_named, variant_named
+from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.foundation.files import replace_file
+from cacheproof.model.features import checked
+from cacheproof.model.naming import names_in, wrong_operation
+from cacheproof.model.protocol import Fault, RefusedError, decode_object
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.wire import (
+    config_from_message,
+    config_to_message,
+    object_from,
+    observations_from_message,
+    operation_from_message,
+    outcome_from_message,
+    text_from,
+)
 from cacheproof.vectors.vector import (
     DIGEST,
     DIGITS,
@@ -31,15 +40,6 @@ from cacheproof.vectors.vector import (
     VectorSet,
     content_of,
     name_of,
-)
-from cacheproof.wire import (
-    config_from_message,
-    config_to_message,
-    object_from,
-    observations_from_message,
-    operation_from_message,
-    outcome_from_message,
-    text_from,
 )
 from cachespec import SPECIFICATION_VERSION
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cacheproof.errors import InputError
-from cacheproof.explore.result import Granularity
-from cacheproof.registry import AnyComponent, AnyVariant, scope_file
-from cacheproof.scope import DEFAULT, Scope, scope_named, scopes_of
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.plan import Granularity
+from cacheproof.model.registry import AnyComponent, AnyVariant, scope_file
+from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of
 from cacheproof.vectors.deviating import deviations, initial_deviations
 from cacheproof.vectors.graph import Walker, graph
 from cacheproof.vectors.novelty import calls_of, novel

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from cacheproof.errors import InputError
-from cacheproof.explore.canonical import Canonical, canonical
-from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.search.canonical import Canonical, canonical
 from cachespec.kernel import Code, Operation, Outcome
 from cachespec.kernel.names import hints_of
 

@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from cacheproof.fuzz.lockstep import Draw
-from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.lockstep.campaign import Draw
+from cacheproof.model.registry import AnyComponent, AnyVariant
 from cachespec.kernel import Code, Observation, Operation
 
 RUNS, STEPS = 200, 40

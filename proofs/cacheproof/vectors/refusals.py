@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_origin
 
-from cacheproof.naming import names_in, single_sorts
-from cacheproof.protocol import Fault
-from cacheproof.registry import AnyComponent, AnyVariant
-from cacheproof.serve import Oracle
+from cacheproof.model.naming import names_in, single_sorts
+from cacheproof.model.protocol import Fault
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.serve import Oracle
+from cacheproof.model.wire import Message, config_to_message, operation_to_message
 from cacheproof.vectors.vector import RefusedStep
-from cacheproof.wire import Message, config_to_message, operation_to_message
 from cachespec.kernel import Operation
 from cachespec.kernel.names import hints_of, unwrap
 

@@ -9,10 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from cacheproof.catalogue.register import entry_named
-from cacheproof.errors import InputError
-from cacheproof.features import checked, observable_feature
-from cacheproof.junit import Case, CaseStatus
-from cacheproof.registry import AnyComponent
+from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.junit import Case, CaseStatus
+from cacheproof.model.features import checked, observable_feature
+from cacheproof.model.registry import AnyComponent
 from cacheproof.vectors.consuming import Consumption, Result, Verdict, worded_run
 from cacheproof.vectors.vector import VectorSet
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheproof.features import REFUSALS, operation_feature
-from cacheproof.registry import AnyComponent
-from cacheproof.wire import Message, observations_to_message, operation_to_message, outcome_to_message
+from cacheproof.model.features import REFUSALS, operation_feature
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.wire import Message, observations_to_message, operation_to_message, outcome_to_message
 from cachespec.kernel import Observation, Operation, Outcome
 
 FORMAT, VERSION = "cacheproof-vectors", "1.1"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cacheproof.fuzz.difference import Finding
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import component_named, variant_named
-from cacheproof.scope import Scope, scopes_of
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.finding import Finding
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.scope import Scope, scopes_of
 
 
 def scopes(component: str) -> list[str]:

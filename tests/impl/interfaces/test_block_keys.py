@@ -8,7 +8,7 @@ import pytest
 from tests.impl.interfaces.lockstep import differs, findings
 
 from cacheimpl.kv_cache_manager import contents
-from cacheproof.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.targets.tensor.block_keys import open_keys
 
 

@@ -23,12 +23,8 @@ from cacheimpl.encoder_budget import (
     compute_mm_encoder_budget,
     encoder_budget,
 )
-from cacheproof.errors import InputError
-from cacheproof.targets.tensor.encoder_budget_functions import (
-    open_budget,
-    open_released_budget,
-    open_released_function,
-)
+from cacheproof.foundation.errors import InputError
+from cacheproof.targets.tensor.encoder_budget_functions import open_budget, open_released_budget, open_released_function
 
 Plant = Callable[[str, str, str], None]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.impl.interfaces.lockstep import differs, findings
 
 from cacheimpl.encoder_budget import BudgetEra, budget_of_era
-from cacheproof.scope import Scope
+from cacheproof.model.scope import Scope
 from cacheproof.targets.tensor.encoder_budget_functions import (
     open_as_set,
     open_constants,

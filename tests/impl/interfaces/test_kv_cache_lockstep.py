@@ -15,9 +15,9 @@ from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError, manage
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.tables import Tables
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named
-from cacheproof.scope import Scope
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import Scope
 from cacheproof.targets.tensor import kv_cache_manager as targets
 from cachespec.kernel import Code
 from cachespec.kv_blocks.configuration import Config

@@ -21,7 +21,7 @@ from cacheimpl.object_store.caches import ShmObjectStoreSenderCache
 from cacheimpl.processor_cache import EndlessEvictionError, GhostLRUCache, LRUCache
 from cacheimpl.processor_cache.caches import MultiModalReceiverCache
 from cacheimpl.processor_cache.errors import AllPinnedError, NotAlikeError
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.targets.tensor import processor_caches as targets
 from cacheproof.targets.vllm.child.driver.calls import DriverError
 

@@ -7,9 +7,9 @@ import pytest
 from cacheproof.catalogue.derivation import Derived, Status, status_of
 from cacheproof.catalogue.places import Place, most_telling, of_entry, places, telling
 from cacheproof.catalogue.register import Entry, entry_named
-from cacheproof.errors import ExitStatus
-from cacheproof.explore.verdict import Finding
-from cacheproof.registry import component_named
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.registry import component_named
+from cacheproof.search.verdict import Finding
 
 
 @pytest.fixture(scope="module")

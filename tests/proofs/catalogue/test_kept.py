@@ -9,9 +9,9 @@ import pytest
 from cacheproof.catalogue import kept
 from cacheproof.catalogue.places import Place, most_telling, of_entry, places
 from cacheproof.catalogue.register import entries
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named, components
-from cacheproof.trace import Trace
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named, components
+from cacheproof.model.trace import Trace
 
 
 @pytest.fixture(scope="module")

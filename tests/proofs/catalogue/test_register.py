@@ -8,8 +8,8 @@ import pytest
 
 from cacheproof.catalogue.places import Place, places
 from cacheproof.catalogue.register import Entry, address, entries, entry_named, families, read
-from cacheproof.errors import InputError
-from cacheproof.registry import components
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import components
 
 PENDING: frozenset[str] = frozenset()
 """Entries that no scope shows yet and that are not outside the model: to be closed."""

@@ -12,7 +12,7 @@ import pytest
 
 from cacheproof import command
 from cacheproof.catalogue import kept
-from cacheproof.store import HOME_VARIABLE
+from cacheproof.model.store import HOME_VARIABLE
 
 Call = Callable[..., Any]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.command_line import Ended, ran
 
-from cacheproof.registry import PATH_VARIABLE
-from cacheproof.store import HOME_VARIABLE
+from cacheproof.model.registry import PATH_VARIABLE
+from cacheproof.model.store import HOME_VARIABLE
 
 SCOPES = """# The first line stays.
 [[scope]]

@@ -10,13 +10,13 @@ import pytest
 from tests.command_line import ran
 
 from cacheproof import command
+from cacheproof.catalogue.meaning import PropertyMeaning, meanings
 from cacheproof.command.explain import lines
-from cacheproof.fingerprint import specification_digest
-from cacheproof.meaning import PropertyMeaning, meanings
-from cacheproof.registry import component_named, components
-from cacheproof.scope import scopes_of
-from cacheproof.standing import releases_of, standing
-from cacheproof.store import load_all
+from cacheproof.model.fingerprint import specification_digest
+from cacheproof.model.registry import component_named, components
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.store import load_all
+from cacheproof.present.standing import releases_of, standing
 from cacheproof.targets.vllm.eras import table
 
 Json = Callable[..., dict[str, Any]]

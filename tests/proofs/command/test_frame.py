@@ -17,14 +17,14 @@ from rich.table import Table
 from tests.command_line import Ended, Run, ran
 
 from cacheproof import command
-from cacheproof.command import console
-from cacheproof.command.console import Fitting, Progress, Report, write_object, write_part
 from cacheproof.command.frame import summary, verbs
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation import console
+from cacheproof.foundation.console import Fitting, Progress, Report, write_object, write_part
+from cacheproof.foundation.errors import ExitStatus
 
 HEADER = """
-from cacheproof.command.console import Report, announce, interruptible, progress
-from cacheproof.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
+from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
 """
 
 

@@ -14,10 +14,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another distribution
 from tests.command_line import ran
 
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.fuzz.plan import PROFILES
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.lockstep.plan import PROFILES
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
 from cacheproof.skeleton.calls import calls_of
 from cacheproof.skeleton.files import Language, texts
 from cacheproof.skeleton.workflow import PATH, workflow

@@ -10,8 +10,8 @@ import pytest
 from tests.command_line import ran
 
 from cacheproof import command
-from cacheproof.meaning import names
-from cacheproof.registry import PATH_VARIABLE, components
+from cacheproof.catalogue.meaning import names
+from cacheproof.model.registry import PATH_VARIABLE, components
 
 TOY = """
 from dataclasses import replace

@@ -13,12 +13,12 @@ from tests.command_line import ran
 
 from cacheproof.catalogue.likeness import Certainty, Likeness
 from cacheproof.command import conform
-from cacheproof.registry import component_named, variant_named
-from cacheproof.show import violations
-from cacheproof.store import HOME_VARIABLE, load
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.store import HOME_VARIABLE, load
+from cacheproof.model.target import TargetError
+from cacheproof.present.show import violations
+from cacheproof.releases import conformance
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import TargetError
-from cacheproof.targets.vllm import conformance
 from cacheproof.targets.vllm.eras import Era
 
 Run = Callable[[str], tuple[int, str, str]]

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from cacheproof import command, evidence, store
-from cacheproof.fingerprint import specification_digest
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
+from cacheproof import command
+from cacheproof.model import store
+from cacheproof.model.fingerprint import specification_digest
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.present import evidence
 from cachespec.kernel import NORMATIVE
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cacheproof import command
-from cacheproof.registry import PATH_VARIABLE
-from cacheproof.store import HOME_VARIABLE
+from cacheproof.model.registry import PATH_VARIABLE
+from cacheproof.model.store import HOME_VARIABLE
 
 
 @pytest.fixture(autouse=True)

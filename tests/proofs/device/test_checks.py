@@ -15,7 +15,7 @@ from cacheimpl.lru.operations import pop, recent
 from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, Found, checks_named
 from cacheproof.device.tensor import exploring
 from cacheproof.device.tensor.comparing import OtherWinners, alike, same
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cachespec.kernel import NORMATIVE
 
 torch.set_num_threads(1)

@@ -15,7 +15,7 @@ from cacheimpl.kv_blocks.prefix import get_computed_blocks
 from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, Found, checks_named
 from cacheproof.device.tensor import exploring
 from cacheproof.device.tensor.machine import machine
-from cacheproof.explore.campaign import Task
+from cacheproof.search.campaign import Task
 
 torch.set_num_threads(1)
 

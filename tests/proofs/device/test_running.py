@@ -15,7 +15,7 @@ import pytest
 from cacheproof import command
 from cacheproof.device.listing import CHECKS, Asked, Check, DifferenceError, Found, Show
 from cacheproof.device.running import Outcome, Result, not_run, performed, performed_apart, resumed, run
-from cacheproof.errors import ExitStatus, InputError
+from cacheproof.foundation.errors import ExitStatus, InputError
 
 ASKED = Asked("cpu", True, 5)
 MACHINE = {"device": "cpu", "torch": "any"}

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from tests.command_line import ran
 
-from cacheproof.protocol import RefusedError, decode
-from cacheproof.registry import component_named
-from cacheproof.store import HOME_VARIABLE
+from cacheproof.model.protocol import RefusedError, decode
+from cacheproof.model.registry import component_named
+from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.targets.child import ChildTarget
 from cachespec import SPECIFICATION_VERSION
 

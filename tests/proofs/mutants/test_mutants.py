@@ -12,13 +12,13 @@ import pytest
 
 from cacheproof.command import mutants as verb
 from cacheproof.command.frame import main
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import PATH_VARIABLE, component_named, components
+from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.mutants import campaign, judge, ledger, watch
 from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import Fate, Limits, Result, judged
 from cacheproof.mutants.plant import planted
-from cacheproof.registry import PATH_VARIABLE, component_named, components
-from cacheproof.store import HOME_VARIABLE
 from cachespec.kernel import HIT, MISS
 
 TOY = Path(__file__).parent / "toy"

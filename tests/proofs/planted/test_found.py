@@ -9,15 +9,15 @@ import pytest
 
 from cacheproof.command.frame import dispatch, main
 from cacheproof.command.planted import SEED, STEPS, as_it_should, status, verdict
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding
-from cacheproof.planted import kept
-from cacheproof.planted.listing import Planted, as_released, planted_in
-from cacheproof.planted.trial import Fate, perform
-from cacheproof.targets.vllm.conformance import Result
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.model.finding import Answer, Breakdown, Difference, Finding
+from cacheproof.model.trace import Trace
+from cacheproof.releases.conformance import Result
+from cacheproof.releases.planted import kept
+from cacheproof.releases.planted.listing import Planted, as_released, planted_in
+from cacheproof.releases.planted.trial import Fate, perform
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, add, installed
-from cacheproof.trace import Trace
 
 NEWEST = Release("0.33.0")
 RELEASES = table().releases()

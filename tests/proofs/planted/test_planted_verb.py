@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cacheproof.command.frame import dispatch, main
-from cacheproof.errors import ExitStatus
-from cacheproof.planted.listing import Planted
-from cacheproof.planted.trial import Fate
-from cacheproof.targets.vllm.conformance import Result
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.releases.conformance import Result
+from cacheproof.releases.planted.listing import Planted
+from cacheproof.releases.planted.trial import Fate
 
 
 @pytest.mark.parametrize(

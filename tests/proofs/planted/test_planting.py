@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cacheproof.planted.child.bugs.declaring import Bug, Place
-from cacheproof.planted.child.bugs.planting import bug_named, plant, with_bug
+from cacheproof.releases.planted.child.bugs.declaring import Bug, Place
+from cacheproof.releases.planted.child.bugs.planting import bug_named, plant, with_bug
 
 
 class Counter:

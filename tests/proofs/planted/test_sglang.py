@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cacheproof.planted.child.bugs.declaring import Bug
-from cacheproof.planted.listing import bugs_of
-from cacheproof.planted.trial import with_a_bug
+from cacheproof.releases.planted.child.bugs.declaring import Bug
+from cacheproof.releases.planted.listing import bugs_of
+from cacheproof.releases.planted.trial import with_a_bug
 from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.peer import ChildPeer
 from cacheproof.targets.prefixes.walk import walk

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
+from cacheproof.model.registry import AnyVariant, component_named
 from cacheproof.prove.executor import Path, both, following
 from cacheproof.prove.obligations import encoder_cache, lru
 from cacheproof.prove.proof import Proof, lifted
 from cacheproof.prove.solvers import satisfiable
-from cacheproof.registry import AnyVariant, component_named
 from cachespec.kernel import FROZEN
 
 STATES = 40

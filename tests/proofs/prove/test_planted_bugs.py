@@ -6,6 +6,7 @@ import pytest
 from tests.proofs.prove.bugs import encoder_cache, kv_blocks, lru, mirror, object_store, ring
 from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug, found, identified
 
+from cacheproof.model.registry import AnyVariant
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.obligations import encoder_cache as encoder_cache_claims
 from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
@@ -14,7 +15,6 @@ from cacheproof.prove.obligations import mirror as mirror_claims
 from cacheproof.prove.obligations import object_store as object_store_claims
 from cacheproof.prove.obligations import ring as ring_claims
 from cacheproof.prove.proof import Proof
-from cacheproof.registry import AnyVariant
 from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
 
 TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {

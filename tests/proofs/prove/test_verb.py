@@ -14,10 +14,10 @@ from tests.planting import Change, planted
 from tests.proofs.prove.planted import reachable
 
 from cacheproof.command.prove import Method, command
-from cacheproof.errors import ExitStatus, InputError
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.model.store import HOME_VARIABLE, load, load_all
 from cacheproof.prove import session
 from cacheproof.prove.finding import GOOD, Finding, Verdict
-from cacheproof.store import HOME_VARIABLE, load, load_all
 from cachespec.lru import transitions
 
 

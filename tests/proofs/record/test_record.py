@@ -12,15 +12,15 @@ import pytest
 from tests.proofs.record.engines import ENCODER, write_engine
 
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.record.engine import NAME, environment
-from cacheproof.record.events import recordings_in
-from cacheproof.record.logs import era_of
-from cacheproof.record.numbering import Lives
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.logs.record.engine import NAME, environment
+from cacheproof.logs.record.events import recordings_in
+from cacheproof.logs.record.logs import era_of
+from cacheproof.logs.record.numbering import Lives
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import open_source
+from cacheproof.logs.validate.verdict import Impossible, Sort
 from cacheproof.targets.vllm.release import Release, installed, needed_environment
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import open_source
-from cacheproof.validate.verdict import Impossible, Sort
 
 ROOT = Path(__file__).parents[3]
 DRIVER = ROOT / "proofs" / "cacheproof" / "targets" / "vllm" / "child"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.replay.options import Option, number, pairs, read_options
 from cacheproof.replay.readers import read, reader_for, readers
 from cacheproof.replay.shipped import DATA

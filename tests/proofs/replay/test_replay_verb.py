@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.command_line import Ended, ran
 
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.store import HOME_VARIABLE, load_all
 from cacheproof.replay import shipped
 from cacheproof.replay.run import Replay
 from cacheproof.replay.shipped import DATA
-from cacheproof.store import HOME_VARIABLE, load_all
 
 POPE = str(DATA / "pope_coco_slice.jsonl.gz")
 CLIENTS = str(DATA / "servegen_clients_slice.jsonl.gz")

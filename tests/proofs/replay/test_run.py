@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.registry import AnyVariant, component_named
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyVariant, component_named
+from cacheproof.model.target import Target
 from cacheproof.replay.readers import read
 from cacheproof.replay.run import Replay, Result, Setting, configuration
 from cacheproof.replay.shipped import DATA
 from cacheproof.replay.workload import Arrival, Workload
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import Target
 from cachespec.encoder_cache import Allocate, FreeRequest
 from cachespec.kernel import FAILED, HIT, Code, Operation, Outcome
 from cachespec.lru import NORMATIVE_LRU, Evict, Get, Put

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.proofs.replay.plain_blocks import plain_hits
 
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named
 from cacheproof.replay.agenda import Agenda
 from cacheproof.replay.driver import with_known_hash
 from cacheproof.replay.readers import read

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
 from cacheproof.replay.readers import read
 from cacheproof.replay.run import Replay, Setting
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.proofs.replay.plain_blocks import plain_hits
 
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
 from cacheproof.replay.readers import read
 from cacheproof.replay.result import Result, Setting
 from cacheproof.replay.run import Replay, replay_of

@@ -8,7 +8,7 @@ import pytest
 from tests.proofs.results.making import Ends, charged_again, record
 
 from cacheproof import command
-from cacheproof.results.record import save
+from cacheproof.releases.results.record import save
 
 INDEX = "# The results\n\n<!-- results: matrix -->\n<!-- end -->\n\n<!-- results: new -->\n<!-- end -->\n"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from cacheproof.registry import component_named
-from cacheproof.results.record import Machine, Record, Row, Undriven, Violation
-from cacheproof.results.scripts.performing import Performed
-from cacheproof.wire import config_from_message, config_to_message
+from cacheproof.model.registry import component_named
+from cacheproof.model.wire import config_from_message, config_to_message
+from cacheproof.releases.results.record import Machine, Record, Row, Undriven, Violation
+from cacheproof.releases.results.scripts.performing import Performed
 
 Ends = Callable[..., int]
 """Arguments of the command line, and the exit status."""

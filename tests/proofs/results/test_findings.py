@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from tests.proofs.results.making import Ends, charged_again
 
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named, variant_named
-from cacheproof.results import checking
-from cacheproof.results.checking import MISSING, Checked, checked, of_findings
-from cacheproof.results.findings.finding import SOURCES, Ending, Finding, findings, read
-from cacheproof.results.findings.page import findings_part
-from cacheproof.results.record import FINDINGS
-from cacheproof.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.wire import config_from_message, operation_from_message
+from cacheproof.present.book.findings_page import findings_part
+from cacheproof.releases.results import checking
+from cacheproof.releases.results.checking import MISSING, Checked, checked, of_findings
+from cacheproof.releases.results.findings.finding import SOURCES, Ending, Finding, findings, read
+from cacheproof.releases.results.record import FINDINGS
+from cacheproof.releases.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
 from cacheproof.targets.vllm.release import Release, add, installed
-from cacheproof.wire import config_from_message, operation_from_message
 
 ROOT = Path(__file__).parents[3]
 KNOWN = findings()

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cacheproof.results.record import Violation, load
-from cacheproof.results.scripts.case import Case
-from cacheproof.results.scripts.writer import Observation, writer_of
+from cacheproof.releases.results.record import Violation, load
+from cacheproof.releases.results.scripts.case import Case
+from cacheproof.releases.results.scripts.writer import Observation, writer_of
 
 RECORDS = Path(__file__).parents[3] / "docs/results/records"
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cacheproof.errors import InconclusiveError
-from cacheproof.results.scripts import performing
-from cacheproof.results.scripts.performing import CANNOT_RUN, LAUNCH, VIOLATED, Performed, performed
+from cacheproof.foundation.errors import InconclusiveError
+from cacheproof.releases.results.scripts import performing
+from cacheproof.releases.results.scripts.performing import CANNOT_RUN, LAUNCH, VIOLATED, Performed, performed
 
 CALL = "import json, sys; sys.path.insert(0, sys.argv[1]); import launch; print(json.dumps(launch.run(sys.argv[2])))"
 RAISES = "print('begun')\nraise RuntimeError('no such thing')"

@@ -11,16 +11,16 @@ from tests.proofs.results.making import Ends, charged_again, made_up, record, ru
 
 from cacheproof.catalogue.kept import load as kept_of
 from cacheproof.command import results
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named, variant_named
-from cacheproof.results import checking, gathering
-from cacheproof.results.catalogued import shown_by_release
-from cacheproof.results.gathering import merged, row_of, told_apart
-from cacheproof.results.record import load, save
-from cacheproof.results.scripts.composing import named, script_of
-from cacheproof.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
-from cacheproof.results.scripts.writer import NotWrittenError, writer_of
-from cacheproof.results.writing import stale, wanted
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.present.book.results_writing import stale, wanted
+from cacheproof.releases.results import checking, gathering
+from cacheproof.releases.results.catalogued import shown_by_release
+from cacheproof.releases.results.gathering import merged, row_of, told_apart
+from cacheproof.releases.results.record import load, save
+from cacheproof.releases.results.scripts.composing import named, script_of
+from cacheproof.releases.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
+from cacheproof.releases.results.scripts.writer import NotWrittenError, writer_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release, add

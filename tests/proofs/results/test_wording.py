@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.proofs.results.making import charged_again, record
 
-from cacheproof.fuzz.stalls import Sort
-from cacheproof.results.matrix import broken, what_is_new
-from cacheproof.results.pages import ENDINGS, page_of
-from cacheproof.results.record import UNSHOWN, Row, Search
-from cacheproof.results.scripts.composing import script_of
+from cacheproof.lockstep.stalls import Sort
+from cacheproof.present.book.results_matrix import broken, what_is_new
+from cacheproof.present.book.results_pages import ENDINGS, page_of
+from cacheproof.releases.results.record import UNSHOWN, Row, Search
+from cacheproof.releases.results.scripts.composing import script_of
 
 
 def test_an_entry_explains_only_what_it_was_shown_by() -> None:

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cacheproof.protocol import LONGEST_LINE_BYTES, Fault, encode
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
-from cacheproof.serve import Oracle, serve
-from cacheproof.wire import config_to_message
+from cacheproof.model.protocol import LONGEST_LINE_BYTES, Fault, encode
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.serve import Oracle, serve
+from cacheproof.model.wire import config_to_message
 
 LRU = component_named("lru")
 INIT = b'{"do":"init","component":"lru","capacity":2,"sizes":[1,1],"lookups":9,"pins":2}'

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cacheproof.protocol import DEEPEST, LONGEST_LINE_BYTES, RESERVED, Fault
-from cacheproof.registry import AnyComponent, components, scope_file
-from cacheproof.scope import scopes_of
-from cacheproof.serve import Oracle, serve
-from cacheproof.wire import config_to_message, operation_to_message, outcome_to_message
+from cacheproof.model.protocol import DEEPEST, LONGEST_LINE_BYTES, RESERVED, Fault
+from cacheproof.model.registry import AnyComponent, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.serve import Oracle, serve
+from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
 from cachespec.kernel.names import hints_of
 
 HELLO = b'{"do": "hello", "protocol": "0.1"}\n'

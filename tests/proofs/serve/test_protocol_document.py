@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.protocol import DEEPEST, LONGEST_LINE_BYTES, VERSION, Fault
-from cacheproof.registry import components
-from cacheproof.serve import Oracle
-from cacheproof.targets.target import Failure
+from cacheproof.model.protocol import DEEPEST, LONGEST_LINE_BYTES, VERSION, Fault
+from cacheproof.model.registry import components
+from cacheproof.model.serve import Oracle
+from cacheproof.model.target import Failure
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "formats" / "protocol.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cacheproof.errors import InputError
-from cacheproof.fuzz.difference import Answer, Breakdown, Difference, Finding
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
-from cacheproof.show.diagram import individual
-from cacheproof.show.finding_json import finding_from_message, finding_to_message
-from cacheproof.show.formats import FILES, FORMATS, shown_as, write_files
-from cacheproof.show.itf import to_itf
-from cacheproof.show.mermaid import to_mermaid
-from cacheproof.show.svg import to_svg
-from cacheproof.show.trace_json import to_json, trace_from_message, trace_to_message
-from cacheproof.show.wording import operation_text
-from cacheproof.trace import Trace, Violation, record
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.finding import Answer, Breakdown, Difference, Finding
+from cacheproof.model.finding_json import finding_from_message, finding_to_message
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.trace import Trace, Violation, record
+from cacheproof.model.trace_json import to_json, trace_from_message, trace_to_message
+from cacheproof.model.wording import operation_text
+from cacheproof.present.show.diagram import individual
+from cacheproof.present.show.formats import FILES, FORMATS, shown_as, write_files
+from cacheproof.present.show.itf import to_itf
+from cacheproof.present.show.mermaid import to_mermaid
+from cacheproof.present.show.svg import to_svg
 from cachespec.kernel import Code, Kind, Outcome
 from cachespec.lru import Config, Evict, Put, Touch
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from cacheproof.explore.reference import explore
-from cacheproof.explore.result import Granularity, Plan
-from cacheproof.fuzz.difference import Difference, Subject
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.fuzz.properties import broken_by_call
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
-from cacheproof.show.pytest_file import to_pytest, whole_calls
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.lockstep.properties import broken_by_call
+from cacheproof.model.finding import Difference, Subject
+from cacheproof.model.plan import Granularity, Plan
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.trace import Violation, record
+from cacheproof.present.show.pytest_file import to_pytest, whole_calls
+from cacheproof.search.reference import explore
 from cacheproof.targets.factory import open_target
-from cacheproof.trace import Violation, record
 from cachespec.kernel import NORMATIVE, Code
 from cachespec.lru import Config
 

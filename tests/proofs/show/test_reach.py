@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cacheproof.show.reach import CLASS, ENGINE, MISUSE, REACHES, SHORT, STRENGTH, Reach, reach_of
+from cacheproof.releases.reach import CLASS, ENGINE, MISUSE, REACHES, SHORT, STRENGTH, Reach, reach_of
 
 
 @pytest.mark.parametrize(

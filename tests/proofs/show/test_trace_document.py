@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from cacheproof.registry import component_named
-from cacheproof.show.trace_json import trace_from_message, trace_to_message
-from cacheproof.trace import record
+from cacheproof.model.registry import component_named
+from cacheproof.model.trace import record
+from cacheproof.model.trace_json import trace_from_message, trace_to_message
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "formats" / "traces.md"
 

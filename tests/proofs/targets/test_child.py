@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.target import TargetError
 from cacheproof.targets.child import ChildTarget
-from cacheproof.targets.target import TargetError
 from cachespec.kernel import FAILED, HIT, Outcome
 from cachespec.lru import Config, Get, Put, Touch
 

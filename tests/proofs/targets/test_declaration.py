@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.fuzz.difference import Breakdown, Subject
-from cacheproof.fuzz.pair import Pair
-from cacheproof.fuzz.plan import PROFILES, Plan, perform
-from cacheproof.fuzz.tally import Limit
-from cacheproof.registry import component_named
-from cacheproof.serve import Oracle
-from cacheproof.show.finding_json import finding_from_message, finding_to_message
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.plan import PROFILES, Plan, perform
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.declaration import declaration_from, declared_by
+from cacheproof.model.finding import Breakdown, Subject
+from cacheproof.model.finding_json import finding_from_message, finding_to_message
+from cacheproof.model.registry import component_named
+from cacheproof.model.serve import Oracle
+from cacheproof.model.target import Failure, TargetError
 from cacheproof.targets.child import ChildTarget
-from cacheproof.targets.declaration import declaration_from, declared_by
-from cacheproof.targets.target import Failure, TargetError
 from cachespec import SPECIFICATION_VERSION
 from cachespec.lru import Config, Touch
 

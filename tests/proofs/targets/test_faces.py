@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from cacheproof.errors import InputError
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.fuzz.macros.macro import VOCABULARIES
-from cacheproof.registry import component_named, components
-from cacheproof.scope import scopes_of
-from cacheproof.targets import tensor
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.lockstep.macros.macro import VOCABULARIES
+from cacheproof.model.registry import component_named, components
+from cacheproof.model.scope import scopes_of
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.implemented import Form, form_of
 from cacheproof.targets.tensor.encoder_budget_functions import BudgetTarget
-from cacheproof.targets.tensor.faces import encoder_budget
+from cacheproof.targets.tensor.on_host import encoder_budget
+from cacheproof.tensor_models import MODELS
 
 torch.set_num_threads(1)
 
@@ -30,7 +30,7 @@ def test_each_component_is_one_or_the_other_or_neither() -> None:
     assert FACES == ["block_hash", "configuration", "encoder_budget", "object_store"]
     assert NONE == ["engine", "publication", "shared_prefix"]
     operations = {name for name in components() if form_of(name) is Form.OPERATIONS}
-    assert operations == set(tensor.MODELS)
+    assert operations == set(MODELS)
     assert operations.isdisjoint(FACES)
 
 

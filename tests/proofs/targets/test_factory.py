@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError, MissingExtraError
+from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.implementation import Factory
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import scopes_of
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.target import Target, TargetError
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import Target, TargetError
 from cachespec.kernel import DONE, FAILED, HIT, MISS, Code, Observation, Operation, Outcome
 from cachespec.lru import Config, Contains, Pin, Put, Touch
 
@@ -261,7 +261,7 @@ def test_what_can_begin_again_is_made_once() -> None:
 
 def test_a_factory_in_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_cache.py").write_text(
-        "from cacheproof.registry import component_named\n"
+        "from cacheproof.model.registry import component_named\n"
         "from cacheproof.targets.specification import SpecificationTarget\n"
         "def make(config):\n"
         "    component = component_named('lru')\n"

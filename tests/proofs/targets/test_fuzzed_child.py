@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cacheproof.protocol import LONGEST_LINE_BYTES
-from cacheproof.registry import component_named
+from cacheproof.model.protocol import LONGEST_LINE_BYTES
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import Failure, TargetError
 from cacheproof.targets.child import ChildTarget
-from cacheproof.targets.target import Failure, TargetError
 from cachespec.lru import Config, Touch
 
 LRU = component_named("lru")

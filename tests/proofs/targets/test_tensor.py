@@ -12,13 +12,14 @@ import torch
 
 from cacheimpl import encoder_cache, lru
 from cacheimpl.encoder_cache.rows import Rows
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import Target, TargetError
 from cacheproof.targets import tensor
 from cacheproof.targets.factory import open_target
-from cacheproof.targets.target import Target, TargetError
-from cacheproof.targets.tensor import MODELS, TensorTarget, model_of
-from cacheproof.targets.tensor.manager import open_manager
+from cacheproof.targets.tensor import TensorTarget
+from cacheproof.targets.tensor.encoder_cache_manager import open_manager
+from cacheproof.tensor_models import MODELS, model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
 from cachespec.kernel import UNSUPPORTED, Operation
 from cachespec.lru.configuration import Config as LruConfig

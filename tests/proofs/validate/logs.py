@@ -8,12 +8,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from cacheproof.registry import component_named, variant_named
-from cacheproof.scope import scopes_of
-from cacheproof.validate.header import Header
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import Source
-from cacheproof.wire import (
+from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import Source
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.wire import (
     config_from_message,
     observations_from_message,
     observations_to_message,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.proofs.validate.logs import Message, first_impossible, header_for, log_of, validated, walked
 
-from cacheproof.registry import components
-from cacheproof.validate.header import Header
-from cacheproof.validate.verdict import Impossible, Sort
+from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.verdict import Impossible, Sort
+from cacheproof.model.registry import components
 from cachespec.kernel import Code
 
 STEPS = 30

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from tests.proofs.validate.logs import Message, header_for, log_of, validated, walked
 
-from cacheproof.errors import InputError
-from cacheproof.validate import source
-from cacheproof.validate.header import Header
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import LONGEST_LINE_BYTES, Source, TruncatedError, open_source
-from cacheproof.validate.verdict import Sort
-from cacheproof.validate.writing import log_written
-from cacheproof.wire import operation_from_message, outcome_from_message
+from cacheproof.foundation.errors import InputError
+from cacheproof.logs.validate import source
+from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import LONGEST_LINE_BYTES, Source, TruncatedError, open_source
+from cacheproof.logs.validate.verdict import Sort
+from cacheproof.logs.validate.writing import log_written
+from cacheproof.model.wire import operation_from_message, outcome_from_message
 
 LRU = {"capacity": 2, "sizes": [1, 1, 1]}
 GET = b'{"operation": {"op": "get", "key": 0}, "outcome": {"code": "miss"}}\n'

@@ -7,11 +7,11 @@ from pathlib import Path
 from tests.proofs.validate.logs import validated
 
 from cacheproof.command.validate import rendered
-from cacheproof.validate.header import FORMAT, KEYS, MOST_UNLOGGED, PROMISES, VERSION
-from cacheproof.validate.possible import CAP
-from cacheproof.validate.run import Validation
-from cacheproof.validate.source import LONGEST_LINE_BYTES
-from cacheproof.validate.verdict import Impossible, Sort
+from cacheproof.logs.validate.header import FORMAT, KEYS, MOST_UNLOGGED, PROMISES, VERSION
+from cacheproof.logs.validate.possible import CAP
+from cacheproof.logs.validate.run import Validation
+from cacheproof.logs.validate.source import LONGEST_LINE_BYTES
+from cacheproof.logs.validate.verdict import Impossible, Sort
 
 TEXT = (Path(__file__).parents[3] / "docs" / "formats" / "log.md").read_text(encoding="utf-8")
 LOGS = re.findall(r"<!-- in file: \w+\.ndjson -->\n```json\n(.*?)```", TEXT, flags=re.DOTALL)

@@ -8,9 +8,9 @@ import pytest
 from tests.proofs.validate.logs import header_for, log_of, validated, walked
 
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.registry import component_named, components
-from cacheproof.validate.schema import log_schema
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.logs.validate.schema import log_schema
+from cacheproof.model.registry import component_named, components
 
 
 @pytest.mark.parametrize("name", list(components()))

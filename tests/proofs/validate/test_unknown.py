@@ -8,9 +8,9 @@ from typing import Any, get_type_hints
 import pytest
 from tests.proofs.validate.logs import Message, header_for, log_of, validated, walked
 
-from cacheproof.validate.header import Header, Unlogged
-from cacheproof.validate.verdict import Impossible, Inconclusive, Sort
-from cacheproof.wire import operation_from_message, outcome_to_message
+from cacheproof.logs.validate.header import Header, Unlogged
+from cacheproof.logs.validate.verdict import Impossible, Inconclusive, Sort
+from cacheproof.model.wire import operation_from_message, outcome_to_message
 from cachespec.kernel import Operation
 from cachespec.mirror.operations import Drop, Reorder
 

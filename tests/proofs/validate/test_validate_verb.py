@@ -16,9 +16,9 @@ from tests.proofs.validate.logs import header_for, log_of, walked
 from cacheproof.bench.validate import SMALL, WHOLE, write_log
 from cacheproof.command import validate
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.store import load
-from cacheproof.validate.source import Source
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.logs.validate.source import Source
+from cacheproof.model.store import load
 
 LRU = {"capacity": 2, "sizes": [1, 1, 1]}
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from tests.command_line import Run, ran
 
-from cacheproof.registry import component_named, components, scope_file
-from cacheproof.store import HOME_VARIABLE
-from cacheproof.targets.declaration import Declaration, declaration_from
+from cacheproof.model.declaration import Declaration, declaration_from
+from cacheproof.model.registry import component_named, components, scope_file
+from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.vectors.consuming import Consumer, Consumption, Verdict
 from cacheproof.vectors.files import RELEASED, read, released

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.wire import config_to_message
 from cacheproof.vectors.files import RELEASED, found, read, speaks_of, write
 from cacheproof.vectors.vector import MOST_INTEGERS, all_shown, content_of, digest_of, is_shown, name_of
-from cacheproof.wire import config_to_message
 
 SMALL = next(RELEASED.glob("shared_prefix.two-items.exploration.*"))
 LINES = SMALL.read_bytes().splitlines()

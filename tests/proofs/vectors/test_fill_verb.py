@@ -11,7 +11,7 @@ import pytest
 
 from cacheproof.command import fill
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus
 from cacheproof.vectors.files import RELEASED, inside, read, write
 from cacheproof.vectors.vector import VectorSet
 

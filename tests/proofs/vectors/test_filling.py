@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.fuzz.lockstep import lockstep
-from cacheproof.registry import AnyComponent, component_named, components, scope_file
-from cacheproof.scope import Scope, scope_named, scopes_of
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.scope import Scope, scope_named, scopes_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.vectors.deviating import deviations, initial_deviations
 from cacheproof.vectors.files import RELEASED, missing, read, write

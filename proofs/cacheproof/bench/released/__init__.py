@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.bench.measure import Released, Work
-from cacheproof.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.targets.vllm.release import START, Release, needed, needed_environment
 
 RUN = Path(__file__).parent / "child" / "run.py"

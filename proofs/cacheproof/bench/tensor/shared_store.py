@@ -14,8 +14,8 @@ from cacheimpl.object_store import MsgpackSerde, SingleWriterShmObjectStorage
 from cacheimpl.object_store.handles import SEAL, TAG, Handle, Seals
 from cacheimpl.object_store.serde import ObjectSerde
 from cacheimpl.ring import SingleWriterShmRingBuffer
+from cacheproof.bench.copies import Copies, content, counted
 from cacheproof.bench.measure import Work
-from cacheproof.bench.shared_store import Copies, content, counted
 
 ROOM = 4096
 """Bytes beside an item, more than any header."""

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from cacheproof.device.listing import Asked, Found, Show
 from cacheproof.device.tensor.comparing import alike, other_side
-from cacheproof.registry import AnyComponent, component_named
-from cacheproof.scope import DEFAULT, Scope, scopes_of
-from cacheproof.targets.tensor import MODELS, model_of
-from cacheproof.targets.tensor.model import TensorModel
+from cacheproof.model.registry import AnyComponent, component_named
+from cacheproof.model.scope import DEFAULT, Scope, scopes_of
+from cacheproof.tensor_models import MODELS, model_of
+from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import NORMATIVE, Operation
 
 WALKERS, STEPS, SCOPES = 256, 60, 2

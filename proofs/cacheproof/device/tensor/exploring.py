@@ -7,15 +7,15 @@ import time
 import torch
 
 from cacheproof.device.listing import Asked, DifferenceError, Found, Show
-from cacheproof.errors import ExitStatus
-from cacheproof.explore.campaign import Task, tasks_for
-from cacheproof.explore.result import Snapshot
-from cacheproof.explore.tensor.refinement import compare
-from cacheproof.explore.tensor.search import explore
-from cacheproof.explore.verdict import judge
-from cacheproof.registry import component_named
-from cacheproof.scope import scope_named
-from cacheproof.targets.tensor import MODELS, model_of
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
+from cacheproof.search.campaign import Task, tasks_for
+from cacheproof.search.result import Snapshot
+from cacheproof.search.tensor.refinement import compare
+from cacheproof.search.tensor.search import explore
+from cacheproof.search.verdict import judge
+from cacheproof.tensor_models import MODELS, model_of
 
 TRIPLES, SMALL_TRIPLES = 30_000, 600
 SECONDS_OF_ONE = 30.0

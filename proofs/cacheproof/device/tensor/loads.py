@@ -7,7 +7,7 @@ import random
 import torch
 
 from cacheimpl import kv_blocks
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
 from cachespec.scheduler import Config as SchedulerConfig
 
 SPARE = {"carried": 1, "stamp": 1, "bytes": 1, "order": 1}

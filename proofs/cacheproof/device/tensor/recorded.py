@@ -17,7 +17,7 @@ from cacheimpl.writing import IN_PLACE
 from cacheproof.device.listing import Asked, DifferenceError, Found, Show
 from cacheproof.device.tensor.comparing import alike, same
 from cacheproof.device.tensor.loads import SPARE, scheduler_load, shared_prefixes
-from cacheproof.targets.tensor.scheduler import extent_of, tables_of
+from cacheproof.tensor_models.scheduler import extent_of, tables_of
 
 STEPS, SMALL_STEPS = 4000, 60
 TURNS, SMALL_TURNS = 256, 12

@@ -26,12 +26,12 @@ from cacheproof.bench.tensor.prompts import Engine
 from cacheproof.device.listing import FIGURES, Asked, Found, Show, figure_named
 from cacheproof.device.tensor.machine import machine
 from cacheproof.device.tensor.recorded import leaves
-from cacheproof.explore.result import Plan
-from cacheproof.explore.tensor.frontier import Expansion
-from cacheproof.explore.tensor.search import Search
-from cacheproof.registry import component_named
-from cacheproof.scope import scopes_of
-from cacheproof.targets.tensor import model_of
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.search.tensor.frontier import Expansion
+from cacheproof.search.tensor.search import Search
+from cacheproof.tensor_models import model_of
 from cachespec.kernel import NORMATIVE
 from cachespec.lru.configuration import Config as Cache
 

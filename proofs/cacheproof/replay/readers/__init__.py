@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.replay.lines import lines
 from cacheproof.replay.options import Option, read_options
 from cacheproof.replay.workload import Workload

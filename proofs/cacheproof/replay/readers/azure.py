@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.replay.lines import lines
 from cacheproof.replay.options import integer, number
 from cacheproof.replay.readers import Reader

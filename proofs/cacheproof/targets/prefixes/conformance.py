@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus
 from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.package import Package
 from cacheproof.targets.prefixes.peer import ChildPeer

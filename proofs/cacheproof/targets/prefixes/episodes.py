@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cacheproof.model.target import TargetError
 from cacheproof.targets.prefixes.ledger import Wrong
 from cacheproof.targets.prefixes.peer import Call
-from cacheproof.targets.target import TargetError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.targets import environment
 from cacheproof.targets.families import Added
 from cacheproof.targets.fetching import discarded, downloaded, put_in_place, unpack
-from cacheproof.targets.vllm import environment
-from cacheproof.targets.vllm.folders import UNFINISHED, clear_disk_errors, locked, record_of, sweep, targets_folder
-from cacheproof.targets.vllm.pip import Progress
+from cacheproof.targets.folders import UNFINISHED, clear_disk_errors, locked, record_of, sweep, targets_folder
+from cacheproof.targets.pip import Progress
 from cacheproof.targets.vllm.release import START as START_OF_VLLM
 from cacheproof.targets.vllm.release import needed_environment
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from cacheproof.errors import InputError, shortened
-from cacheproof.protocol import RefusedError, decode, encode
+from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.model.protocol import RefusedError, decode, encode
+from cacheproof.model.target import TargetError
 from cacheproof.targets.pipe import ChildProcess
-from cacheproof.targets.target import TargetError
 
 SECONDS_TO_ANSWER = 60.0
 SECONDS_TO_START = 120.0

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from cacheproof.protocol import shortened as shortened_text
+from cacheproof.model.protocol import shortened as shortened_text
+from cacheproof.model.target import TargetError
 from cacheproof.targets.prefixes import episodes
 from cacheproof.targets.prefixes.episodes import Episode, Found, Walked, driven
 from cacheproof.targets.prefixes.ledger import Wrong
 from cacheproof.targets.prefixes.peer import Call, Child
-from cacheproof.targets.target import TargetError
 
 CALLS_OF_AN_EPISODE = 40
 STEPS_TO_CALLS = 4

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
+from cacheproof.model.wire import config_from_message
 from cacheproof.targets.prefixes import episodes
 from cacheproof.targets.prefixes.episodes import Episode, Found, Walked, driven
 from cacheproof.targets.prefixes.ledger import Ledger, Wrong
 from cacheproof.targets.prefixes.peer import Answer, Call, Peer
-from cacheproof.wire import config_from_message
 from cachespec.kernel import Code
 from cachespec.kv_blocks import AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Withdraw
 

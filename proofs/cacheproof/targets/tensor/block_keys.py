@@ -13,7 +13,7 @@ from typing import Any
 
 from cacheimpl.kv_cache_manager import hash_request_tokens
 from cacheimpl.kv_cache_manager.contents import Chains, Link
-from cacheproof.targets.target import CallTable, TargetError, call_of, factory_of
+from cacheproof.model.target import CallTable, TargetError, call_of, factory_of
 from cacheproof.targets.vllm.child.driver.block_hash import PLACEHOLDER, Feature, Position, Request
 from cachespec.block_hash import operations as calls
 from cachespec.block_hash.configuration import Config

@@ -23,7 +23,7 @@ from cacheimpl.encoder_budget import (
     budget_of_era,
     compute_encoder_budget,
 )
-from cacheproof.targets.target import call_of, factory_of
+from cacheproof.model.target import call_of, factory_of
 from cachespec.encoder_budget.configuration import Config
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.kernel import DONE, REFUSED, TOO_LARGE, UNSUPPORTED, Observation, Operation, Outcome

@@ -34,7 +34,7 @@ from cacheimpl.kv_cache_manager.errors import (
     TooManyTokensError,
     UnknownRequestError,
 )
-from cacheproof.targets.target import factory_of
+from cacheproof.model.target import factory_of
 from cachespec.kernel import (
     ABSENT,
     DONE,

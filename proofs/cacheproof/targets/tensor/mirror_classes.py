@@ -16,7 +16,7 @@ import msgspec
 from cacheimpl.mirror import Answer, Grant, Message, MirrorReceiver, MirrorSender, Refusal, Verdict
 from cacheimpl.mirror.errors import MissingPayloadError, NotJoinedError
 from cacheimpl.mirror.messages import AnyMessage, from_plain, plain
-from cacheproof.targets.target import CallTable, TargetError, call_of, factory_of
+from cacheproof.model.target import CallTable, TargetError, call_of, factory_of
 from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, STALE, Code, Observation, Operation, Outcome
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config, partitions

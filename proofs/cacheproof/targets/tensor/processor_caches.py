@@ -21,7 +21,7 @@ import cacheimpl.processor_cache as ours
 from cacheimpl.object_store import caches as object_store
 from cacheimpl.processor_cache import selectors
 from cacheimpl.processor_cache.errors import AllPinnedError, EndlessEvictionError, TooLargeError
-from cacheproof.targets.target import CallTable, call_of, factory_of
+from cacheproof.model.target import CallTable, call_of, factory_of
 from cacheproof.targets.vllm.child.driver import mirror as released_mirror
 from cacheproof.targets.vllm.child.driver.calls import Calls, Reply
 from cacheproof.targets.vllm.child.driver.sides import GIBIBYTE, Item, Message

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
+from cacheproof.model.wire import config_from_message
 from cacheproof.targets.vllm.release import Release
-from cacheproof.wire import config_from_message
 
 TABLE = Path(__file__).parent / "eras.toml"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cacheproof.targets.families import Added
-from cacheproof.targets.vllm.pip import Progress
+from cacheproof.targets.pip import Progress
 from cacheproof.targets.vllm.release import Installed, Release, add, all_installed, discard
 
 

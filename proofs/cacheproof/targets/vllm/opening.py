@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cacheproof.errors import InputError
-from cacheproof.registry import AnyComponent, AnyVariant
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.vllm.eras import dependency_of
 from cacheproof.targets.vllm.release import Release, needed, needed_environment

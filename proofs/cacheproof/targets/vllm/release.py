@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
+from cacheproof.targets import environment
+from cacheproof.targets.environment import Environment
 from cacheproof.targets.fetching import WHEELS, discarded, downloaded, probed, put_in_place, unpack
-from cacheproof.targets.vllm import environment
-from cacheproof.targets.vllm.environment import Environment
-from cacheproof.targets.vllm.folders import (
+from cacheproof.targets.folders import (
     UNFINISHED,
     clear_disk_errors,
     finish,
@@ -26,7 +26,7 @@ from cacheproof.targets.vllm.folders import (
     sweep,
     targets_folder,
 )
-from cacheproof.targets.vllm.pip import Progress
+from cacheproof.targets.pip import Progress
 
 START = Path(__file__).parent / "child" / "start.py"
 

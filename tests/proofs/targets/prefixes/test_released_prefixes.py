@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cacheproof import command
-from cacheproof.errors import InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.targets import families
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.package import PrefixFamily

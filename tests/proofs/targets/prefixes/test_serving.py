@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.proofs.targets.prefixes.plain_server import BUGS, PlainServer
 
+from cacheproof.model.target import TargetError
 from cacheproof.targets.prefixes.configurations import SERVED
 from cacheproof.targets.prefixes.peer import Call
 from cacheproof.targets.prefixes.serving import Book, Reply, Served, replayed, serve
-from cacheproof.targets.target import TargetError
 
 
 @pytest.mark.parametrize("name", SERVED)

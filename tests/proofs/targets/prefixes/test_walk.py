@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.proofs.targets.prefixes.plain_radix import BUGS, PlainRadix
 
-from cacheproof.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.target import TargetError
 from cacheproof.targets.prefixes import walk as walking
 from cacheproof.targets.prefixes.configurations import CONFIGURATIONS
 from cacheproof.targets.prefixes.conformance import Held
@@ -16,7 +17,6 @@ from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.ledger import Ledger, Wrong
 from cacheproof.targets.prefixes.peer import Answer, Call, Shown
 from cacheproof.targets.prefixes.walk import replayed, walk
-from cacheproof.targets.target import TargetError
 
 named = pytest.mark.parametrize("name", CONFIGURATIONS)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InconclusiveError, InputError
-from cacheproof.registry import component_named
-from cacheproof.targets import fetching
+from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.model.registry import component_named
+from cacheproof.targets import environment, fetching
 from cacheproof.targets.factory import open_target
-from cacheproof.targets.vllm import environment, release
-from cacheproof.targets.vllm.folders import COMPLETE, mark_complete, record_of, targets_folder
+from cacheproof.targets.folders import COMPLETE, mark_complete, record_of, targets_folder
+from cacheproof.targets.vllm import release
 from cacheproof.targets.vllm.release import Release, add, all_installed, discard, installed, needed
 from cachespec.kernel import DONE
 from cachespec.lru import Config, Put

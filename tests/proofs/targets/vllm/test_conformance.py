@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cacheproof.command.frame import dispatch
-from cacheproof.errors import ExitStatus, InputError
-from cacheproof.fuzz.difference import Breakdown, Difference
-from cacheproof.registry import component_named, components, variant_named
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.model.finding import Breakdown, Difference
+from cacheproof.model.registry import component_named, components, variant_named
+from cacheproof.model.target import Target, TargetError
+from cacheproof.releases.conformance import Result, Trial
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import Target, TargetError
-from cacheproof.targets.vllm.conformance import Result, Trial
 from cacheproof.targets.vllm.eras import Deviation, Era, Table, table
 from cacheproof.targets.vllm.release import Release
 from cachespec.kernel import NORMATIVE, Operation, Outcome

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cacheproof.registry import component_named
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import TargetError
 from cacheproof.targets.child import ChildTarget
-from cacheproof.targets.target import TargetError
 from cacheproof.targets.vllm.release import START, Installed, Release
 from cachespec.kernel import ABSENT, DIVERGED, DONE, FAILED, TOO_LARGE
 from cachespec.lru import Config, Contains, Put, Touch

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InconclusiveError, InputError
-from cacheproof.targets.vllm.folders import (
+from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.targets.folders import (
     COMPLETE,
     clear_disk_errors,
     finish,

@@ -12,15 +12,15 @@ import pytest
 from tests.command_line import ran
 
 from cacheproof.command import conform
-from cacheproof.errors import ExitStatus
-from cacheproof.registry import component_named, variant_named
-from cacheproof.store import HOME_VARIABLE
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.store import HOME_VARIABLE
+from cacheproof.model.target import TargetError
+from cacheproof.releases import conformance, nearest
+from cacheproof.releases.conformance import Trial
+from cacheproof.releases.nearest import lines_for, neighbours
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import TargetError
-from cacheproof.targets.vllm import conformance, nearest
-from cacheproof.targets.vllm.conformance import Trial
 from cacheproof.targets.vllm.eras import Era, table
-from cacheproof.targets.vllm.nearest import lines_for, neighbours
 from cacheproof.targets.vllm.release import Installed, Release
 
 BETWEEN = Release("0.12.0")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cacheproof.errors import InconclusiveError, InputError
-from cacheproof.targets.vllm.pip import failure, run_pip, versions_offered
+from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.targets.pip import failure, run_pip, versions_offered
 
 RETRYING = (
     "WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'NewConnectionError(': "

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cacheproof.errors import InputError
-from cacheproof.registry import component_named
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm.release import START
 

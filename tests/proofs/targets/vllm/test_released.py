@@ -8,21 +8,21 @@ import importlib.util
 import pytest
 
 from cacheproof.catalogue.kept import load
-from cacheproof.fuzz.configurations import generators
-from cacheproof.fuzz.difference import Difference, Subject
-from cacheproof.fuzz.pair import Pair
-from cacheproof.fuzz.stalls import Search, Sort, Watch, search
-from cacheproof.fuzz.tally import Limit, Tally
-from cacheproof.registry import component_named, variant_named
-from cacheproof.scope import scope_named
+from cacheproof.lockstep.configurations import generators
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.stalls import Search, Sort, Watch, search
+from cacheproof.lockstep.tally import Limit, Tally
+from cacheproof.model.finding import Difference, Subject
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.scope import scope_named
+from cacheproof.model.wire import operation_from_message
+from cacheproof.releases.conformance import Trial, open_released, open_with_readers_apart
+from cacheproof.releases.nearest import lines_for
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.vllm.conformance import Trial, open_released, open_with_readers_apart
 from cacheproof.targets.vllm.eras import Era, table
-from cacheproof.targets.vllm.nearest import lines_for
 from cacheproof.targets.vllm.opening import SHARED
 from cacheproof.targets.vllm.release import START, Release, add
-from cacheproof.wire import operation_from_message
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from cacheproof.fuzz.stalls import Sort
-from cacheproof.fuzz.tally import Limit
-from cacheproof.registry import component_named
-from cacheproof.show.violations import messages, rendered_searches, searched_message
+from cacheproof.lockstep.stalls import Sort
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import TargetError
+from cacheproof.present.show.violations import messages, rendered_searches, searched_message
+from cacheproof.releases import searching
 from cacheproof.targets.specification import SpecificationTarget
-from cacheproof.targets.target import TargetError
-from cacheproof.targets.vllm import searching
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Release
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from cacheproof.fuzz.tally import Limit
-from cacheproof.show.reach import CLASS, ENGINE, MISUSE
-from cacheproof.show.violations import messages
+from cacheproof.lockstep.tally import Limit
+from cacheproof.present.show.violations import messages
+from cacheproof.releases.reach import CLASS, ENGINE, MISUSE
+from cacheproof.releases.searching import search
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, add, installed
-from cacheproof.targets.vllm.searching import search
 
 CALLS = 4_000
 SEED = 1

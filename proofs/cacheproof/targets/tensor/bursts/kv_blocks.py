@@ -14,11 +14,11 @@ from torch import Tensor
 
 from cacheimpl import kv_blocks as tensors
 from cacheimpl.answer import UNANSWERED
-from cacheproof.fuzz.macros.macro import Answered, Together
-from cacheproof.registry import component_named
-from cacheproof.targets.target import TargetError, once_reset
-from cacheproof.targets.tensor.kv_blocks import decode, tables_of
-from cacheproof.targets.tensor.model import code_of, outcome_of
+from cacheproof.model.burst import Answered, Together
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import TargetError, once_reset
+from cacheproof.tensor_models.kv_blocks import decode, tables_of
+from cacheproof.tensor_models.model import code_of, outcome_of
 from cachespec.kernel import MISS, Code, Observation, Operation, Outcome
 from cachespec.kv_blocks import operations as calls
 from cachespec.kv_blocks.configuration import Config

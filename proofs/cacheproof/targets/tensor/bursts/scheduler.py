@@ -19,11 +19,11 @@ from cacheimpl.recency import queued
 from cacheimpl.scheduler.layout import Flat, flat
 from cacheimpl.scheduler.requests import arrived, feasible
 from cacheimpl.writing import IN_PLACE, Writing
-from cacheproof.fuzz.macros.macro import Answered, Together
-from cacheproof.registry import component_named
-from cacheproof.targets.target import TargetError, once_reset
-from cacheproof.targets.tensor.model import named, outcome_of
-from cacheproof.targets.tensor.scheduler import decode, tables_of
+from cacheproof.model.burst import Answered, Together
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import TargetError, once_reset
+from cacheproof.tensor_models.model import named, outcome_of
+from cacheproof.tensor_models.scheduler import decode, tables_of
 from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Operation, Outcome
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import Config

@@ -1,6 +1,0 @@
-"""The tensor explorer: our own tensor code, run on every reachable state of a scope."""
-
-from cacheproof.explore.tensor.refinement import Refinement, compare
-from cacheproof.explore.tensor.search import ENGINE, Search, cannot, explore
-
-__all__ = ["ENGINE", "Refinement", "Search", "cannot", "compare", "explore"]

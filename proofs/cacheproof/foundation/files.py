@@ -1,0 +1,47 @@
+"""Files that are written as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from cacheproof.foundation.errors import InputError
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Put the text in the place of the file: a reader sees the old one or the new one, never half of one.
+
+    Who may read it does not change; of a new one, whoever may read what this process writes.
+    """
+    permissions = _permissions(path)
+    descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(unfinished).chmod(permissions)
+        Path(unfinished).replace(path)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+
+
+def _permissions(path: Path) -> int:
+    try:
+        return path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        masked = os.umask(0)  # there is no other way to ask
+        os.umask(masked)
+        return 0o666 & ~masked
+
+
+def file_to_write(path: Path | None, option: str) -> None:
+    """Before long work: whether the file that this option names can be written at its end. None is no file."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{option} {path}: is a folder: name a file")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {path.parent}: make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{option} {path}: cannot be written: no permission")

@@ -1,0 +1,101 @@
+"""The plain driver: random calls, both sides, for as long as it takes. It needs no extra."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
+from cacheproof.lockstep.tally import Limit, Tally
+from cacheproof.model.finding import Finding, Subject
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import Target
+from cachespec.kernel import Kind, Operation
+
+RESTART_EVERY = 100
+WEIGHTS = {Kind.CALL: (0, 1, 3, 9), Kind.INTERNAL: (1, 3, 9), Kind.FAULT: (0, 0, 0, 1)}
+"""How likely an operation may be in one episode: a run without `clear`, say, or with one fault among many calls, comes
+to states that others never see."""
+STEPS_BETWEEN_PROGRESS = 50
+
+
+@dataclass(slots=True)
+class Campaign:
+    """What a run found and did. `finding` is None where both sides agreed throughout."""
+
+    seed: int
+    tally: Tally = field(default_factory=Tally)
+    finding: Finding | None = None
+    came_again: bool = True
+    """False where the finding was seen once and not again when the same calls were made anew."""
+    interrupted: bool = False
+    seconds: float = 0.0
+    """How long it took, shrinking included."""
+
+
+def lockstep(
+    component: AnyComponent,
+    variant: AnyVariant,
+    config: Any,
+    target: Target,
+    *,
+    steps: int | None,
+    seed: int,
+    restart_every: int = RESTART_EVERY,
+    name: str = "target",
+    seconds: float | None = None,
+    left_out: frozenset[str] = frozenset(),
+    seconds_to_shrink: float = SECONDS_TO_SHRINK,
+    progress: Callable[[str], None] | None = None,
+) -> Campaign:
+    """Drive the target beside the specification for so many steps or seconds, and shrink the first finding.
+
+    The same arguments make the same calls; each episode has its own random source, so a part of a run can be had
+    alone. Ctrl-C ends the run with what is known. A target whose driver fails ends it with a `Breakdown`.
+    """
+    pair = Pair(Subject(component, variant, config), target, name, left_out)
+    campaign = Campaign(seed, pair.tally)
+    try:
+        campaign.finding = _search(pair, Limit(steps, seconds), seed, restart_every, progress)
+        if campaign.finding is not None:
+            campaign.finding, campaign.came_again = shrunk(pair, campaign.finding, seconds_to_shrink, progress)
+    except KeyboardInterrupt:
+        campaign.interrupted = True
+    campaign.seconds = campaign.tally.seconds
+    return campaign
+
+
+def _search(
+    pair: Pair, limit: Limit, seed: int, restart_every: int, progress: Callable[[str], None] | None
+) -> Finding | None:
+    tally = pair.tally
+    while not limit.reached(tally):
+        draw = Draw(pair.subject.component.operations, random.Random(f"{seed}/{tally.episodes}"))  # noqa: S311  # not a secret
+        finding = pair.restart()
+        while finding is None and pair.offered and len(pair.operations) < restart_every and not limit.reached(tally):
+            finding = pair.apply(draw(pair.offered))
+            if progress is not None and tally.steps % STEPS_BETWEEN_PROGRESS == 0:
+                progress(f"{tally.steps:,} steps, {tally.episodes:,} episodes, no difference")
+        if finding is not None:
+            return finding
+    return None
+
+
+class Draw:
+    """Chooses among the operations offered: first what sort, by the weights of this episode, then which one."""
+
+    def __init__(self, sorts: Sequence[type[Operation]], source: random.Random) -> None:
+        self.source = source
+        self.weights = {sort: source.choice(WEIGHTS[sort.kind]) for sort in sorts}
+
+    def __call__(self, offered: tuple[Operation, ...]) -> Operation:
+        by_sort: dict[type[Operation], list[Operation]] = {}
+        for operation in offered:
+            by_sort.setdefault(type(operation), []).append(operation)
+        weights = [self.weights[sort] for sort in by_sort]
+        sorts = list(by_sort)
+        chosen = self.source.choices(sorts, weights)[0] if any(weights) else self.source.choice(sorts)
+        return self.source.choice(by_sort[chosen])

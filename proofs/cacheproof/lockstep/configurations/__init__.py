@@ -1,0 +1,60 @@
+"""Random configurations of components, for lockstep where the listed ones do not lead.
+
+A module here has a component's name and a `draw`, which makes a small configuration from a random source. What it draws
+are configurations in which released packages can be driven. Whether the numbers of one go together is for the component
+to say: one that does not hold is drawn again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent
+
+Draw = Callable[[random.Random], Any]
+
+STEPS_IN_EACH = 200
+"""Calls that are made in one of them: two episodes of the plain driver, then the next one."""
+ATTEMPTS = 2_000
+"""So often one is drawn again before that is an error of whoever wrote the generator."""
+
+
+@cache
+def generators() -> dict[str, Draw]:
+    """Of each component that has one."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: importlib.import_module(f"{__name__}.{name}").draw for name in names}
+
+
+def configurations(
+    component: AnyComponent, seed: int, suitable: Callable[[Any], bool] = lambda config: True
+) -> Iterator[Any]:
+    """Configurations without end, the same ones for the same seed. Raises InputError where none can be drawn.
+
+    Each has its own random source, so the part of a run that found something can be had alone.
+    """
+    if component.name not in generators():
+        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(generators())}")
+    number = 0
+    while True:
+        yield drawn(component, seed, number, suitable)
+        number += 1
+
+
+def drawn(
+    component: AnyComponent, seed: int, number: int, suitable: Callable[[Any], bool] = lambda config: True
+) -> Any:
+    """The configuration of this number: the first one drawn that holds and is suitable."""
+    source = random.Random(f"{component.name}/{seed}/{number}")  # noqa: S311  # not a secret
+    draw = generators()[component.name]
+    attempts = (draw(source) for _ in range(ATTEMPTS))
+    found = next((one for one in attempts if component.invalid(one) is None and suitable(one)), None)
+    if found is None:
+        raise InputError(f"{component.name}: none of {ATTEMPTS:,} random configurations is suitable")
+    return found

@@ -1,0 +1,140 @@
+"""What a macro is: a generator of bursts, of which each stands for calls one after the other."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.burst import Answered, Extent, Together
+from cacheproof.model.target import Target
+
+
+class Side(Protocol):
+    """The specification's side, as macros look at it to choose their callers."""
+
+    @property
+    def config(self) -> Any:
+        """The configuration of both sides."""
+        ...
+
+    @property
+    def state(self) -> Any:
+        """The state now; it changes whenever a burst was answered."""
+        ...
+
+
+Play = Generator[Together, Answered, None]
+"""Yields bursts, and is sent what came of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro(ABC):
+    """So many callers do the same at once. The seed says which, and how much each of them asks for."""
+
+    count: int
+    seed: int
+
+    MOST: ClassVar[int | None] = None
+    """The largest count that is drawn; None: as many as there are requests."""
+
+    @abstractmethod
+    def play(self, side: Side) -> Play:
+        """The bursts."""
+
+    def chosen(self, fit: Iterable[int]) -> list[int]:
+        """So many of those that fit, in any order; a smaller count chooses the first of them."""
+        order = list(fit)
+        random.Random(self.seed).shuffle(order)  # noqa: S311  # not a secret
+        return order[: self.count]
+
+    def source(self, request: int) -> random.Random:
+        """What one caller draws from: the same, whoever else is there."""
+        return random.Random(f"{self.seed}/{request}")  # noqa: S311  # not a secret
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.count}, {self.seed})"
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The macros of one component.
+
+    `weights` says how often each is drawn. `load` makes a configuration of so many requests and, if said, blocks.
+    `size` is the number of requests of a configuration: no count is larger.
+    """
+
+    weights: Mapping[type[Macro], int]
+    load: Callable[[int, int | None, random.Random], Any]
+    size: Callable[[Any], int]
+
+    def draw(self, config: Any, source: random.Random) -> Macro:
+        """One macro: of a few callers, of many, or of all."""
+        (kind,) = source.choices(list(self.weights), list(self.weights.values()))
+        most = min(self.size(config), kind.MOST or self.size(config))
+        count = source.choice((most, 1 + source.randrange(most), round(most ** source.random())))
+        return kind(count, source.randrange(SEEDS))
+
+
+SEEDS = 1000
+"""Macros have small seeds, to be written down."""
+
+
+class Vocabularies(Mapping[str, Vocabulary]):
+    """Those of the components that have one: whatever module of `vocabularies` has the component's name."""
+
+    def __getitem__(self, name: str) -> Vocabulary:
+        if name not in set(self):
+            raise KeyError(name)
+        found: Vocabulary = importlib.import_module(f"{_PACKAGE}.{name}").VOCABULARY
+        return found
+
+    def __iter__(self) -> Any:
+        return iter(sorted(module.name for module in pkgutil.iter_modules(importlib.import_module(_PACKAGE).__path__)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+_PACKAGE = "cacheproof.lockstep.macros.vocabularies"
+VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(Vocabularies())
+
+
+def vocabulary_of(component: str) -> Vocabulary:
+    """The macros of a component, or an error that names the components that have some."""
+    if component not in VOCABULARIES:
+        raise InputError(f"{component} has no macro operations: there are some of {', '.join(VOCABULARIES)}")
+    return VOCABULARIES[component]
+
+
+class OneByOne:
+    """Any target as one with bursts: the calls are made one after the other, up to the first that is refused."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.reset, self.apply = target.reset, target.apply
+        self.observe, self.close = target.observe, target.close
+
+    def burst(self, together: Together) -> Answered:
+        """Each in its turn."""
+        answered: Answered = []
+        for call in together.calls:
+            answered.append((call, self.apply(call)))
+            if together.extent is not Extent.ALL and answered[-1][1].code.name == "REFUSED":
+                break
+        return answered
+
+    def view(self) -> Mapping[str, Any]:
+        """Targets show observables."""
+        return {}
+
+
+def spelled(macros: Sequence[Macro]) -> str:
+    """As people read them."""
+    return ", ".join(map(str, macros))

@@ -1,0 +1,163 @@
+"""A target and the specification, side by side, one whole call at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.properties import AnyProperty, broken_by_call, broken_in
+from cacheproof.lockstep.tally import Tally
+from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, Subject, differing
+from cacheproof.model.target import Failure, Target, TargetError
+from cacheproof.model.trace import Trace, Violation, record
+from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
+
+PATIENCE = 20
+"""Calls in a row that show nothing that was not seen before in the episode: then it is over, as where all are gone."""
+
+
+class Pair:
+    """Both sides in the same state, as far as the target shows.
+
+    Properties are checked on the specification's side where its variant is the normative one: an era breaks some of
+    them by design. `left_out` are operations that are never offered, for targets that lack them.
+    """
+
+    def __init__(self, subject: Subject, target: Target, name: str, left_out: frozenset[str] = frozenset()) -> None:
+        self.subject = subject
+        self.name = name
+        self.operations: list[Operation] = []
+        """The calls since the last restart."""
+        self.tally = Tally()
+        self.target = target
+        self._names = {
+            kind: kind.wire_name() for kind in subject.variant.transitions if kind.wire_name() not in left_out
+        }
+        """Operations that the variant has, and that are not left out."""
+        self._views: tuple[tuple[Any, Any], ...] = ()
+        """The last two states, with their views."""
+        self._checks = subject.variant.tag == NORMATIVE
+        self._state: Any = None
+        self.latest: tuple[Any, Outcome] | None = None
+        """The specification's state before the last call, and how that call ended; None in the initial state."""
+        self._offered: tuple[Operation, ...] | None = None
+        self._over = False
+        self._seen: set[int] = set()
+        self._idle = 0
+
+    @property
+    def offered(self) -> tuple[Operation, ...]:
+        """The operations that the environment may do now; none where the episode is over."""
+        if self._offered is None:
+            self._offered = self.offers(self._state) if not self._over else ()
+            self.tally.offered.update(self._names[kind] for kind in {type(one) for one in self._offered})
+        return self._offered
+
+    def offers(self, state: Any) -> tuple[Operation, ...]:
+        """The operations that the environment may do in this state, and that are not left out."""
+        alphabet = self.subject.variant.alphabet(self.subject.config, state)
+        return tuple(one for one in alphabet if type(one) in self._names)
+
+    @property
+    def state(self) -> Any:
+        """The specification's state: where both sides agree, what the target was seen to have come to."""
+        return self._state
+
+    def restart(self) -> Finding | None:
+        """Both sides begin again; what they show in the initial state is compared."""
+        self.operations = []
+        self._state = self.subject.variant.start(self.subject.config)
+        self.latest = None
+        self._offered, self._over = None, False
+        self._seen, self._idle = set(), 0
+        if not self.offered:
+            raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
+        self.tally.episodes += 1
+        try:
+            actual = self._asked(None, None)
+        except TargetError as error:
+            return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
+        broken = broken_in(self.subject, self._state, self.viewed) if self._checks else None
+        return self._compared(self._expected(None), actual, broken)
+
+    def apply(self, operation: Operation) -> Finding | None:
+        """One whole call on both sides; what they answer and show is compared."""
+        before = self._state
+        self._state, outcome = self.subject.variant.call(self.subject.config, before, operation)
+        self.latest = before, outcome
+        broken = self._broken_by(before, operation, outcome) if self._checks else None
+        self.operations.append(operation)
+        self._offered = None
+        self._over = outcome.code is Code.DIVERGED
+        self.tally.count(operation, outcome)
+        try:
+            actual = self._asked(operation, outcome)
+        except TargetError as error:
+            return Breakdown(self.name, str(error), self._trace(), error.failure)
+        return self._compared(self._expected(outcome), actual, broken)
+
+    def replay(self, operations: Iterable[Operation], *, only_offered: bool) -> Finding | None:
+        """The first finding of these calls from the start, or None.
+
+        With `only_offered`, the run ends where an operation is not offered when its turn comes.
+        """
+        finding = self.restart()
+        for operation in operations:
+            if finding is not None or (only_offered and operation not in self.offered):
+                break
+            finding = self.apply(operation)
+        return finding
+
+    def _broken_by(self, before: Any, operation: Operation, outcome: Outcome) -> AnyProperty | None:
+        return broken_by_call(self.subject, before, operation, outcome, self._state, self.viewed)
+
+    def viewed(self, state: Any) -> Any:
+        """The view of one of the last two states, made once."""
+        for known, view in self._views:
+            if known is state:
+                return view
+        view = self.subject.variant.view(self.subject.config, state)
+        self._views = ((state, view), *self._views[:1])
+        return view
+
+    def _expected(self, outcome: Outcome | None) -> Answer:
+        view = self.viewed(self._state)
+        answer = Answer(outcome, self.subject.component.observe(self.subject.config, view))
+        shown = hash(tuple(answer.observations.values()))
+        self._idle = self._idle + 1 if shown in self._seen else 0
+        self._seen.add(shown)
+        self.tally.states.add(shown)
+        self._over = self._over or self._idle >= PATIENCE
+        return answer
+
+    def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # see `Foreseen`
+        """What the target answers to the call, or shows at the start. `expected` is what the specification says."""
+        if operation is None:
+            self.target.reset(self.subject.config)
+            return self._answer(None)
+        return self._answer(self.target.apply(operation))
+
+    def _answer(self, outcome: Outcome | None) -> Answer:
+        """What the target says; a call that never returned has nothing to show after it."""
+        hangs = outcome is not None and outcome.code is Code.DIVERGED
+        return Answer(outcome, {} if hangs else dict(self.target.observe()))
+
+    def _compared(self, expected: Answer, actual: Answer, broken: AnyProperty | None) -> Finding | None:
+        strange = sorted(set(actual.observations) - set(expected.observations))
+        if strange:
+            there_are = ", ".join(sorted(expected.observations))
+            reason = f"the target shows {', '.join(strange)}: {self.subject.component.name} has {there_are}"
+            return Breakdown(self.name, reason, self._trace(), Failure.GARBAGE)
+        if broken is not None:
+            return Violation(broken.name, broken.statement, self._trace())
+        if expected.outcome is not None and expected.outcome.code is Code.DIVERGED:
+            actual = Answer(actual.outcome, {})
+        self.tally.observables.update(actual.observations)
+        if differing(expected, actual):
+            return Difference(self.name, self._trace(), expected, actual)
+        return None
+
+    def _trace(self) -> Trace:
+        subject = self.subject
+        return record(subject.component, subject.variant, subject.config, self.operations, whole_calls=True)

@@ -1,0 +1,156 @@
+"""What a fuzz run is asked to do, from the command line's words, and the run itself."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cacheproof.foundation.errors import InputError, MissingExtraError
+from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.declaration import declared_by
+from cacheproof.model.finding import Subject
+from cacheproof.model.registry import AnyComponent, component_named, scope_file, variant_named
+from cacheproof.model.scope import scope_named, scopes_of
+from cacheproof.model.store import home
+from cacheproof.model.target import Target, TargetError
+from cacheproof.model.wire import config_from_message, config_to_message
+from cacheproof.targets.factory import open_target
+from cachespec.kernel import NORMATIVE
+
+LARGEST_SEED = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much is tried where nothing is said."""
+
+    steps: int
+    steps_in_example: int
+
+
+PROFILES = {"ci": Profile(steps=2_000, steps_in_example=50), "nightly": Profile(steps=100_000, steps_in_example=200)}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run of one target."""
+
+    subject: Subject
+    scope: str
+    """The scope that the configuration is from; empty where it was given in full."""
+    target: str
+    limit: Limit
+    seed: int
+    reuse: bool
+    """Whether examples that failed before are tried first; not where a seed is given, to make the run repeatable."""
+    profile: Profile
+    driver: str
+    """`hypothesis`, or `lockstep`: the plain driver, for long runs and without the extra."""
+    left_out: frozenset[str]
+    seconds_to_answer: float
+
+
+DRIVERS = ("hypothesis", "lockstep")
+
+
+def subject_from(name: str, variant: str | None, scope: str | None, given: Sequence[str]) -> tuple[Subject, str]:
+    """The subject, and the scope that its configuration is from.
+
+    Without a scope it is the first of the component's file that is run for the variant. `given` are KEY=VALUE, which
+    replace values of the scope's configuration, or make one where the component has no scopes.
+    """
+    component = component_named(name)
+    chosen = variant_named(component, variant or NORMATIVE)
+    config, origin = _base(component, chosen.tag, scope, alone=bool(given))
+    values = config | dict(_assignment(text) for text in given)
+    return Subject(component, chosen, config_from_message(component, values)), origin
+
+
+def left_out_from(component: AnyComponent, names: Sequence[str]) -> frozenset[str]:
+    """The operations that are not to be drawn, checked."""
+    known = {kind.wire_name() for kind in component.operations}
+    strange = sorted(set(names) - known)
+    if strange:
+        raise InputError(f"{component.name} has no operation '{strange[0]}': there are {', '.join(sorted(known))}")
+    return frozenset(names)
+
+
+def new_seed() -> int:
+    """A seed that nobody chose."""
+    return secrets.randbelow(LARGEST_SEED)
+
+
+def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campaign:
+    """Run it; the target is closed whatever happens. Operations that it declares not to have are left out."""
+    subject = plan.subject
+    target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
+    try:
+        left_out = plan.left_out | _not_there(subject.component, target)
+        if plan.driver == "lockstep":
+            return lockstep(
+                subject.component,
+                subject.variant,
+                subject.config,
+                target,
+                steps=plan.limit.steps,
+                seconds=plan.limit.seconds,
+                seed=plan.seed,
+                restart_every=max(plan.profile.steps_in_example, RESTART_EVERY),
+                name=plan.target,
+                left_out=left_out,
+                progress=progress,
+            )
+        return _with_hypothesis(plan, Pair(subject, target, plan.target, left_out), progress)
+    finally:
+        target.close()
+
+
+def _not_there(component: AnyComponent, target: Target) -> frozenset[str]:
+    """The operations that the target declares not to have; a driver that fails here fails again, and is reported."""
+    try:
+        return declared_by(component, target).missing(component)
+    except TargetError:
+        return frozenset()
+
+
+def _with_hypothesis(plan: Plan, pair: Pair, progress: Callable[[str], None] | None) -> Campaign:
+    try:
+        from cacheproof.lockstep.machine import run_machine  # noqa: PLC0415  # Hypothesis is an extra
+    except ModuleNotFoundError as error:
+        if error.name != "hypothesis":
+            raise
+        raise MissingExtraError("fuzz", "fuzz (but for --driver lockstep)") from None
+    return run_machine(
+        pair,
+        plan.limit,
+        plan.seed,
+        home() / "hypothesis",
+        reuse=plan.reuse,
+        steps_in_example=plan.profile.steps_in_example,
+        progress=progress,
+    )
+
+
+def _base(component: AnyComponent, variant: str, scope: str | None, *, alone: bool) -> tuple[dict[str, Any], str]:
+    if scope is not None:
+        return config_to_message(scope_named(component, scope).config), scope
+    if alone and not scope_file(component).is_file():
+        return {}, ""
+    scopes = scopes_of(component)
+    chosen = next((one for one in scopes if variant in one.variants), scopes[0])
+    return config_to_message(chosen.config), chosen.name
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"'{text}' is not KEY=VALUE")
+    try:
+        return key.strip(), json.loads(value)
+    except ValueError:
+        raise InputError(f"'{text}': the value must be an integer or an array, as in sizes=[1,2]") from None

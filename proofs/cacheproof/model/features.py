@@ -1,0 +1,59 @@
+"""Features: what an implementation may lack, by name, so that what needs one can be left out by name.
+
+`lru/operation/pin` is an operation of a component, `lru/observable/hits` an observable, and `refusals` says that what
+is not a call of the component is refused with the codes of the line protocol. Nothing is listed here: the names are
+those of the declarations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent
+from cachespec.kernel import Operation
+
+REFUSALS = "refusals"
+"""The only feature that belongs to no component."""
+
+FORM = re.compile(r"(?P<component>[a-z0-9_]+)/(?P<sort>operation|observable)/(?P<name>[a-z0-9_]+)")
+
+
+def operation_feature(component: AnyComponent, kind: type[Operation]) -> str:
+    """The feature of an operation."""
+    return f"{component.name}/operation/{kind.wire_name()}"
+
+
+def observable_feature(component: AnyComponent, name: str) -> str:
+    """The feature of an observable."""
+    return f"{component.name}/observable/{name}"
+
+
+def operations_in(component: AnyComponent, features: Iterable[str]) -> frozenset[str] | None:
+    """The operations of the component that are among the features by wire name; None where none is: all are there."""
+    return _named(component, features, "operation")
+
+
+def observables_in(component: AnyComponent, features: Iterable[str]) -> frozenset[str] | None:
+    """The observables of the component that are among the features; None where none is: any may be left out."""
+    return _named(component, features, "observable")
+
+
+def checked(component: AnyComponent, features: Iterable[str]) -> frozenset[str]:
+    """The features, each of the form of one, and those of this component's operations known to it; or InputError."""
+    given = frozenset(features)
+    known = {kind.wire_name() for kind in component.operations}
+    for feature in sorted(given - {REFUSALS}):
+        found = FORM.fullmatch(feature)
+        if found is None:
+            raise InputError(f"'{feature}' is no feature: one is COMPONENT/operation/NAME or COMPONENT/observable/NAME")
+        if (found["component"], found["sort"]) == (component.name, "operation") and found["name"] not in known:
+            there_are = ", ".join(sorted(known))
+            raise InputError(f"{component.name} has no operation '{found['name']}': there are {there_are}")
+    return given
+
+
+def _named(component: AnyComponent, features: Iterable[str], sort: str) -> frozenset[str] | None:
+    start = f"{component.name}/{sort}/"
+    return frozenset(one.removeprefix(start) for one in features if one.startswith(start)) or None

@@ -1,0 +1,100 @@
+"""What a run of a target beside the specification can find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import Failure
+from cacheproof.model.trace import Trace, Violation
+from cachespec.kernel import Observation, Operation, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the target is compared with: one variant of a component in one configuration."""
+
+    component: AnyComponent
+    variant: AnyVariant
+    config: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How one side answered: the outcome (None in the initial state) and the observables that it shows after it."""
+
+    outcome: Outcome | None
+    observations: Mapping[str, Observation]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The target and the specification part at the last step of the trace, or in the initial state if it is empty.
+
+    The trace is what the specification says, whole calls from the initial state; `actual` is the target's last answer.
+    """
+
+    target: str
+    trace: Trace
+    expected: Answer
+    actual: Answer
+
+    @property
+    def index(self) -> int:
+        """The step at which they part; -1 in the initial state."""
+        return len(self.trace.steps) - 1
+
+    @property
+    def operation(self) -> Operation | None:
+        """The call that they answer differently; None in the initial state."""
+        return self.trace.steps[-1].operation if self.trace.steps else None
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """What differs, one line each, the outcome first."""
+        return tuple(differing(self.expected, self.actual))
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The target's driver failed after the last operation: no verdict on the implementation."""
+
+    target: str
+    reason: str
+    trace: Trace
+    failure: Failure = Failure.DRIVER_FAILED
+
+    @property
+    def sort(self) -> str:
+        """The reason without what the target said beside it, which may change from run to run."""
+        return self.reason.partition(";")[0]
+
+
+Finding = Difference | Violation | Breakdown
+
+
+def differing(expected: Answer, actual: Answer) -> list[str]:
+    """What differs between two answers; observables that the target leaves out are not compared."""
+    lines = []
+    if expected.outcome != actual.outcome:
+        lines.append(f"outcome: the specification says {said(expected.outcome)}, the target {said(actual.outcome)}")
+    for name, value in sorted(actual.observations.items()):
+        if expected.observations.get(name) != value:
+            lines.append(
+                f"{name}: the specification has {shown(expected.observations[name])}, the target {shown(value)}"
+            )
+    return lines
+
+
+def said(outcome: Outcome | None) -> str:
+    """An outcome as people read it: `done`, or `done (1, 2)` where there are values."""
+    if outcome is None:
+        return "nothing"
+    return outcome.code.value + (f" ({', '.join(map(str, outcome.values))})" if outcome.values else "")
+
+
+def shown(value: Observation) -> str:
+    """An observation as people read it: `3`, or `[0, 1]`."""
+    return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,94 @@
+"""Which components there are: whatever module of the spec package has a `COMPONENT`.
+
+More folders can be named in the environment variable `CACHEPROOF_PATH` (separated as in PATH): a file `toy.py` there
+with a `COMPONENT`, and `toy.toml` beside it with its scopes, is a component like any other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cachespec
+from cacheproof.foundation.errors import InputError, shortened
+from cachespec.kernel import Component, Variant
+
+PATH_VARIABLE = "CACHEPROOF_PATH"
+SCOPES = Path(__file__).parent / "scopes"
+
+AnyComponent = Component[Any, Any, Any]
+AnyVariant = Variant[Any, Any, Any]
+
+
+def components(extra: str | None = None) -> dict[str, AnyComponent]:
+    """All components by name; `extra` defaults to the environment variable."""
+    return _components(_extra() if extra is None else extra)
+
+
+@cache
+def _components(extra: str) -> dict[str, AnyComponent]:
+    folders = [Path(part) for part in extra.split(os.pathsep) if part]
+    modules = [*_modules_of_the_spec(), *(module for folder in folders for module in _modules_in(folder))]
+    found = (getattr(module, "COMPONENT", None) for module in modules)
+    return {component.name: component for component in found if isinstance(component, Component)}
+
+
+def component_named(name: str) -> AnyComponent:
+    """The component, or an error that names those there are."""
+    known = components(_extra())
+    if name not in known:
+        raise InputError(f"unknown component {shortened(repr(name))}: there are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def variant_named(component: AnyComponent, tag: str) -> AnyVariant:
+    """The variant by tag or by title, or an error that names those there are."""
+    for variant in component.variants.values():
+        if tag in (variant.tag, variant.title):
+            return variant
+    known = ", ".join(component.variants)
+    raise InputError(f"{component.name} has no variant {shortened(repr(tag))}: there are {known}")
+
+
+def scope_file(component: AnyComponent) -> Path:
+    """Where the component's scopes are: beside its own file if it came from a folder, else with the package."""
+    for part in _extra().split(os.pathsep):
+        if part and (Path(part) / f"{component.name}.toml").is_file():
+            return Path(part) / f"{component.name}.toml"
+    return SCOPES / f"{component.name}.toml"
+
+
+def _extra() -> str:
+    return os.environ.get(PATH_VARIABLE, "")
+
+
+def _modules_of_the_spec() -> list[ModuleType]:
+    names = sorted(module.name for module in pkgutil.iter_modules(cachespec.__path__))
+    return [importlib.import_module(f"cachespec.{name}") for name in names]
+
+
+def _modules_in(folder: Path) -> list[ModuleType]:
+    if not folder.is_dir():
+        raise InputError(f"{PATH_VARIABLE} names {folder}, which is not a folder")
+    return [_load(path) for path in sorted(folder.glob("*.py"))]
+
+
+def _load(path: Path) -> ModuleType:
+    name = f"cachespec_from_path_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} cannot be imported: {error}") from error
+    return module

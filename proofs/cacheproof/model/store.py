@@ -1,0 +1,96 @@
+"""What past runs found, kept for `status`, `show` and `catalogue`: one JSON file a run, replaced as a whole.
+
+The files are in `runs/` of the folder that `CACHEPROOF_HOME` names, or of `.cacheproof` in the working directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import replace_file
+from cacheproof.model.fingerprint import specification_digest
+
+HOME_VARIABLE = "CACHEPROOF_HOME"
+FORMAT, VERSION = "cacheproof-run", "0.1"
+
+Record = Mapping[str, Any]
+LONGEST_PART = 80
+DIGITS = 8
+"""Hexadecimal digits of the digest that stands for what a name has no room for."""
+
+
+def home() -> Path:
+    """The folder that is written to."""
+    return Path(os.environ.get(HOME_VARIABLE) or ".cacheproof")
+
+
+def save(kind: str, name: str, record: Record) -> Path:
+    """Keep a run under its kind (`check`, `fuzz`, `prove` …) and name, in the place of an earlier one.
+
+    The record holds what JSON can say; `source` is added, the digest of the specification that the run
+    was of. The file is either the old one or the new one, never half of one.
+    """
+    path = _path(kind, name)
+    head = {"format": FORMAT, "version": VERSION, "kind": kind, "name": name, "source": specification_digest()}
+    text = json.dumps({**head, **record}, indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text + "\n")
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror}; set {HOME_VARIABLE} to a folder that can"
+        ) from None
+    return path
+
+
+def name_of(*parts: str) -> str:
+    """A name for a run, made of what it was of: a later run of the same has the same one. Empty parts are left out.
+
+    A target or a file may be called anything: what no file can be called becomes `_`, and a long part ends in a digest.
+    """
+    plain = (re.sub(r"[^A-Za-z0-9.+=-]+", "_", part).strip("_.") for part in parts)
+    return ".".join(_short(part) for part in plain if part)
+
+
+def _short(part: str) -> str:
+    if len(part) <= LONGEST_PART:
+        return part
+    return f"{part[: LONGEST_PART - DIGITS - 1]}.{sha256(part.encode()).hexdigest()[:DIGITS]}"
+
+
+def load(kind: str, name: str) -> Record:
+    """The run of this kind and name."""
+    path = _path(kind, name)
+    if not path.is_file():
+        known = ", ".join(record["name"] for record in load_all(kind)) or "none yet"
+        raise InputError(f"there is no {kind} run '{name}': there are {known}")
+    return _read(path)
+
+
+def load_all(kind: str | None = None) -> Iterator[Record]:
+    """All runs, or all of one kind, sorted by kind and name."""
+    for path in sorted((home() / "runs").glob(f"{kind or '*'}/*.json")):
+        yield _read(path)
+
+
+def _path(kind: str, name: str) -> Path:
+    if not name or any(character in name for character in '/\\:*?"<>|') or name.startswith("."):
+        raise InputError(f"a run cannot be named {name!r}")
+    return home() / "runs" / kind / f"{name}.json"
+
+
+def _read(path: Path) -> Record:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a run that was kept here ({error}): remove it") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
+        raise InputError(f"{path}: not of format {FORMAT} {VERSION}: remove it, and run again")
+    return record

@@ -1,0 +1,96 @@
+"""What an implementation under test has to be: something that takes operations and shows observables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from cacheproof.foundation.errors import InconclusiveError, InputError
+from cachespec.kernel import Observation, Operation, Outcome
+
+
+class Failure(Enum):
+    """How a driver or its connection failed: what reports name."""
+
+    TIMED_OUT = "timed_out"
+    """No answer within the time for it: a hang, or a child that is too slow."""
+    CRASHED = "crashed"
+    """The child ended, or closed its output."""
+    GARBAGE = "garbage"
+    """An answer that is no message, or no answer to what was asked."""
+    TOO_LONG = "too_long"
+    """A line longer than the side that reads it takes."""
+    SPOKE_UNASKED = "spoke_unasked"
+    """More than one answer, or one before anything was asked."""
+    REFUSED = "refused"
+    """The child answered with an error of its own."""
+    WRONG_VERSION = "wrong_version"
+    """The child speaks another version of the protocol."""
+    DRIVER_FAILED = "driver_failed"
+    """An exception in a driver in this process, or anything else that is no answer."""
+
+
+class TargetError(InconclusiveError):
+    """The driver or its connection failed: not a verdict on the implementation."""
+
+    def __init__(self, text: str, failure: Failure = Failure.DRIVER_FAILED) -> None:
+        super().__init__(text)
+        self.failure = failure
+
+
+class Target(Protocol):
+    """One instance of an implementation of one component, in one configuration."""
+
+    def reset(self, config: Any) -> None:
+        """Begin again from the initial state of this configuration."""
+        ...
+
+    def apply(self, operation: Operation) -> Outcome:
+        """Perform one whole call and say how it ended. An assertion inside the implementation is an outcome."""
+        ...
+
+    def observe(self) -> Mapping[str, Observation]:
+        """The observables that this implementation shows; those it leaves out are not compared."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the target holds."""
+        ...
+
+
+T = TypeVar("T")
+
+
+def once_reset(made: T | None) -> T:
+    """What `reset` made; raises `TargetError` before the first one, and after `close`."""
+    if made is None:
+        raise TargetError("the target was not reset to a configuration yet")
+    return made
+
+
+CallTable = Mapping[type[Operation], Callable[..., Outcome]]
+"""How each kind of operation is performed."""
+
+
+def call_of(calls: CallTable, operation: Operation) -> Callable[..., Outcome]:
+    """How the operation is performed; raises `TargetError` where there is no call for it."""
+    perform = calls.get(type(operation))
+    if perform is None:
+        raise TargetError(f"there is no call for {operation.wire_name()}")
+    return perform
+
+
+def factory_of(component: str, make: Callable[[], T]) -> Callable[[object], T]:
+    """What `python:MODULE:FACTORY` names: a factory of targets of one component, which `make` makes.
+
+    It is given a configuration, which the target's `reset` is given again, or the name of a component; raises
+    `InputError` for that of another.
+    """
+
+    def made(asked: object) -> T:
+        if isinstance(asked, str) and asked != component:
+            raise InputError(f"this is a target of {component}, not of {asked}")
+        return make()
+
+    return made

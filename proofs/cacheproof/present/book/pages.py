@@ -1,0 +1,57 @@
+"""Pages: which there are, and whether their generated parts are what would be generated now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.present.book.catalogue_page import catalogue_part, summary_part
+from cacheproof.present.book.device_page import device_part
+from cacheproof.present.book.findings_page import findings_part
+from cacheproof.present.book.markers import Part, filled
+from cacheproof.present.book.pictures import counterexample_part, trace_part
+from cacheproof.present.book.planted_page import planted_part
+from cacheproof.present.book.results_pages import results_part
+from cacheproof.present.book.source import source_part
+from cacheproof.present.book.tables import era_part, eras_part, properties_part, scopes_part
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "source": source_part,
+        "properties": properties_part,
+        "eras": eras_part,
+        "era": era_part,
+        "scopes": scopes_part,
+        "counterexample": counterexample_part,
+        "trace": trace_part,
+        "catalogue": catalogue_part,
+        "summary": summary_part,
+        "device": device_part,
+        "planted": planted_part,
+        "results": results_part,
+        "findings": findings_part,
+    }
+)
+"""What can be generated, by the word of its marker."""
+
+FOLDER = Path("docs")
+
+
+def pages(given: Sequence[Path]) -> list[Path]:
+    """The pages that were named, or all of the book."""
+    found = list(given) or sorted(FOLDER.rglob("*.md"))
+    if not found:
+        raise InputError(f"there is no page in {FOLDER.absolute()}: go to a checkout, or name the pages")
+    missing = [str(path) for path in found if not path.is_file()]
+    if missing:
+        raise InputError(f"there is no {', '.join(missing)}")
+    return found
+
+
+def made(given: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
+    """Each page with its text, and with the text that it should have."""
+    for path in pages(given):
+        text = path.read_text(encoding="utf-8")
+        yield path, text, filled(text, PARTS, str(path))

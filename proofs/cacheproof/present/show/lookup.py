@@ -1,0 +1,88 @@
+"""Which finding a word means: an entry of the catalogue, a property, a run that was kept, or a file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cacheproof.catalogue.meaning import refutations_of
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.finding import Finding
+from cacheproof.model.finding_json import finding_from_message
+from cacheproof.model.registry import components
+from cacheproof.model.store import load_all
+from cacheproof.model.trace import Violation
+from cacheproof.model.trace_json import FORMAT, trace_from_message
+
+Named = tuple[str, Finding]
+"""The name of the run, and what it found."""
+
+
+def find(word: str, only: str | None = None) -> tuple[Named, list[Named]]:
+    """The shortest finding that the word means, and the others that it could mean, shortest first.
+
+    The word is a catalogue number, a property, a run's name or the beginning of one up to a dot, or the path of a
+    file that `show --format json` wrote. `only` names the property where a run violates several.
+    """
+    if Path(word).is_file():
+        return (word, _from_file(Path(word))), []
+    kept = [(name, finding) for name, finding in _all() if _means(word, name, finding)]
+    matching = [(name, finding) for name, finding in kept if only is None or _property(finding) == only]
+    if not matching:
+        raise InputError(_nothing(word, only, kept))
+    shortest, *others = sorted(matching, key=lambda named: len(named[1].trace.steps))
+    return shortest, others
+
+
+def _all() -> Iterator[Named]:
+    """Every finding of the runs that are kept."""
+    for record in load_all():
+        for message in _findings(record):
+            try:
+                yield str(record["name"]), finding_from_message(message)
+            except InputError:
+                continue  # it is of a component, a variant or a form that is no more
+
+
+def _findings(record: Mapping[str, Any]) -> Iterator[Any]:
+    violations = record.get("violations")
+    yield from violations if isinstance(violations, list) else ()
+    yield from (record[key] for key in ("difference", "breakdown") if record.get(key) is not None)
+
+
+def _means(word: str, name: str, finding: Finding) -> bool:
+    catalogue = finding.catalogue if isinstance(finding, Violation) else ""
+    return word in (name, catalogue, _property(finding)) or name.startswith(f"{word}.")
+
+
+def _property(finding: Finding) -> str:
+    return finding.property if isinstance(finding, Violation) else ""
+
+
+def _from_file(path: Path) -> Finding:
+    """A trace alone shows no property: it is shown as it is."""
+    try:
+        message = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not a trace: {error}") from None
+    try:
+        if isinstance(message, dict) and message.get("format") == FORMAT:
+            return Violation("", "", trace_from_message(message))
+        return finding_from_message(message)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _nothing(word: str, only: str | None, kept: list[Named]) -> str:
+    if kept:
+        known = ", ".join(sorted({_property(finding) or "a difference" for _, finding in kept}))
+        return f"'{word}' has nothing for '{only}': there are {known}"
+    shown_by = refutations_of(word, components().values())
+    if not shown_by:
+        return f"nothing is kept for '{word}': run `cacheproof check` or `cacheproof fuzz` first; see `cacheproof list`"
+    first = min(shown_by, key=lambda one: (one.length is None, one.length or 0))
+    where = f"{first.component} --variant {shlex.quote(first.variant)} --scope {first.scope}"
+    return f"nothing is kept for '{word}' yet: run `cacheproof check {where}`"

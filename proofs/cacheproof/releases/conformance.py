@@ -1,0 +1,167 @@
+"""Lockstep of a release and its eras, with the deviations that are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from cacheproof.lockstep.campaign import Campaign, lockstep
+from cacheproof.lockstep.configurations import STEPS_IN_EACH, configurations
+from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK
+from cacheproof.model.finding import Breakdown, Difference, Finding
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.target import Target
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.vllm.eras import Deviation, Era, Table
+from cacheproof.targets.vllm.opening import READERS_APART
+
+Opener = Callable[[Era], Target]
+SECONDS_TO_ANSWER = 60.0
+"""Of the clock, for a driver that limits the processor time of each call by itself."""
+
+
+@dataclass(slots=True)
+class Result:
+    """One line of the table, run.
+
+    `finding` is the first that is not listed; `vanished` are the deviations that are listed and did not occur.
+    """
+
+    era: Era
+    seed: int
+    steps: int = 0
+    seconds: float = 0.0
+    operations: dict[str, dict[str, int]] = field(default_factory=dict)
+    observables: set[str] = field(default_factory=set)
+    states: int = 0
+    """As far as observables tell them apart, added up over the configurations."""
+    finding: Finding | None = None
+    known: list[Deviation] = field(default_factory=list)
+    vanished: list[Deviation] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether something was compared and nothing unexpected was seen."""
+        return self.steps > 0 and self.finding is None and not self.vanished and not self.interrupted
+
+    @property
+    def broke_down(self) -> bool:
+        """The driver failed: nothing is known of the release."""
+        return isinstance(self.finding, Breakdown)
+
+
+def open_released(era: Era) -> Target:
+    """The release of the line."""
+    return _opened(era, era.release.name)
+
+
+def open_with_readers_apart(era: Era) -> Target:
+    """The same, where each reader of a shared memory is a process of its own."""
+    return _opened(era, era.release.name + READERS_APART)
+
+
+def _opened(era: Era, name: str) -> Target:
+    component = component_named(era.component)
+    return open_target(name, component, variant_named(component, era.variant), SECONDS_TO_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One line of the table, its configurations, and how the release is driven."""
+
+    era: Era
+    configurations: tuple[Any, ...]
+    deviations: tuple[Deviation, ...]
+    steps: int
+    """In all: they are shared out among the configurations."""
+    seed: int
+    progress: Callable[[str], None] | None = None
+    seconds_to_shrink: float = SECONDS_TO_SHRINK
+
+    @classmethod
+    def of(
+        cls, table: Table, era: Era, *, steps: int, seed: int, progress: Callable[[str], None] | None = None
+    ) -> Trial:
+        """What the table says about a line."""
+        listed = tuple(deviation for deviation in table.deviations if deviation.belongs_to(era))
+        configurations = tuple(config for config in table.configurations[era.component] if era.has(config))
+        return cls(era, configurations, listed, steps, seed, progress)
+
+    def in_random_configurations(self) -> Trial:
+        """The same in others, drawn at random, that the release has the settings of: a few episodes in each.
+
+        Raises InputError where the component has no generator of them.
+        """
+        component = component_named(self.era.component)
+        drawn = islice(configurations(component, self.seed, self.era.has), -(-self.steps // STEPS_IN_EACH))
+        return replace(self, configurations=tuple(drawn))
+
+    def perform(self, opener: Opener | None = None) -> Result:
+        """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""
+        result = Result(self.era, self.seed)
+        target = (opener or open_released)(self.era)
+        try:
+            for campaign in self._campaigns(target, self._listed()):
+                _add(result, campaign)
+                if campaign.finding is not None or campaign.interrupted:
+                    return result
+            for deviation in self.deviations:
+                self._look_for(deviation, target, result)
+                if result.finding is not None or result.interrupted:
+                    return result
+        finally:
+            target.close()
+        return result
+
+    def _listed(self) -> frozenset[str]:
+        return frozenset(deviation.operation for deviation in self.deviations)
+
+    def _look_for(self, deviation: Deviation, target: Target, result: Result) -> None:
+        """Whether the operation, made again, is where the release and the era part: it is known, or has vanished.
+
+        A driver that fails, and Ctrl-C, say neither.
+        """
+        for campaign in self._campaigns(target, self._listed() - {deviation.operation}):
+            finding = campaign.finding
+            if isinstance(finding, Difference):
+                parted = finding.operation
+                occurs = parted is not None and parted.wire_name() == deviation.operation
+                (result.known if occurs else result.vanished).append(deviation)
+                return
+            if finding is not None or campaign.interrupted:
+                result.finding, result.interrupted = finding, campaign.interrupted
+                return
+        result.vanished.append(deviation)
+
+    def _campaigns(self, target: Target, left_out: frozenset[str]) -> Iterator[Campaign]:
+        """One for each configuration, with its part of the steps, rounded up."""
+        component = component_named(self.era.component)
+        for config in self.configurations:
+            yield lockstep(
+                component,
+                variant_named(component, self.era.variant),
+                config,
+                target,
+                steps=-(-self.steps // len(self.configurations)),
+                seed=self.seed,
+                name=self.era.release.name,
+                left_out=left_out,
+                seconds_to_shrink=self.seconds_to_shrink,
+                progress=self.progress,
+            )
+
+
+def _add(result: Result, campaign: Campaign) -> None:
+    result.steps += campaign.tally.steps
+    result.seconds += campaign.seconds
+    result.observables |= campaign.tally.observables
+    result.states += len(campaign.tally.states)
+    result.finding = campaign.finding
+    result.interrupted = campaign.interrupted
+    for operation, codes in campaign.tally.by_operation().items():
+        counts = result.operations.setdefault(operation, {})
+        for code, times in codes.items():
+            counts[code] = counts.get(code, 0) + times

@@ -1,0 +1,88 @@
+"""Releases that are no era of their own: each of their components is tried with the eras of its neighbours.
+
+A neighbour is the last release before it, and the first one after it, of which the component has an era. A release in
+between is as the one or as the other in most of its components; where it is neither, it is told where it differs from
+both. Nobody claims that these eras are true of it: what is known is what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.model.finding import Difference
+from cacheproof.releases.conformance import Result
+from cacheproof.targets.vllm.eras import Era, Table
+from cacheproof.targets.vllm.release import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Undriven:
+    """A component of which a release could not be driven, and why."""
+
+    component: str
+    release: Release
+    reason: str
+    expected: bool
+    """Whether a release before it has an era of this component: then it has it too, and the driver does not fit."""
+
+
+def lines_for(
+    lines: Table, release: Release, component: str | None, obstacle: Callable[[str], str]
+) -> tuple[list[Era], list[Undriven]]:
+    """What to run beside a release, and as which components it cannot be driven.
+
+    A release with eras is compared with those. `obstacle` says why any other one cannot be driven as a component.
+    """
+    own = lines.of(release, component)
+    if own:
+        return own, []
+    eras: list[Era] = []
+    undriven: list[Undriven] = []
+    for name in dict.fromkeys(era.component for era in lines.eras if component in (None, era.component)):
+        reason, tried = obstacle(name), neighbours(lines, release, name)
+        if reason:
+            earlier = any(era.like is not None and era.like.parts < release.parts for era in tried)
+            undriven.append(Undriven(name, release, reason, earlier))
+        else:
+            eras += tried
+    return eras, undriven
+
+
+def neighbours(lines: Table, release: Release, component: str) -> list[Era]:
+    """The eras to try, the older ones first; one that both neighbours have is tried once."""
+    plain = [era for era in lines.eras if era.component == component and not era.first]
+    older = [era.release.parts for era in plain if era.release.parts < release.parts]
+    newer = [era.release.parts for era in plain if era.release.parts > release.parts]
+    near = [parts for parts in (max(older, default=None), min(newer, default=None)) if parts is not None]
+    tried = {era.variant: era for parts in reversed(near) for era in plain if era.release.parts == parts}
+    kept = [era for parts in near for era in plain if era.release.parts == parts and tried[era.variant] is era]
+    return [replace(era, release=release, like=era.release) for era in kept]
+
+
+def verdict(result: Result) -> str:
+    """What came of an era of a neighbour, in words."""
+    finding = result.finding
+    if not isinstance(finding, Difference):
+        return "agrees, as far as was tried"
+    calls = len(finding.trace.steps)
+    where = finding.trace.steps[-1].operation.wire_name() if calls else "the beginning"
+    return f"differs at {where}, after {calls} call{'s' if calls != 1 else ''}"
+
+
+def explained(results: Iterable[Result]) -> frozenset[tuple[str, Release]]:
+    """Components of releases with which an era of a neighbour was seen to agree."""
+    return frozenset((one.era.component, one.era.release) for one in results if one.era.like and one.agrees)
+
+
+def status(results: Iterable[Result], undriven: Iterable[Undriven]) -> ExitStatus:
+    """It is as expected where one of the neighbours is; a component that is neither's falls short."""
+    tried = [result for result in results if result.era.like is not None]
+    known = explained(tried)
+    open_questions = [one for one in tried if (one.era.component, one.era.release) not in known]
+    if any(isinstance(one.finding, Difference) for one in open_questions):
+        return ExitStatus.FELL_SHORT
+    if open_questions or any(one.expected for one in undriven):
+        return ExitStatus.INCONCLUSIVE
+    return ExitStatus.AS_EXPECTED

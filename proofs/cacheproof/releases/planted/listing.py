@@ -1,0 +1,75 @@
+"""Which bugs there are, and which of them a release can have."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pkgutil import iter_modules
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.releases.planted.child import bugs
+from cacheproof.releases.planted.child.bugs.declaring import Bug
+from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.release import Release
+
+NOT_COMPONENTS = ("declaring", "planting")
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A release with one bug in it, or none, and the era that it is compared with."""
+
+    era: Era
+    bug: Bug | None
+
+    @property
+    def component(self) -> str:
+        """Whose classes are driven."""
+        return self.era.component
+
+    @property
+    def name(self) -> str:
+        """As in `lru/touch-does-nothing`; empty where nothing is planted."""
+        return f"{self.component}/{self.bug.name}" if self.bug is not None else ""
+
+
+@cache
+def bugs_of() -> dict[str, tuple[Bug, ...]]:
+    """All bugs, by component, in the order in which they are written."""
+    names = [one.name for one in iter_modules(bugs.__path__) if one.name not in NOT_COMPONENTS]
+    modules = {name: importlib.import_module(f"{bugs.__name__}.{name}") for name in names}
+    return {
+        name: tuple(one for one in vars(module).values() if isinstance(one, Bug)) for name, module in modules.items()
+    }
+
+
+def planted_in(release: Release, component: str | None = None) -> list[Planted]:
+    """Every bug that the release can have, in the order of the components in the table of eras."""
+    return [
+        Planted(compared_with(release, name, bug.place.variant), bug.known_in(release.version))
+        for name in dict.fromkeys(era.component for era in table().of(release, component))
+        for bug in bugs_of().get(name, ())
+        if bug.is_in(release.version)
+    ]
+
+
+def compared_with(release: Release, component: str, variant: str = "") -> Era:
+    """The era of this variant; without one, the first that the table has of the release."""
+    eras = table().of(release, component)
+    return next(era for era in eras if variant in ("", era.variant))
+
+
+def as_released(planted: Iterable[Planted]) -> list[Planted]:
+    """The same eras with nothing planted, each once: where one of these differs, a bug that is found says nothing."""
+    return [Planted(era, None) for era in dict.fromkeys(one.era for one in planted)]
+
+
+def selected(every: Sequence[Planted], only: Sequence[str]) -> list[Planted]:
+    """Those of these names, or all where there are none; raises InputError for a name that is nobody's."""
+    known = {one.name for one in every}
+    for name in only:
+        if name not in known:
+            raise InputError(f"there is no bug '{name}' for this release: see --list")
+    return [one for one in every if not only or one.name in only]

@@ -1,0 +1,41 @@
+"""What is said of a violation wherever one is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cacheproof.catalogue.likeness import Certainty
+from cacheproof.catalogue.register import Entry, entry_named
+from cacheproof.releases.reach import REACHES
+from cacheproof.releases.results.record import Violation, is_new, is_unshown
+
+FAULTS = "with faults of the environment between the processes: {}"
+NOT_KNOWN = "in no entry of the catalogue"
+BROKEN = "this does not hold"
+BROKEN_IN_THE_ERA = "this does not hold in the era, with which the release agreed in these calls"
+
+
+def reach_with_faults(violation: Violation) -> str:
+    """The sentence, with the faults that are needed."""
+    said = REACHES[violation.reach]
+    return f"{said}; {FAULTS.format(', '.join(violation.faults))}" if violation.faults else said
+
+
+def known_as(violation: Violation, linked: Callable[[str], str] = str) -> str:
+    """Entries of the catalogue and their public threads, or that there are none."""
+    if is_new(violation):
+        return NOT_KNOWN
+    fits = "" if violation.certainty == Certainty.SHOWN.value else "possibly "
+    return fits + ", ".join((*map(linked, violation.catalogue), *violation.issues))
+
+
+def explanation(violation: Violation) -> Entry | None:
+    """The entry that says what happens; None where it is only like some, and may be another thing."""
+    if violation.certainty != Certainty.SHOWN.value or len(violation.catalogue) != 1:
+        return None
+    return entry_named(violation.catalogue[0])
+
+
+def what_is_broken(violation: Violation) -> str:
+    """How far that was seen, after the property's statement."""
+    return BROKEN_IN_THE_ERA if is_unshown(violation) else BROKEN

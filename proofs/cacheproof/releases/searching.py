@@ -1,0 +1,193 @@
+"""A release searched for the properties that it breaks: in which configurations, and what was done."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.configurations import drawn, generators
+from cacheproof.lockstep.loads import load
+from cacheproof.lockstep.stalls import Sort, Stall
+from cacheproof.lockstep.stalls import search as search_for_stalls
+from cacheproof.lockstep.tally import Limit
+from cacheproof.lockstep.violations import Hunt, hunt
+from cacheproof.model.declaration import declared_by
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.target import TargetError
+from cacheproof.model.wire import config_from_message
+from cacheproof.releases import conformance
+from cacheproof.releases.conformance import SECONDS_TO_ANSWER, Opener
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.vllm.eras import Era, Table
+from cacheproof.targets.vllm.release import Release, needed
+
+SEARCHED = Path(__file__).parent / "searched.toml"
+SCHEDULER = "scheduler"
+CALLS_ALONE = 8
+"""So many times as many calls are made where the scheduler is driven alone, as it is quicker and stalls are rarer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The whole file."""
+
+    configurations: Mapping[str, tuple[Any, ...]]
+    """Of each component."""
+    kept: Mapping[str, frozenset[str]]
+    """Settings of a component that a release is made with."""
+
+
+@cache
+def searched(path: Path = SEARCHED) -> Searched:
+    """The file, read and checked."""
+    with path.open("rb") as file:
+        content = tomllib.load(file)
+    configurations: dict[str, tuple[Any, ...]] = {}
+    for given in content["configuration"]:
+        component = component_named(given["component"])
+        values = {name: value for name, value in given.items() if name not in ("component", "says")}
+        config = config_from_message(component, values)
+        wrong = component.invalid(config)
+        if wrong is not None:
+            raise InputError(f"{path}: {component.name}, {given['says']}: {wrong}")
+        configurations[component.name] = (*configurations.get(component.name, ()), config)
+    kept = {name: frozenset(settings) for name, settings in content["kept"].items()}
+    return Searched(configurations, kept)
+
+
+@dataclass(slots=True)
+class Search:
+    """One line of the table of eras, searched. For a scheduler that no era describes, the variant is empty."""
+
+    era: Era
+    seed: int
+    hunt: Hunt
+    stalls: dict[Sort, tuple[Stall, int]] = field(default_factory=dict)
+    """The shortest of each sort that the scheduler alone has shown, and how many calls were made until then."""
+    alone: int = 0
+    """Calls of the scheduler alone."""
+    failure: str = ""
+    """Why nothing more is known: the driver failed."""
+    seconds: float = 0.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.hunt.interrupted
+
+
+Progressing = Callable[[str], None]
+
+
+def without_era(table: Table, releases: Iterable[Release]) -> list[Era]:
+    """A line for each scheduler of these releases that no era describes, and that can be driven."""
+    described = {era.release for era in table.eras if era.component == SCHEDULER}
+    alone = [Era(SCHEDULER, "", release) for release in releases if release not in described]
+    return [era for era in alone if not needed(era.release).obstacle(SCHEDULER)]
+
+
+def search(
+    table: Table,
+    era: Era,
+    *,
+    limit: Limit,
+    seed: int,
+    progress: Progressing | None = None,
+    opener: Opener | None = None,
+) -> Search:
+    """What the release is seen to break. Targets are closed whatever happens; a driver that fails is no violation."""
+    done = Search(era, seed, Hunt(seed))
+    try:
+        if era.variant:
+            _beside_the_era(done, table, limit, progress, opener or conformance.open_released)
+        if era.component == SCHEDULER and not done.interrupted and opener is None:
+            _alone(done, limit, progress)
+    except TargetError as error:
+        done.failure = str(error)
+    done.seconds = done.hunt.tally.seconds
+    return done
+
+
+def _beside_the_era(done: Search, table: Table, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
+    era = done.era
+    component = component_named(era.component)
+    target = opener(era)
+    try:
+        done.hunt = hunt(
+            component,
+            variant_named(component, era.variant),
+            configurations(table, era, done.seed),
+            target,
+            limit=limit,
+            seed=done.seed,
+            explored=small(era),
+            name=era.release.name,
+            left_out=declared_by(component, target).missing(component),
+            kept=searched().kept.get(era.component, frozenset()),
+            progress=progress,
+        )
+    finally:
+        target.close()
+
+
+def _alone(done: Search, limit: Limit, progress: Progressing | None) -> None:
+    """The scheduler and nothing beside it, search after search with another seed; of each sort the shortest is kept."""
+    component = component_named(SCHEDULER)
+    left = None if limit.steps is None else limit.steps * CALLS_ALONE
+    seconds, number = limit.seconds, done.seed
+    target = open_target(done.era.release.name, component, component.normative, SECONDS_TO_ANSWER)
+    try:
+        while (left is None or left > 0) and (seconds is None or seconds > 0):
+            limits = Limit(left, seconds)
+            found = search_for_stalls(target, limit=limits, seed=number, suitable=done.era.has, progress=progress)
+            done.alone += found.tally.steps
+            left = None if left is None else left - found.tally.steps
+            seconds = None if seconds is None else seconds - found.seconds
+            stall, number = found.finding, number + 1
+            if stall is not None and _is_shorter(stall, done.stalls.get(stall.sort)):
+                done.stalls[stall.sort] = (stall, done.alone)
+            if found.interrupted:
+                done.hunt.interrupted = True
+                return
+    finally:
+        target.close()
+
+
+def _is_shorter(stall: Stall, known: tuple[Stall, int] | None) -> bool:
+    return known is None or len(stall.calls) < len(known[0].calls)
+
+
+def configurations(table: Table, era: Era, seed: int) -> Iterator[Any]:
+    """Without end: a small one, a random one, one of the table of eras, a random one; the same for the same seed."""
+    listed = [config for config in table.configurations[era.component] if era.has(config)]
+    small_in_turn, listed_in_turn = cycle(small(era) or listed), cycle(listed)
+    number = 0
+    while True:
+        yield next(small_in_turn)
+        yield random(era, seed, number)
+        yield next(listed_in_turn)
+        yield random(era, seed, number + 1)
+        number += 2
+
+
+def small(era: Era) -> list[Any]:
+    """The small configurations of the component that the release has all settings for."""
+    return [config for config in searched().configurations.get(era.component, ()) if era.has(config)]
+
+
+def random(era: Era, seed: int, number: int) -> Any:
+    """The random configuration of this number that the release has all settings for."""
+    if era.component in generators():
+        return drawn(component_named(era.component), seed, number, era.has)
+    source = Random(f"{seed}/{number}")  # noqa: S311  # not a secret
+    while True:
+        config = load(source)
+        if era.has(config):
+            return config

@@ -1,0 +1,300 @@
+"""Many explorations at once, over processes; what they find does not depend on how many there are."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import multiprocessing.queues
+import multiprocessing.synchronize
+import queue
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cacheproof.foundation.errors import InputError, MissingExtraError
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
+from cacheproof.model.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
+from cacheproof.search.checkpoint import Checkpoint, identity_of
+from cacheproof.search.path import UnsoundReductionError
+from cacheproof.search.processes import Processes, Subject
+from cacheproof.search.result import Ending, Exploration, Snapshot, Watch
+from cacheproof.search.verdict import Judgement, judge
+
+REFERENCE = "reference"
+"""The engine that explores whatever can be explored."""
+ENGINES = {REFERENCE: "cacheproof.search.reference", "tensor": "cacheproof.search.tensor"}
+BETWEEN_LOOKS = 0.2
+
+
+class Engine(Protocol):
+    """The function `explore` of an engine's module."""
+
+    def __call__(
+        self,
+        component: AnyComponent,
+        variant: AnyVariant,
+        config: Any,
+        plan: Plan | None,
+        watch: Watch | None,
+        **how: Any,
+    ) -> Exploration:
+        """Explore one configuration of one variant.
+
+        All take a `checkpoint`; only the reference engine a `crew`, only one of an implementation a `share`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run, by names: what a worker process is given."""
+
+    component: str
+    variant: str
+    scope: str
+    engine: str
+
+    def __str__(self) -> str:
+        return f"{self.component} {self.variant} {self.scope}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A task and what came of it."""
+
+    task: Task
+    scope: Scope
+    exploration: Exploration
+    judgement: Judgement
+
+
+Show = Callable[[str], object]
+
+LARGE = 20_000
+"""A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
+
+
+MORE = 1.02
+"""States are chosen, and not triples: of chance, some have fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How the work is done; what is found does not depend on it.
+
+    `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes share
+    each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's progress in; with `resume` it goes
+    on from what is there. Of an implementation that is explored, the steps from these shares of the states are compared
+    with the specification's.
+    """
+
+    jobs: int = 1
+    split: int = 0
+    checkpoint: Path | None = None
+    resume: bool = False
+    shares: Mapping[Task, float] = field(default_factory=dict)
+
+    def shared_by(self, tasks: Sequence[Task]) -> int:
+        """How many processes share a run: several if that was asked for, or if a single run is known to be large."""
+        if self.split:
+            return self.split
+        alone = len(tasks) == 1 and tasks[0].engine == REFERENCE
+        return self.jobs if alone and (_expectation(tasks[0]).states or 0) >= LARGE else 1
+
+
+def _expectation(task: Task) -> Expectation:
+    return scope_named(component_named(task.component), task.scope).expectation(task.variant)
+
+
+def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
+    """Of which share of its states each run of an implementation compares what happens in them.
+
+    Together they come to so many triples of state, operation and result, or a few more, or to all there are; small runs
+    compare all.
+    """
+    ours = [task for task in tasks if task.engine != REFERENCE]
+    known = {task: _expectation(task).transitions for task in ours}
+    shares = dict.fromkeys(ours, 1.0)
+    left = triples
+    counted = sorted((count, str(task), task) for task, count in known.items() if count)
+    for place, (count, _, task) in enumerate(counted):
+        given = min(count, -(-left // (len(counted) - place)))
+        shares[task] = min(1.0, MORE * given / count)
+        left -= given
+    return shares
+
+
+def run_name(task: Task) -> str:
+    """Under which a run is kept; a later run of the same task replaces it."""
+    return f"{task.component}.{task.variant}.{task.scope}.{task.engine}"
+
+
+def engine_named(name: str) -> Engine:
+    """The engine, or an error that names those there are."""
+    found: Engine = engine_module(name).explore
+    return found
+
+
+def engine_module(name: str) -> Any:
+    """The module with `explore`; it may have `cannot`: why a variant cannot be explored as planned, or None."""
+    if name not in ENGINES:
+        raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)}")
+    try:
+        return importlib.import_module(ENGINES[name])
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise MissingExtraError("torch", f"the engine '{name}'") from None
+        raise
+
+
+def can_do_anything(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+    """The reference engine has no limits of that sort."""
+    return None
+
+
+def tasks_for(
+    components: Sequence[AnyComponent],
+    *,
+    variant: str | None = None,
+    scope: str | None = None,
+    which: str | None = DEFAULT,
+    engine: str = REFERENCE,
+) -> list[Task]:
+    """The runs that the scope files ask for, in their order; a scope that is named runs whatever set it is in.
+
+    An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why.
+    """
+    tasks, reasons = [], []
+    cannot = getattr(engine_module(engine), "cannot", can_do_anything)
+    for component in components:
+        wanted = variant_named(component, variant).tag if variant is not None else None
+        scopes = scopes_of(component) if scope is None else (scope_named(component, scope),)
+        asked = [
+            (one, tag)
+            for one in scopes
+            if scope is not None or which is None or one.set == which
+            for tag in one.variants
+            if wanted in (None, tag)
+        ]
+        for one, tag in asked:
+            reason = cannot(component, component.variants[tag], one.plan)
+            if reason is None:
+                tasks.append(Task(component.name, tag, one.name, engine))
+            else:
+                reasons.append(reason)
+    if reasons and not tasks:
+        raise InputError(reasons[0])
+    return tasks
+
+
+def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), shared_by: int = 1) -> Run:
+    """Explore, and judge; `shared_by` is the number of processes."""
+    component = component_named(task.component)
+    variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
+    subject = Subject(component.name, variant.tag, scope.config, scope.plan_for(task.variant))
+    how: dict[str, Any] = {}
+    if shared_by > 1:
+        how["crew"] = Processes(subject, shared_by)
+    if effort.checkpoint is not None:
+        identity = identity_of(component, variant, scope.config, subject.plan)
+        how["checkpoint"] = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
+    if task in effort.shares:
+        how["share"] = effort.shares[task]
+    try:
+        exploration = engine_named(task.engine)(component, variant, scope.config, subject.plan, watch, **how)
+    except UnsoundReductionError as error:
+        raise InputError(f"{task}: {error}; set symmetry = false in the scope, or mend the declarations") from None
+    return Run(task, scope, exploration, judge(component, variant, scope, exploration))
+
+
+def judged_anew(run: Run) -> Run:
+    """The same findings against what the scope file expects now."""
+    component = component_named(run.task.component)
+    scope = scope_named(component, run.task.scope)
+    variant = variant_named(component, run.task.variant)
+    return replace(run, scope=scope, judgement=judge(component, variant, scope, run.exploration))
+
+
+def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
+    """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
+    shared_by = effort.shared_by(tasks)
+    if effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
+        yield from _one_after_another(tasks, effort, shared_by, show)
+    else:
+        yield from _in_processes(tasks, effort, show)
+
+
+def _one_after_another(tasks: Sequence[Task], effort: Effort, shared_by: int, show: Show) -> Iterator[Run]:
+    for task in tasks:
+        run = perform(task, _watch(task, show), effort, shared_by)
+        yield run
+        if run.exploration.ending is Ending.INTERRUPTED:
+            return
+
+
+def _watch(task: Task, show: Show) -> Watch:
+    return lambda snapshot: _tell(show, task, snapshot)
+
+
+def _tell(show: Show, task: Task, snapshot: Snapshot) -> None:
+    show(
+        f"{task}: {snapshot.states:,} states at depth {snapshot.depth}, "
+        f"{snapshot.states_per_second:,.0f} states/s, {snapshot.resident_bytes / 2**20:,.0f} MiB"
+    )
+
+
+# In worker processes ------------------------------------------------------------------------------------------------
+
+_lines: multiprocessing.queues.Queue[str] | None = None
+_stop: multiprocessing.synchronize.Event | None = None
+
+
+def _begin_worker(lines: multiprocessing.queues.Queue[str], stop: multiprocessing.synchronize.Event) -> None:
+    """The parent alone hears Ctrl-C; it tells the workers."""
+    global _lines, _stop  # a worker process is told once, and a task cannot carry these
+    _lines, _stop = lines, stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _perform_in_worker(task: Task, effort: Effort) -> Run:
+    return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)
+
+
+def _report_from_worker(task: Task, snapshot: Snapshot) -> None:
+    assert _lines is not None
+    assert _stop is not None
+    _tell(_lines.put, task, snapshot)
+    if _stop.is_set():
+        raise KeyboardInterrupt
+
+
+def _in_processes(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
+    context = multiprocessing.get_context("spawn")
+    lines: multiprocessing.queues.Queue[str] = context.Queue()
+    stop = context.Event()
+    with ProcessPoolExecutor(min(effort.jobs, len(tasks)), context, _begin_worker, (lines, stop)) as pool:
+        waiting = {pool.submit(_perform_in_worker, task, effort) for task in tasks}
+        try:
+            while waiting:
+                try:
+                    ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                    _show_all(lines, show)
+                except KeyboardInterrupt:
+                    stop.set()
+                    waiting = {future for future in waiting if not future.cancel()}
+                    continue
+                yield from (future.result() for future in ended)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _show_all(lines: multiprocessing.queues.Queue[str], show: Show) -> None:
+    with suppress(queue.Empty):
+        while True:
+            show(lines.get_nowait())

@@ -1,0 +1,99 @@
+"""A run as plain data: what `check --json` prints and what is kept for `status`, `show` and `catalogue`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.store import save
+from cacheproof.model.trace import Violation
+from cacheproof.model.trace_json import violation_to_message
+from cacheproof.search.campaign import Effort, Run, Show, Task, perform_all, run_name, shares_of
+from cacheproof.search.result import Ending
+from cachespec import __version__
+
+KIND = "check"
+"""The kind of these runs in the store."""
+
+
+def summary_of(run: Run) -> dict[str, Any]:
+    """Counts, verdicts and coverage, without traces."""
+    found, judgement = run.exploration, run.judgement
+    return {
+        "name": run_name(run.task),
+        **asdict(run.task),
+        "states": found.states,
+        "transitions": found.transitions,
+        "depth": found.depth,
+        "digest": found.digest,
+        "ending": found.ending.value,
+        "seconds": round(found.seconds, 3),
+        "peak_bytes": found.peak_bytes,
+        "triples": found.triples,
+        "status": judgement.status.name.lower(),
+        "verdicts": [
+            {
+                "property": verdict.rule,
+                "expected": verdict.expected.value,
+                "found": verdict.found.value,
+                "trace_length": verdict.trace_length,
+                "expected_length": verdict.expected_length,
+                "catalogue": verdict.catalogue,
+            }
+            for verdict in judgement.verdicts
+        ],
+        "witnessed": sorted(found.witnessed),
+        "coverage": {name: dict(codes) for name, codes in found.coverage.items()},
+        "drift": list(judgement.drift),
+        "amiss": list(judgement.amiss),
+    }
+
+
+def record_of(run: Run) -> dict[str, Any]:
+    """Everything that was found, every counterexample included."""
+    found = run.exploration
+    return {
+        **summary_of(run),
+        "specification": __version__,
+        "set": run.scope.set,
+        "about": run.scope.about,
+        "granularity": run.scope.plan.granularity.value,
+        "violations": [violation_to_message(named(run, violation)) for violation in found.violations],
+        "difference": None if found.parting is None else finding_to_message(found.parting.difference),
+    }
+
+
+def perform_and_keep(
+    tasks: Sequence[Task],
+    jobs: int,
+    show: Show,
+    *,
+    split: int = 0,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    refine: int = 0,
+) -> tuple[list[Run], bool]:
+    """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
+
+    `jobs` is a number of processes, 0 for as many as there are cores; the others are those of `Effort`.
+    """
+    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume, shares_of(tasks, refine))
+    done: dict[Task, Run] = {}
+    with suppress(KeyboardInterrupt):
+        for run in perform_all(tasks, effort, show):
+            done[run.task] = run
+            save(KIND, run_name(run.task), record_of(run))
+            show(f"{len(done)} of {len(tasks)} runs: {run.task}")
+    runs = [done[task] for task in tasks if task in done]
+    return runs, len(runs) < len(tasks) or any(run.exploration.ending is Ending.INTERRUPTED for run in runs)
+
+
+def named(run: Run, violation: Violation) -> Violation:
+    """The violation with its catalogue number, where the scope file gives one."""
+    known = {verdict.rule: verdict.catalogue for verdict in run.judgement.verdicts}
+    return Violation(violation.property, violation.statement, violation.trace, known.get(violation.property, ""))

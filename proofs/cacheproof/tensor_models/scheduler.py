@@ -1,0 +1,259 @@
+"""`scheduler`: the layout's fields as the specification's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacheimpl import kv_blocks as kv_tensors
+from cacheimpl import scheduler as tensors
+from cacheimpl.answer import UNANSWERED, Answer, Code
+from cacheimpl.scheduler.layout import ENCODER, KV, flat, layout, nested
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import TargetError
+from cacheproof.tensor_models import encoder_cache, kv_blocks
+from cacheproof.tensor_models.encoder_cache import in_order
+from cacheproof.tensor_models.model import (
+    Function,
+    Row,
+    TensorModel,
+    TensorOperation,
+    always,
+    named,
+    no_operands,
+    table,
+)
+from cachespec.kernel import FrozenMap, Operation
+from cachespec.scheduler import configuration
+from cachespec.scheduler import operations as calls
+from cachespec.scheduler.configuration import START, Config
+from cachespec.scheduler.state import Plan, Scheduled, State
+
+
+def tables_of(config: Config, device: str) -> tensors.Config:
+    """Requests of fewer items than the one with most have none at the places that they lack."""
+    encoder = encoder_cache.tables_of(configuration.encoder_config(config), device)
+    (requests, items), contents = encoder.contents.shape, len(configuration.encoder_config(config).sizes)
+    starts = [[item[START] for item in configuration.items_of(config, request)] for request in range(requests)]
+
+    def number(value: int) -> Tensor:
+        return torch.tensor(value, dtype=torch.int64, device=device)
+
+    def column(values: tuple[int, ...]) -> Tensor:
+        return torch.tensor(values or (0,) * requests, dtype=torch.int64, device=device)
+
+    return tensors.Config(
+        kv=kv_blocks.tables_of(configuration.kv_config(config), device),
+        encoder=encoder,
+        item_starts=torch.tensor([[*row, *[0] * (items - len(row))] for row in starts], device=device),
+        prompts=column(config.prompts),
+        finals=column(tuple(configuration.final_length(config, request) for request in range(requests))),
+        priorities=column(tuple(configuration.priority_of(config, request) for request in range(requests))),
+        external=column(config.external),
+        block_size=number(config.block_size),
+        blocks=number(config.kv_blocks),
+        token_budget=number(config.token_budget),
+        encoder_compute=number(config.encoder_compute),
+        max_running=number(config.max_running),
+        max_model_len=number(config.max_model_len),
+        rows=torch.arange(requests, device=device),
+        blank=tensors.blank_plans(1, requests, items, contents, device),
+        most_of_one=config.long_prefill_threshold or tensors.NO_LIMIT,
+        drafts=config.drafts,
+        alignment=config.alignment,
+        whole_items=config.whole_items == 1,
+        chunked=config.chunked_prefill == 1,
+    )
+
+
+# State --------------------------------------------------------------------------------------------------------------
+
+
+def decode(config: Config, row: Row) -> State:
+    """Ranks are lines; a request has a value in a map where it has one at all."""
+    kv = {name.removeprefix(KV): value for name, value in row.items() if name.startswith(KV)}
+    encoder = {name.removeprefix(ENCODER): value for name, value in row.items() if name.startswith(ENCODER)}
+    return State(
+        kv=kv_blocks.decode(configuration.kv_config(config), kv),
+        encoder=encoder_cache.decode(configuration.encoder_config(config), encoder),
+        waiting=line(row["waiting"]),
+        running=line(row["running"]),
+        computed=FrozenMap((one, row["computed"][one]) for one in sorted(line(row["running"]))),
+        produced=present(row["produced"]),
+        proposed=present(row["proposed"]),
+        gone=present(row["gone"]),
+        leaving=present(row["leaving"]),
+        plans=tuple(plan_of(row, place) for place in range(row["plans"])),
+    )
+
+
+def line(ranks: list[int]) -> tuple[int, ...]:
+    """Rows in the order of their ranks."""
+    return tuple(in_order(enumerate(ranks)))
+
+
+def present(values: list[int]) -> FrozenMap[int, int]:
+    """Rows with a value other than 0."""
+    return FrozenMap((one, value) for one, value in enumerate(values) if value != 0)
+
+
+def plan_of(row: Row, place: int) -> Plan:
+    """One plan in flight."""
+
+    def part(request: int) -> Scheduled:
+        encode, relies = (tuple(spots(row[name][place][request])) for name in ("encode", "relies"))
+        start, tokens, drafts, samples, void = (row[name][place][request] for name in COUNTS)
+        return Scheduled(request, start, tokens, drafts, samples, encode, relies, void)
+
+    return Plan(
+        scheduled=tuple(part(request) for request in line(row["turns"][place])),
+        dropped=line(row["dropped"][place]),
+        finished=tuple(spots(row["finished"][place])),
+        preempted=line(row["preempted"][place]),
+    )
+
+
+COUNTS = ("starts", "tokens", "drafts", "samples", "void")
+"""Fields of the layout that say how much a part of a plan is."""
+
+
+def spots(flags: list[int]) -> Iterator[int]:
+    """Where the flags are set."""
+    return (spot for spot, flag in enumerate(flags) if flag)
+
+
+# Operations ---------------------------------------------------------------------------------------------------------
+
+Step = tuple[tensors.State, Answer]
+
+
+def whole_round(tables: tensors.Config, state: tensors.State, extent: tensors.Extent) -> Step:
+    """`schedule`, and `proceed` as often as it may take, of which the one counts that ends the round."""
+    state, code = tensors.schedule(tables, state, extent=extent)
+    for _ in range(-(-state.running.shape[0] // extent.rounds)):
+        state, later = tensors.proceed(tables, state, extent=extent)
+        code = torch.where(code == UNANSWERED, later, code)
+    values, length = tensors.shown(tables, state)
+    return state, Answer(code, values, torch.where(code == int(Code.DONE), length, 0))
+
+
+def round_alone(tables: tensors.Config, state: tensors.State, extent: tensors.Extent) -> Step:
+    """The same round, with `proceed` as often as there is something left to do."""
+    state, code = tensors.schedule(tables, state, extent=extent)
+    while int(code) == UNANSWERED:
+        if int(tensors.remaining(tables, state)) == 0:
+            raise TargetError("a round goes on in which nothing remains")
+        state, code = tensors.proceed(tables, state, extent=extent)
+    values, length = tensors.shown(tables, state)
+    return state, Answer(code, values, torch.where(code == int(Code.DONE), length, 0))
+
+
+def whole_update(tables: tensors.Config, state: tensors.State, accepted: Tensor, extent: tensors.Extent) -> Step:
+    """`update`, and `release` until nobody is left who is ending."""
+    state, code = tensors.update(tables, state, accepted, extent=extent)
+    values, length = tensors.finished(tables, state)
+    for _ in range(-(-state.running.shape[0] // extent.releases)):
+        state = tensors.release(tables, state, extent=extent)
+    return state, Answer(code, values, length)
+
+
+def lifted(function: Callable[..., Step]) -> Function:
+    """The function on flat states, which a layout packs."""
+
+    def on_flat(tables: tensors.Config, values: Any, *operands: Tensor) -> tuple[Any, Answer]:
+        state, answer = function(tables, nested(values), *operands)
+        return flat(state), answer
+
+    return on_flat
+
+
+def may_arrive(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
+    """Each request arrives once."""
+    state = nested(values)
+    known = (state.waiting >= 0) | (state.running >= 0) | state.gone
+    return ~known.index_select(0, request[None])[0]
+
+
+def is_live(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
+    """It waits or runs."""
+    state = nested(values)
+    return ((state.waiting >= 0) | (state.running >= 0)).index_select(0, request[None])[0]
+
+
+def may_plan(tables: tensors.Config, values: Any) -> Tensor:
+    """One more plan may be in flight."""
+    state = nested(values)
+    return state.plans < state.turns.shape[0]
+
+
+def may_accept(tables: tensors.Config, values: Any, accepted: Tensor) -> Tensor:
+    """A plan is in flight, and has so many drafts for some request."""
+    state = nested(values)
+    drafts = torch.where(state.void[0], 0, state.drafts[0]).amax()
+    return (state.plans > 0) & (accepted <= drafts)
+
+
+def every_call(config: Config) -> Iterator[Operation]:
+    """Every operation that the alphabet of some state may have."""
+    requests = range(len(config.prompts))
+    yield from (calls.Add(request) for request in requests)
+    yield calls.Schedule()
+    yield from (calls.Update(accepted) for accepted in range(config.drafts + 1))
+    if config.aborts:
+        yield from (calls.Abort(request) for request in requests)
+    if config.resets:
+        yield calls.ResetPrefixCache()
+        yield calls.ResetEncoderCache()
+
+
+def extent_of(config: Config) -> tensors.Extent:
+    """Wide enough for everything but a round, which goes on one request at a time."""
+    requests, positions = len(config.prompts), -(-config.max_model_len // config.block_size)
+    return tensors.Extent(width=1, wide=1, admissions=requests, rounds=1, fills=positions, releases=requests)
+
+
+def model(config: Config, device: str, extent: tensors.Extent | None = None) -> TensorModel:
+    """The tensor code in this configuration."""
+    component = component_named("scheduler")
+    tables, requests = tables_of(config, device), len(config.prompts)
+    sizes = extent or extent_of(config)
+    contents = len(configuration.encoder_config(config).sizes)
+    start = tensors.empty(tables, kv_tensors.empty(tables.kv, config.kv_blocks), config.ahead)
+
+    def of_request(operation: Any) -> tuple[int, ...]:
+        return (named("request", operation.request, requests),)
+
+    def of_update(operation: Any) -> tuple[int, ...]:
+        return (operation.accepted,)
+
+    def schedule(tables: tensors.Config, state: tensors.State) -> Step:
+        return whole_round(tables, state, sizes)
+
+    def update(tables: tensors.Config, state: tensors.State, accepted: Tensor) -> Step:
+        return whole_update(tables, state, accepted, sizes)
+
+    def schedule_alone(tables: tensors.Config, state: tensors.State) -> Step:
+        return round_alone(tables, state, sizes)
+
+    operations = (
+        TensorOperation(calls.Add, lifted(tensors.add), of_request, may_arrive),
+        TensorOperation(calls.Schedule, lifted(schedule), no_operands, may_plan, lifted(schedule_alone)),
+        TensorOperation(calls.Update, lifted(update), of_update, may_accept),
+        TensorOperation(calls.Abort, lifted(tensors.abort), of_request, is_live),
+        TensorOperation(calls.ResetPrefixCache, lifted(tensors.reset_prefix_cache), no_operands, always),
+        TensorOperation(calls.ResetEncoderCache, lifted(tensors.reset_encoder_cache), no_operands, always),
+    )
+    return TensorModel(
+        component=component,
+        variant=component.normative,
+        config=config,
+        parameters=tables,
+        initial=flat(start),
+        layout=layout(tables, config.kv_blocks, contents, config.ahead),
+        operations=table(*operations),
+        domain=lambda: every_call(config),
+        decode=lambda row: decode(config, row),
+    )

@@ -1,0 +1,91 @@
+"""Random configurations: they hold, come again, and lead where the listed ones do not."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+
+import pytest
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep import configurations as package
+from cacheproof.lockstep.campaign import lockstep
+from cacheproof.lockstep.configurations import configurations, drawn, generators
+from cacheproof.model.finding import Difference
+from cacheproof.model.registry import component_named
+from cacheproof.releases.conformance import Trial
+from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.release import Release
+from cachespec.kv_blocks import AllocateSlots
+from cachespec.kv_blocks.era_on_demand import allocate
+from cachespec.lru import Config
+
+GENERATED = [era for era in table().eras if era.component in generators()]
+
+
+def test_every_component_that_releases_are_compared_in_has_one_but_for_the_scheduler() -> None:
+    assert {era.component for era in table().eras} - {"scheduler"} <= set(generators())
+
+
+@pytest.mark.parametrize("name", sorted(generators()))
+def test_they_hold_and_differ_and_come_again(name: str) -> None:
+    component = component_named(name)
+    first = list(islice(configurations(component, 1), 100))
+    assert [component.invalid(config) for config in first] == [None] * 100
+    assert len(set(first)) > 90
+    assert first == list(islice(configurations(component, 1), 100))
+    assert first[7] == drawn(component, 1, 7), "a part of a run can be had alone"
+    assert first != list(islice(configurations(component, 2), 100))
+
+
+@pytest.mark.parametrize("era", GENERATED, ids=lambda era: f"{era.component}-{era.variant}-{era.release.version}")
+def test_every_one_can_be_run_for_every_era(era: Era) -> None:
+    component = component_named(era.component)
+    variant = component.variants[era.variant]
+    for config in islice(configurations(component, 3, era.has), 8):
+        done = lockstep(component, variant, config, SpecificationTarget(component, variant), steps=25, seed=1)
+        assert (done.finding, done.tally.steps) == (None, 25)
+
+
+def test_those_that_are_not_suitable_are_drawn_again() -> None:
+    lru = component_named("lru")
+    found = list(islice(configurations(lru, 1, lambda config: config.capacity == 5), 20))
+    assert {config.capacity for config in found} == {5}
+    with pytest.raises(InputError, match="lru: none of 2,000 random configurations is suitable"):
+        drawn(lru, 1, 0, lambda config: config.capacity > 1_000)
+
+
+def test_a_generator_of_what_does_not_hold_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(source: random.Random) -> Config:
+        return Config(capacity=0, sizes=(source.randint(1, 2),))
+
+    monkeypatch.setattr(package, "generators", lambda: {"lru": wrong})
+    with pytest.raises(InputError, match="none of 2,000"):
+        drawn(component_named("lru"), 1, 0)
+    with pytest.raises(InputError, match="ring has no generator of configurations: there are lru"):
+        next(configurations(component_named("ring"), 1))
+
+
+def test_they_show_what_no_listed_configuration_does() -> None:
+    """K1 as it was believed to be until random ones were tried: a count of registered blocks that never goes back."""
+    component = component_named("kv_blocks")
+    right = component.variants["K1"]
+
+    def never_back(config: object, pool: object, op: object) -> object:
+        return allocate(config, pool, op, goes_back=0)  # type: ignore[arg-type]  # a transition of any state
+
+    believed = right.era("believed", "believed", {AllocateSlots: never_back}, {AllocateSlots: "as believed"})  # type: ignore[dict-item]  # the same
+    target = SpecificationTarget(component, believed)
+    listed = Trial.of(table(), Era("kv_blocks", "K1", Release("0.11.0")), steps=3_000, seed=1)
+    assert listed.perform(lambda era: target).agrees
+    repeating = islice(configurations(component, 1, lambda config: bool(config.repeats == 1)), 20)
+    runs = (lockstep(component, right, config, target, steps=200, seed=1) for config in repeating)
+    assert any(isinstance(run.finding, Difference) for run in runs)
+
+
+def test_settings_that_a_release_lacks_are_left_out() -> None:
+    plain = Era("kv_blocks", "K1", Release("0.11.0"), lacks=("groups", "hashes"))
+    trial = Trial.of(table(), plain, steps=4_000, seed=1).in_random_configurations()
+    assert len(trial.configurations) == 20
+    assert {(config.groups, config.hashes) for config in trial.configurations} == {(0, ())}
