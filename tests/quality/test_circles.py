@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.quality.import_graph import all_circles, import_graph
 
 import cacheimpl
+from cacheproof.present.book.import_graph import all_circles, import_graph
 
 PACKAGE = Path(cacheimpl.__file__).parent
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.quality.import_graph import module_name, names_imported
 
 import cacheproof
+from cacheproof.present.book.import_graph import module_name, names_imported
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,6 +77,7 @@ RULES = (
 )
 
 KNOWS_THE_IMPLEMENTATION = (
+    "cacheproof.tensor_models",
     "cacheproof.targets.tensor",
     "cacheproof.search.tensor",
     "cacheproof.bench.tensor",

@@ -21,7 +21,7 @@ from cacheproof.foundation.errors import InputError, shortened
 from cachespec.kernel import Component, Variant
 
 PATH_VARIABLE = "CACHEPROOF_PATH"
-SCOPES = Path(__file__).parent / "scopes"
+SCOPES = Path(__file__).parents[1] / "scopes"
 
 AnyComponent = Component[Any, Any, Any]
 AnyVariant = Variant[Any, Any, Any]

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import torch
 
-import cacheproof
 from cacheproof.device.listing import Asked, DifferenceError, Found, Show
 from cacheproof.device.tensor.comparing import other_side
 
-ROOT = Path(cacheproof.__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```python\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "cacheimpl.kv_blocks"

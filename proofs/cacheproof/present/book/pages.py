@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,6 +10,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.catalogue_page import catalogue_part, summary_part
 from cacheproof.present.book.device_page import device_part
 from cacheproof.present.book.findings_page import findings_part
+from cacheproof.present.book.layers import layers_picture, modules_part
 from cacheproof.present.book.markers import Part, filled
 from cacheproof.present.book.pictures import counterexample_part, trace_part
 from cacheproof.present.book.planted_page import planted_part
@@ -32,11 +33,15 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "planted": planted_part,
         "results": results_part,
         "findings": findings_part,
+        "modules": modules_part,
     }
 )
 """What can be generated, by the word of its marker."""
 
 FOLDER = Path("docs")
+
+PICTURES: Mapping[Path, Callable[[], str]] = MappingProxyType({FOLDER / "pictures" / "layers.svg": layers_picture})
+"""The pictures that are made of the source, by file."""
 
 
 def pages(given: Sequence[Path]) -> list[Path]:
@@ -51,7 +56,10 @@ def pages(given: Sequence[Path]) -> list[Path]:
 
 
 def made(given: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Each page with its text, and with the text that it should have."""
+    """Each page with its text, and with the text that it should have; without pages, generated pictures too."""
     for path in pages(given):
         text = path.read_text(encoding="utf-8")
         yield path, text, filled(text, PARTS, str(path))
+    if not given:
+        for path, draw in PICTURES.items():
+            yield path, path.read_text(encoding="utf-8") if path.is_file() else "", draw()

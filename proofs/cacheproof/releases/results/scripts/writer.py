@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 from cacheproof.releases.results.record import Message
-from cacheproof.releases.results.scripts import writers
 from cacheproof.releases.results.scripts.case import Case, Setting
 
 PRELUDES = Path(__file__).parent / "preludes"
@@ -57,10 +56,10 @@ class Writer:
 @cache
 def writer_of(component: str) -> Writer | None:
     """The writer of a component, or None where nobody wrote one."""
-    found = {module.name for module in pkgutil.iter_modules(writers.__path__)}
+    found = {module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "writers")])}
     if component not in found:
         return None
-    writer: Writer = importlib.import_module(f"{writers.__name__}.{component}").WRITER
+    writer: Writer = importlib.import_module(f"{__package__}.writers.{component}").WRITER
     return writer
 
 
