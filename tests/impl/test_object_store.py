@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
@@ -20,7 +21,6 @@ from cacheimpl.object_store.errors import (
     StaleHandleError,
     TooLargeError,
 )
-from cacheimpl.object_store.serde import SHORT, described_by, description
 from cacheimpl.ring import SingleWriterShmRingBuffer, remove_stale, stale_segments
 from cacheimpl.ring.errors import ClosedError, InvalidSizeError, NoSpaceError, NotTheWriterError, ReaderTakenError
 
@@ -88,22 +88,6 @@ def test_what_is_put_is_got(stores: Stores, value: Any) -> None:
     assert stores.writer.default_is_free_check(handle[1], memoryview(b""))
 
 
-def test_descriptions_that_came_before_are_those_of_their_values(stores: Stores) -> None:
-    """They are kept by what they say: like values of another type, shape or text have their own."""
-    values = [torch.ones(4, 3, dtype=dtype) for dtype in (torch.int32, torch.float32)]
-    values += [torch.ones(3, 4), torch.ones(12), *values]
-    for number, value in enumerate([*values, *({"pixels": value, "name": str(value.dtype)} for value in values)]):
-        handle = stores.put(f"key {number}", value)
-        assert [repr(reader.get(*handle)) for reader in stores.readers] == [repr(value)] * len(stores.readers)
-
-
-def test_long_descriptions_are_not_kept(stores: Stores) -> None:
-    kept = (description.cache_info().currsize, described_by.cache_info().currsize)
-    handle = stores.put("key", "x" * (SHORT + 1))
-    assert stores.readers[0].get(*handle) == "x" * (SHORT + 1)
-    assert (description.cache_info().currsize, described_by.cache_info().currsize) == kept
-
-
 def test_a_key_is_any_text(stores: Stores) -> None:
     for key in ("", "é" * 300, "half a pair \ud800"):
         handle = stores.put(key, [7])
@@ -127,23 +111,20 @@ def test_a_chunk_is_no_larger_than_its_size_can_say() -> None:
     store.close()
 
 
-class Item:
+class Item(UserDict[str, torch.Tensor]):
     """An object of a class, as an engine has them."""
-
-    def __init__(self, pixels: torch.Tensor) -> None:
-        self.data = {"pixels": pixels}
 
 
 def test_tensors_of_an_object_lie_beside_it(stores: Stores) -> None:
     pixels = torch.randn(8, 8)
-    handle = stores.put("key", Item(pixels))
+    handle = stores.put("key", Item(pixels=pixels))
     with stores.readers[0].view(*handle) as found:
-        inside = found.data["pixels"]
+        inside = found["pixels"]
         assert torch.equal(inside, pixels)
         base = torch.frombuffer(stores.readers[0].ring_buffer.segment.memory, dtype=torch.uint8)
         assert 0 <= inside.data_ptr() - base.data_ptr() < len(base)
         assert inside.data_ptr() % 64 == 0
-    assert stores.readers[1].get(*handle).data["pixels"].data_ptr() - base.data_ptr() not in range(len(base))
+    assert stores.readers[1].get(*handle)["pixels"].data_ptr() - base.data_ptr() not in range(len(base))
 
 
 def test_the_errors_of_the_field(stores: Stores) -> None:

@@ -1,4 +1,4 @@
-"""The caches of P0 and of the workers on the object store, and msgpack beside another implementation of it."""
+"""The caches of P0 and of the workers on the object store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 import pytest
 import torch
 
-from cacheimpl.msgpack import Extension, MsgpackError, pack, unpack
 from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache
 from cacheimpl.object_store.caches import NAME_VARIABLE, CacheInfo, handle_of
 from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StaleHandleError
@@ -141,39 +139,3 @@ def test_clearing_takes_nothing_from_a_reader(caches: Caches) -> None:
     assert torch.equal(receivers[0].get_and_update_item(sent, "h")["pixels"], item(3)["pixels"])
     with pytest.raises(NotStoredError):
         receivers[0].get_and_update_item(None, "h")
-
-
-# msgpack ------------------------------------------------------------------------------------------------------------
-
-VALUES: list[Any] = [
-    None, True, False, 0, 127, 128, -1, -32, -33, 2**31, -(2**63), 2**63 - 1, 2**64 - 1, 0.5, -1e300, "", "a" * 31,
-    "é" * 200, "b" * 70000, b"", b"c" * 300, b"d" * 70000, [], [1, [2, [None]]], list(range(70000)), {},
-    {"a": 1, 2: [3]}, {str(number): number for number in range(20)}, dict.fromkeys(range(70000)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("place", range(len(VALUES)))
-def test_msgpack_is_that_of_others(place: int) -> None:
-    value = VALUES[place]
-    assert msgspec.msgpack.decode(pack(value), strict=False) == value
-    assert unpack(msgspec.msgpack.encode(value)) == value
-    assert unpack(pack(value)) == value
-
-
-@pytest.mark.parametrize("value", [(1,), 2**64, -(2**63) - 1, {1, 2}, object()])
-def test_what_msgpack_has_no_form_for_is_refused(value: Any) -> None:
-    with pytest.raises(MsgpackError):
-        pack([value])
-
-
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91", b"\xc0\xc0", b"\xd9\x05ab", b"\xa2\xff\xff", b"\x81\x90\x01"])
-def test_what_is_no_msgpack_is_refused(data: bytes) -> None:
-    with pytest.raises(MsgpackError):
-        unpack(data)
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 4, 8, 16, 17, 300, 70000])
-def test_extensions(size: int) -> None:
-    encoded = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, b"x" * size))
-    assert unpack(encoded) == Extension(5, b"x" * size)
-    assert unpack(pack({1: object()}, lambda value: Extension(7, b"y" * size))) == {1: Extension(7, b"y" * size)}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Generic, Protocol, TypeVar
 
 from cacheimpl.counts import whole
-from cacheimpl.msgpack import Buffer
 from cacheimpl.object_store.errors import InvalidArgumentError, NoLockError, SerdeError
-from cacheimpl.object_store.serde import MsgpackSerde, ObjectSerde
-from cacheimpl.object_store.writing import Copy, Serialized
+from cacheimpl.object_store.serde import Buffer, MsgpackSerde, ObjectSerde, Serialized
+from cacheimpl.object_store.writing import Copy
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import NotTheWriterError
 

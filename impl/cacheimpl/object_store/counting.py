@@ -17,7 +17,8 @@ from cacheimpl.object_store.errors import (
     StoreFullError,
     TooLargeError,
 )
-from cacheimpl.object_store.writing import Copy, Serialized
+from cacheimpl.object_store.serde import Serialized
+from cacheimpl.object_store.writing import Copy
 from cacheimpl.ring.eras import ReleasedRingBuffer, RingEra
 from cacheimpl.ring.errors import NotTheWriterError, RingFullError
 

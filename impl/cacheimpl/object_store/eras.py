@@ -128,7 +128,7 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
         if self.era is StoreEra.STORE_2026_11:
             self.verify_signature(key, address, monotonic_id, signature)
         with self.reader.reading(address, monotonic_id) as payload:
-            return self.ser_de.deserialize(payload)
+            return self.ser_de.deserialize(memoryview(bytearray(payload)))
 
     def _own(self, address: int, monotonic_id: int) -> Any:
         """The writer's look, which counts nothing."""
@@ -136,7 +136,7 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
         if key is None or self.ring_buffer.metadata[monotonic_id] != address:
             raise NotStoredError(f"no item has the address {address} and the id {monotonic_id}")
         with self.ring_buffer.access_buf(address) as (data, _):
-            return self.ser_de.deserialize(data[COUNT_BYTES:])
+            return self.ser_de.deserialize(memoryview(bytearray(data[COUNT_BYTES:])))
 
     def touch(self, key: str, address: int = 0, monotonic_id: int = 0, signature: Sequence[int] | None = None) -> None:
         """What an era calls a touch, which 0.11.0 does not have.

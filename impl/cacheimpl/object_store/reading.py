@@ -36,8 +36,12 @@ class Looked(NamedTuple):
     place: int
     head: bytes
     """Header and prefix."""
+    description: memoryview
+    """Metadata, as it lies in the memory."""
+    data: memoryview
+    """Data, as it lies in the memory."""
     payload: memoryview
-    """Metadata and data, as they lie in the memory; what this store's prefix is for is left out."""
+    """Both of them."""
 
 
 class Reader:
@@ -116,7 +120,18 @@ class Reader:
             raise StaleHandleError(
                 f"Data for address:id '{handle.address}:{handle.identity}' has been modified or is invalid."
             )
-        return Looked(attachment, handle, place, head, segment.data[first:end])
+        middle, data = first + metadata_bytes, segment.data
+        return Looked(attachment, handle, place, head, data[first:middle], data[middle:end], data[first:end])
+
+    def copied(self, looked: Looked, part: memoryview) -> memoryview:
+        """A private copy of a part of the chunk, verified: every byte of it is of the chunk that the handle names.
+
+        Only such a copy may be decoded: until the second look, the bytes may be those of another request's item.
+        Raises `StaleHandleError` (SHM-10, C-SHM-14).
+        """
+        copy = memoryview(bytearray(part))
+        self.look_again(looked)
+        return copy
 
     def look_again(self, looked: Looked) -> None:
         """Whether what was read meanwhile was read from that chunk. Raises `StaleHandleError` (SHM-10, C-SHM-14)."""
@@ -135,14 +150,14 @@ class Reader:
         cells[handle.cell] = max(cells[handle.cell], handle.number)
 
     @contextmanager
-    def reading(self, handle: Handle) -> Iterator[memoryview]:
-        """Metadata and data of the chunk, where they lie; acknowledged when the block ends, and not if it fails.
+    def reading(self, handle: Handle) -> Iterator[Looked]:
+        """The chunk where it lies; acknowledged when the block ends, and not if it fails.
 
         Raises `StaleHandleError`, at the end too: then nothing that was read may be used.
         """
         looked = self.look(handle)
         try:
-            yield looked.payload
+            yield looked
         except Exception:
             self.look_again(looked)
             raise

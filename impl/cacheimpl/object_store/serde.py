@@ -1,136 +1,150 @@
-"""Items as bytes: a description as msgpack, and behind it the bytes of the tensors, which are read where they lie."""
+"""Items as bytes: a description in MessagePack, and behind it the bytes of the tensors, which are read where they lie.
+
+Decoding runs no code of the item's classes: `forms` says which values are stored, and how each is put together again.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import io
-import pickle
-from collections.abc import Callable
-from functools import lru_cache
+from functools import partial
 from math import prod
 from typing import Any, Protocol
 
+import msgspec
 import torch
 from torch import Tensor
 
-from cacheimpl.msgpack import Buffer, Extension, MsgpackError, pack, unpack
-from cacheimpl.object_store.errors import SerdeError
+from cacheimpl.object_store.errors import SerdeError, TooLargeError
+from cacheimpl.object_store.forms import ARRAY, TENSOR, Describing, is_array, restored
+from cacheimpl.ring.headers import LARGEST_CHUNK
+
+Buffer = bytes | bytearray | memoryview
+Serialized = tuple[Buffer | list[Buffer], int, bytes, int]
+"""Data, its bytes, metadata, and its bytes."""
 
 ALIGNMENT = 64
-"""Every tensor begins at a multiple of so many bytes behind the first."""
-TENSOR, OBJECT, SEQUENCE = 1, 2, 3
-"""Extensions: a tensor, by its number; an object of a class, pickled; a tuple."""
+"""Every tensor begins at a multiple of this many bytes behind the first."""
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.uint16, torch.uint32, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
+        *(torch.complex32, torch.complex64, torch.complex128),
+    )
+}
+"""The types of elements that are stored, by name."""
+_LENGTH = 4
+"""Bytes of the length of a description, which come first."""
 
 
 class ObjectSerde(Protocol):
     """How items become bytes: a class that is made without arguments."""
 
-    def serialize(self, value: Any) -> tuple[Buffer | list[Buffer], int, bytes, int]:
-        """Data, its bytes in all, metadata, and its bytes."""
+    def serialize(self, value: Any) -> Serialized:
+        """Data, its bytes in all, metadata, and its bytes. Raises `SerdeError` for a value that cannot be stored."""
         ...
 
     def deserialize(self, data_view: memoryview) -> Any:
-        """The value, from metadata and data as they lie; nothing of it may refer to the view."""
+        """The value, from a private copy of metadata and data, which the value may keep."""
         ...
 
 
 class MsgpackSerde:
-    """Any value: what is plain as msgpack, tensors beside it as they are, and objects of other classes pickled.
+    """Plain values, tensors, arrays, and objects of data classes; `forms` has the list.
 
-    Tensors inside objects lie beside the pickle too. `deserialize` copies, `view` does not.
+    `deserialize` is given a copy and keeps it; `view` shows tensors where they lie.
     """
 
-    def serialize(self, value: Any) -> tuple[Buffer | list[Buffer], int, bytes, int]:
+    def serialize(self, value: Any) -> Serialized:
         """The bytes of the tensors, and the description with their types, shapes and places.
 
-        Raises `SerdeError`. Tensors of another device are copied to the host.
+        Tensors of another device are copied to the host. Gradients are not stored. Raises `SerdeError` for what cannot
+        be stored exactly, and `TooLargeError` for tensors that no chunk can hold.
         """
-        tensors: list[Tensor] = []
-
-        def numbered(tensor: Tensor) -> int:
-            tensors.append(tensor.detach().cpu().contiguous())
-            return len(tensors) - 1
-
-        def extended(one: Any) -> Extension:
-            if isinstance(one, Tensor):
-                return Extension(TENSOR, pack(numbered(one)))
-            if type(one) is tuple:
-                return Extension(SEQUENCE, pack(list(one), extended))
-            return Extension(OBJECT, pickled(one, numbered))
-
+        tensors = _Tensors()
         try:
-            tree = ONE_TENSOR if isinstance(value, Tensor) and numbered(value) == 0 else pack(value, extended)
-        except (MsgpackError, pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
+            tree = Describing(tensors.describe).encoded(value)
+        except SerdeError as error:
             raise SerdeError(f"cannot store a value of type {type(value).__name__}: {error}") from error
-        chunks: list[Buffer] = []
-        entries, at = [], 0
-        for tensor in tensors:
-            nbytes = tensor.nbytes
-            entries.append((tensor.dtype, tensor.shape, at))
-            chunks.append(bytes_of(tensor))
-            if padding := -nbytes % ALIGNMENT:
-                chunks.append(bytes(padding))
-            at += nbytes + padding
-        describe = description if len(tree) <= SHORT else description.__wrapped__
-        metadata = describe(tree, tuple(entries), at)
-        return chunks, at, metadata, len(metadata)
+        head = _LENGTH + len(tree)
+        metadata = len(tree).to_bytes(_LENGTH, "little") + tree + bytes(-head % ALIGNMENT)
+        return tensors.chunks, tensors.nbytes, metadata, len(metadata)
 
     def deserialize(self, data_view: memoryview) -> Any:
-        """The value, with tensors of its own."""
-        return self._restored(data_view, torch.clone)
+        """The value; its tensors lie in `data_view`, which from now on belongs to it. Raises `SerdeError`."""
+        first = _length_of(data_view)
+        return self.view(data_view[:first], data_view[first:])
 
-    def view(self, data_view: memoryview) -> Any:
-        """The value, with tensors that are the memory itself. They must not be written."""
-        return self._restored(data_view, lambda tensor: tensor)
-
-    def _restored(self, data_view: memoryview, kept: Callable[[Tensor], Tensor]) -> Any:
-        size = int.from_bytes(data_view[:4], "little")
-        first = 4 + size + -(4 + size) % ALIGNMENT
-        described = described_by if size <= SHORT else described_by.__wrapped__
-        tree, entries, nbytes = described(data_view[4 : 4 + size].tobytes())
-        data = data_view[first : first + nbytes]
-
-        def tensor(number: int) -> Tensor:
-            return kept(tensor_in(data, *entries[number]))
-
-        if tree == ONE_TENSOR:
-            return tensor(0)
-
-        def restored(extension: Extension) -> Any:
-            if extension.kind == TENSOR:
-                return tensor(unpack(extension.data))
-            if extension.kind == SEQUENCE:
-                return tuple(unpack(extension.data, restored))
-            return unpickled(extension.data, tensor)
-
-        return unpack(tree, restored)
+    def view(self, description: memoryview, data: memoryview) -> Any:
+        """The value, with tensors that are the memory of `data` itself. Raises `SerdeError`."""
+        size = int.from_bytes(description[:_LENGTH], "little")
+        return restored(
+            description[_LENGTH : _LENGTH + size], {TENSOR: partial(tensor_in, data), ARRAY: partial(array_in, data)}
+        )
 
 
-# Descriptions -------------------------------------------------------------------------------------------------------
-
-ONE_TENSOR = pack((), lambda _: Extension(TENSOR, pack(0)))
-"""The description of a value that is a tensor and nothing else."""
-SHORT, AT_HAND = 1024, 256
-"""Descriptions of so many bytes are kept, and so many of them: items of one model are of few types and shapes."""
-
-
-@lru_cache(maxsize=AT_HAND)
-def description(tree: bytes, entries: tuple[tuple[torch.dtype, torch.Size, int], ...], nbytes: int) -> bytes:
-    """Its length, the value without its tensors, their types, shapes and places, and their bytes in all; padded."""
-    named = [[str(dtype).removeprefix("torch."), list(shape), at] for dtype, shape, at in entries]
-    metadata = pack([tree, named, nbytes])
-    head = len(metadata).to_bytes(4, "little") + metadata
-    return head + bytes(-len(head) % ALIGNMENT)
-
-
-@lru_cache(maxsize=AT_HAND)
-def described_by(metadata: bytes) -> tuple[bytes, list[tuple[str, list[int], int]], int]:
-    """What a description says: the value without its tensors, these, and their bytes in all."""
-    tree, entries, nbytes = unpack(metadata)
-    return tree, entries, nbytes
+def _length_of(payload: memoryview) -> int:
+    """Bytes of the description, with its length and what fills it up."""
+    head = _LENGTH + int.from_bytes(payload[:_LENGTH], "little")
+    return head + -head % ALIGNMENT
 
 
 # Tensors and bytes --------------------------------------------------------------------------------------------------
+
+
+class _Tensors:
+    """The tensors of one item, as they will lie behind its description."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Buffer] = []
+        self.nbytes = 0
+
+    def describe(self, value: Any) -> tuple[int, bytes] | None:
+        """The form of a tensor or an array, whose bytes are stored; None for any other value."""
+        if isinstance(value, Tensor):
+            return TENSOR, self._added(value)
+        if is_array(value):
+            try:
+                return ARRAY, self._added(torch.from_numpy(value))
+            except (TypeError, ValueError) as error:
+                raise SerdeError(f"an array of {value.dtype}: {error}") from error
+        return None
+
+    def _added(self, tensor: Tensor) -> bytes:
+        name, at, nbytes = checked_dtype(tensor), self.nbytes, tensor.nbytes
+        if at + nbytes > LARGEST_CHUNK:
+            raise TooLargeError(f"an item with {at + nbytes} bytes of tensors exceeds every ring")
+        self.chunks.append(bytes_of(on_the_host(tensor)))
+        if padding := -nbytes % ALIGNMENT:
+            self.chunks.append(bytes(padding))
+        self.nbytes = at + nbytes + padding
+        return msgspec.msgpack.encode((name, at, *tensor.shape))
+
+
+def checked_dtype(tensor: Tensor) -> str:
+    """The name of the type of its elements. Raises `SerdeError` unless the bytes of its elements are its value."""
+    if type(tensor) is not Tensor:
+        raise SerdeError(f"a tensor of the class {type(tensor).__name__}, which would come back as a plain one")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise SerdeError(f"a tensor that is not dense: {'nested' if tensor.is_nested else tensor.layout}")
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise SerdeError(f"a tensor of {tensor.dtype}, whose bytes are not its value")
+    return name
+
+
+def on_the_host(tensor: Tensor) -> Tensor:
+    """The elements one after the other in the memory of the host, signs and conjugates carried out."""
+    try:
+        # A conjugate is kept as a bit beside the bytes, and so is a negative: the bytes alone would be another value.
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        without_memory = plain.numel() > 0 and plain.data_ptr() == 0
+    except (RuntimeError, NotImplementedError) as error:  # no memory for a copy, or no data: a tensor on `meta`
+        raise SerdeError(f"a tensor of {tensor.dtype} on {tensor.device}: {error}") from error
+    if without_memory:
+        raise SerdeError("a tensor whose storage is gone")
+    return plain
 
 
 def bytes_of(tensor: Tensor) -> memoryview:
@@ -140,47 +154,18 @@ def bytes_of(tensor: Tensor) -> memoryview:
     return memoryview(array).cast("B")
 
 
-def tensor_in(data: memoryview, dtype: str, shape: list[int], at: int) -> Tensor:
+def tensor_in(data: memoryview, description: Any) -> Tensor:
     """The tensor that lies there, uncopied. Raises `SerdeError` where there is none of this kind."""
-    kind = getattr(torch, dtype, None)
-    count = prod(shape)
-    if not isinstance(kind, torch.dtype) or at + count * kind.itemsize > len(data):
-        raise SerdeError(f"no tensor of {dtype} and {shape} is in {len(data)} bytes from {at} on")
+    name, at, *shape = description
+    dtype, count = DTYPES.get(name), prod(shape)
+    if dtype is None or at + count * dtype.itemsize > len(data):
+        raise SerdeError(f"no tensor of {name} and {shape} is in {len(data)} bytes from {at} on")
     if count == 0:
-        return torch.empty(shape, dtype=kind)
-    found = torch.frombuffer(data, dtype=kind, count=count, offset=at)
-    return found if len(shape) == 1 else found.view(shape)
+        return torch.empty(shape, dtype=dtype)
+    flat = torch.frombuffer(data, dtype=dtype, count=count, offset=at)
+    return flat if len(shape) == 1 else flat.view(shape)
 
 
-class _Pickler(pickle.Pickler):
-    """An object without its tensors."""
-
-    def __init__(self, file: io.BytesIO, numbered: Callable[[Tensor], int]) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self._numbered = numbered
-
-    def persistent_id(self, obj: Any) -> int | None:
-        return self._numbered(obj) if isinstance(obj, Tensor) else None
-
-
-class _Unpickler(pickle.Unpickler):
-    """An object with its tensors again; what is unpickled was written by the engine itself, in a signed chunk."""
-
-    def __init__(self, data: bytes, tensor: Callable[[int], Tensor]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._tensor = tensor
-
-    def persistent_load(self, pid: Any) -> Tensor:
-        return self._tensor(pid)
-
-
-def pickled(value: Any, numbered: Callable[[Tensor], int]) -> bytes:
-    """The object, with numbers in the places of its tensors."""
-    file = io.BytesIO()
-    _Pickler(file, numbered).dump(value)
-    return file.getvalue()
-
-
-def unpickled(data: bytes, tensor: Callable[[int], Tensor]) -> Any:
-    """The object, with tensors in the places of their numbers."""
-    return _Unpickler(data, tensor).load()
+def array_in(data: memoryview, description: Any) -> Any:
+    """The same as an array of numpy, which the torch of this process has."""
+    return tensor_in(data, description).numpy()

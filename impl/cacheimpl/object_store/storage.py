@@ -121,12 +121,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
             return self._own(address, monotonic_id)
         reader = self.reader
         looked = reader.look(reader.verified(key, address, monotonic_id, signature))
-        try:
-            value = self.ser_de.deserialize(looked.payload)
-        except Exception:
-            reader.look_again(looked)
-            raise
-        reader.look_again(looked)
+        value = self.ser_de.deserialize(reader.copied(looked, looked.payload))
         reader.acknowledge(looked)
         return value
 
@@ -140,8 +135,8 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         if not isinstance(self.ser_de, MsgpackSerde):
             raise SerdeError(f"{self.serde_class.__name__} has no views")
         handle = self.reader.verified(key, address, monotonic_id, signature)
-        with self.reader.reading(handle) as payload:
-            yield self.ser_de.view(payload)
+        with self.reader.reading(handle) as looked:
+            yield self.ser_de.view(self.reader.copied(looked, looked.description), looked.data)
 
     def touch(self, key: str, address: int = 0, monotonic_id: int = 0, signature: Sequence[int] | None = None) -> None:
         """At the writer: what is stored stays until it is looked up or released. At a reader: the handle is good.
@@ -177,7 +172,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         key = self.writer.id_index.get(monotonic_id)
         if key is None or self.ring_buffer.metadata[monotonic_id] != address:
             raise NotStoredError(f"no item has the address {address} and the id {monotonic_id}")
-        return self.ser_de.deserialize(self.writer.payload(monotonic_id))
+        return self.ser_de.deserialize(memoryview(bytearray(self.writer.payload(monotonic_id))))
 
     def clear(self) -> None:
         """The writer hands nothing out any more, and frees what nobody needs; a reader has nothing to clear."""

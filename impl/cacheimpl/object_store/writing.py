@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from cacheimpl.msgpack import Buffer
 from cacheimpl.object_store.errors import AlreadyStoredError, NotStoredError, StoreFullError, TooLargeError
 from cacheimpl.object_store.handles import LAPS, PREFIX, PREFIX_BYTES, Handle, Seals
+from cacheimpl.object_store.serde import Buffer, Serialized
 from cacheimpl.object_store.tickets import Tickets
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import NotTheWriterError
@@ -22,8 +22,6 @@ from cacheimpl.ring.headers import LARGEST_CHUNK
 ALIGNMENT = 64
 """A chunk has a multiple of so many bytes, header included, so that all begin at one."""
 
-Serialized = tuple[Buffer | list[Buffer], int, bytes, int]
-"""Data, its bytes, metadata, and its bytes."""
 Copy = Callable[[Buffer | list[Buffer], int, bytes, int, memoryview], None]
 
 

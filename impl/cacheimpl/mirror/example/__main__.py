@@ -36,7 +36,7 @@ def parsed(arguments: list[str] | None = None) -> Settings:
 def main(arguments: list[str] | None = None) -> int:
     """The exit status: 0 where each frontend that lived had every request confirmed, 1 otherwise, 2 for a bad call."""
     settings = parsed(arguments)
-    if importlib.util.find_spec("zmq") is None or importlib.util.find_spec("msgspec") is None:
+    if importlib.util.find_spec("zmq") is None:
         sys.stderr.write("the example needs the extra 'mirror': pip install 'cacheproof[mirror]'\n")
         return 2
     from cacheimpl.mirror.example.supervisor import run  # noqa: PLC0415  # ZeroMQ is an extra

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from cacheimpl.msgpack import Buffer
 from cacheimpl.object_store import ReleasedObjectStorage, SingleWriterShmObjectStorage
 from cacheimpl.object_store.errors import StoreFullError, TooLargeError
+from cacheimpl.object_store.serde import Serialized
 from cacheproof.model.target import CallTable, call_of, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, TOO_LARGE, Code, Observation, Operation, Outcome
 from cachespec.object_store import operations as calls
@@ -31,7 +31,7 @@ class ContentSerde:
     flag_bytes: ClassVar[int]
     mark: ClassVar[int]
 
-    def serialize(self, value: Any) -> tuple[Buffer | list[Buffer], int, bytes, int]:
+    def serialize(self, value: Any) -> Serialized:
         size = self.sizes[value] - self.flag_bytes
         return bytes([self.mark + value]) * size, size, b"", 0
 
