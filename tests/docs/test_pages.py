@@ -7,12 +7,16 @@ is run, and its status is looked at. A comment of Markdown in the line before a 
     <!-- not run: REASON -->    the block is not run, and why
     <!-- source: NAMES -->      the block is the specification's own source, filled by `cacheproof book`
     <!-- in file: NAME -->      the block is not run but written to this file, for what comes after it
+    <!-- prints -->             each line of the block, in this order, is printed by the block that is run before it;
+                                blanks and the rules of tables are not compared, and `…` stands for anything
 
 `make TARGET` is not run but asked whether there is such a target.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -29,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = {"python", "console", "text", "json", "toml", "yaml", "mermaid", "markdown", "conversation"}
 TIMEOUT_SECONDS = 120
+ANYTHING = "…"
 
 FENCE = re.compile(
     r"^(?P<comment><!--[^\n]*-->\n)?```(?P<language>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -47,6 +52,7 @@ class Block:
     status: int = 0
     not_run: str = ""
     file: str = ""
+    printed: bool = False
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -57,7 +63,8 @@ def blocks(text: str) -> Iterator[Block]:
         mark, _, rest = comment.partition(":")
         reason = rest.strip() if mark in ("not run", "source") else ""
         file = rest.strip() if mark == "in file" else ""
-        yield Block(line, found["language"].strip(), found["body"], int(status[1]) if status else 0, reason, file)
+        code = int(status[1]) if status else 0
+        yield Block(line, found["language"].strip(), found["body"], code, reason, file, comment == "prints")
 
 
 def without_blocks(text: str) -> str:
@@ -70,26 +77,56 @@ def commands(block: Block) -> list[str]:
     return [line.removeprefix("$ ").strip() for line in joined.splitlines() if line.startswith("$ ")]
 
 
-def run_python(block: Block, namespace: dict[str, Any], page: str) -> None:
-    exec(compile("\n" * block.line + block.body, page, "exec"), namespace)
+def run_python(block: Block, namespace: dict[str, Any], page: str) -> str:
+    """What it prints."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile("\n" * block.line + block.body, page, "exec"), namespace)
+    return output.getvalue()
 
 
-def run_command(command: str, folder: Path) -> int:
-    """The status of a command of this project; any other has to be marked as not run."""
+def run_command(command: str, folder: Path) -> tuple[int, str]:
+    """The status and the output of a command of this project; any other has to be marked as not run."""
     words = shlex.split(command, comments=True)
     if words[0] == "make":
-        return subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, capture_output=True, check=False).returncode
+        asked = subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, capture_output=True, check=False)
+        return asked.returncode, ""
     assert words[0] in ("cacheproof", "printf", "python"), f"`{command}` is neither run here nor marked as not run"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": path, "COLUMNS": "160"}
     ended = subprocess.run(
-        command, shell=True, cwd=folder, env=environment, capture_output=True, check=False, timeout=TIMEOUT_SECONDS
+        command,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_SECONDS,
     )
-    return ended.returncode
+    return ended.returncode, ended.stdout
+
+
+def not_printed(shown: str, output: str) -> list[str]:
+    """Lines of a block that the output does not have, or not in this order."""
+    remaining = iter([plain(line) for line in output.splitlines()])
+    wanted = [plain(line) for line in shown.splitlines() if line.strip() != ANYTHING]
+    return [line for line in wanted if not any(is_like(line, printed) for printed in remaining)]
+
+
+def is_like(line: str, printed: str) -> bool:
+    """Whether a line was printed, `…` aside."""
+    return re.fullmatch(".*".join(map(re.escape, line.split(ANYTHING))), printed) is not None
+
+
+def plain(line: str) -> str:
+    """A line without the lines of tables and superfluous blanks."""
+    return " ".join(re.sub("[\u2500-\u257f]", " ", line).split())
 
 
 def run_page(text: str, folder: Path, page: str = "page") -> None:
     namespace: dict[str, Any] = {"__name__": "page"}
+    output = ""
     for block in blocks(text):
         where = f"{page}:{block.line}"
         assert block.language in LANGUAGES, f"{where}: a block of '{block.language}' is neither run nor plain text"
@@ -99,11 +136,15 @@ def run_page(text: str, folder: Path, page: str = "page") -> None:
             assert Path(block.file).name == block.file, f"{where}: a file of the page's own folder has no path"
             (folder / block.file).write_text(block.body)
         elif block.language == "python":
-            run_python(block, namespace, page)
+            output = run_python(block, namespace, page)
         if block.language == "console":
             *others, last = commands(block)
-            assert all(run_command(command, folder) == 0 for command in others), where
-            assert run_command(last, folder) == block.status, f"{where}: `{last}`"
+            ended = [(command, *run_command(command, folder)) for command in (*others, last)]
+            output = "\n".join(text for _, _, text in ended)
+            statuses = [(command, status) for command, status, _ in ended]
+            assert statuses == [*((command, 0) for command in others), (last, block.status)], where
+        if block.printed:
+            assert not_printed(block.body, output) == [], f"{where}: it is not what is printed"
 
 
 def anchors(text: str) -> set[str]:
@@ -177,6 +218,8 @@ def test_every_page_can_be_found() -> None:
         "```console\n$ make no-such-target\n```",
         "```console\n$ curl example.org\n```",
         "```shell\ncacheproof list\n```",
+        "```python\nprint(1)\n```\n<!-- prints -->\n```text\n2\n```",
+        "```console\n$ cacheproof --version\n```\n<!-- prints -->\n```text\ncacheproof 99\n```",
     ],
 )
 def test_a_page_that_shows_what_cannot_be_done_is_found(text: str, folder: Path) -> None:
@@ -192,6 +235,14 @@ def test_marks_are_heeded(folder: Path) -> None:
     assert (folder / "y.py").read_text() == "assert False\n"
     with pytest.raises(AssertionError, match="has no path"):
         run_page("<!-- in file: tests/z.py -->\n```python\nz = 2\n```", folder)
+
+
+def test_lines_are_printed_in_their_order() -> None:
+    output = "┃ a ┃ b  ┃\nsecond\nthird\n"
+    assert not_printed("a │ b\n…\nthird\n", output) == []
+    assert not_printed("third\nsecond\n", output) == ["second"]
+    assert not_printed("a b c\n", output) == ["a b c"]
+    assert not_printed("s…d\nth…\n", output) == []
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:

@@ -30,5 +30,6 @@ def command(
     written = write(folder, texts(chosen, language))
     following = commands(chosen, language)
     lines = [*(f"written: {path}" for path in written), f"now, in {folder}:", *(f"  {line}" for line in following)]
+    lines.append("the workflow installs cacheproof from a wheel in wheels/; its comment says how to build one")
     data = {"component": chosen.name, "language": language.value, "files": written, "next": following}
     return Report(data, ["\n".join(lines)])

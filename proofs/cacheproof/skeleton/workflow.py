@@ -32,8 +32,10 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
+      # On no package index: keep the wheel in this repository. In a checkout of cacheproof:
+      # python -m pip wheel --no-deps --wheel-dir PATH_OF_THIS_REPOSITORY/wheels .
       - name: Install cacheproof
-        run: python -m pip install "cacheproof[fuzz,pytest]" pytest-xdist
+        run: python -m pip install "$(echo wheels/cacheproof-*.whl)[fuzz,pytest]" pytest-xdist
 """
 
 VECTORS = """\

@@ -202,6 +202,14 @@ def test_the_workflow_is_one_that_github_can_read(component: AnyComponent, in_py
     }
 
 
+def test_nothing_is_installed_from_an_index_by_the_package_s_name() -> None:
+    """The package is on no index, where its name would find nothing, or something else."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = [page.read_text() for page in pages] + [workflow(component, in_python=True) for component in SCOPED]
+    assert sum("pip install" in text for text in texts) > len(SCOPED)
+    assert [text for text in texts if re.search(r"pip install [^\n]*[\s\"']cacheproof\b(?!-)", text)] == []
+
+
 def test_the_pages_say_how_much_a_profile_is() -> None:
     few, many = (f"{PROFILES[name].steps:,}" for name in ("ci", "nightly"))
     page = (ROOT / "docs/ci.md").read_text(encoding="utf-8")

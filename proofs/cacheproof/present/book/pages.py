@@ -14,6 +14,7 @@ from cacheproof.present.book.layers import layers_picture, modules_part
 from cacheproof.present.book.markers import Part, filled
 from cacheproof.present.book.pictures import counterexample_part, trace_part
 from cacheproof.present.book.planted_page import planted_part
+from cacheproof.present.book.reference_page import reference_part
 from cacheproof.present.book.results_pages import results_part
 from cacheproof.present.book.source import source_part
 from cacheproof.present.book.tables import era_part, eras_part, properties_part, scopes_part
@@ -31,6 +32,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "summary": summary_part,
         "device": device_part,
         "planted": planted_part,
+        "reference": reference_part,
         "results": results_part,
         "findings": findings_part,
         "modules": modules_part,
