@@ -39,5 +39,5 @@ def test_figures_and_codes_of_the_document_are_those_of_the_code() -> None:
     assert f"at most {DEEPEST} deep" in TEXT
     failures = TEXT.partition("## A child process")[2]
     assert re.findall(r"^\| `(\w+)` \|", failures, re.MULTILINE)[1:] == [failure.value for failure in Failure]
-    refused = TEXT.partition("## What is refused")[2].partition("```")[0]
+    refused = TEXT.partition("## Refused messages")[2].partition("```")[0]
     assert re.findall(r"^\| `(\w+)` \|", refused, re.MULTILINE)[1:] == [fault.value for fault in Fault]
