@@ -59,7 +59,7 @@ def _of_the_parser(result: int | None) -> ExitStatus:
 
 def verbs() -> dict[str, str]:
     """The name of each verb as it is typed, and its module."""
-    names = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    names = sorted(module.name for module in pkgutil.iter_modules(sys.modules[__package__].__path__))
     return {name.replace("_", "-"): f"{__package__}.{name}" for name in names if name not in SHARED}
 
 
