@@ -237,31 +237,32 @@ def settings_are_as_asked(
 SAFETY: tuple[Safety[Config, Deployment], ...] = (
     Safety(
         "X-5",
-        "what keeps the results of a frontend elsewhere has exactly one sender",
+        "a cache that keeps a frontend's results in another process has exactly one sender",
         has_one_sender,
         lambda c, d: is_fed(d) and d.engines > 1,
     ),
     Safety(
         "X-5/record",
-        "a frontend that has on record what is kept elsewhere has one such place",
+        "a frontend that records what a remote cache holds has exactly one such cache",
         has_one_receiver,
         lambda c, d: is_fed(d) and d.external > 0,
     ),
     Safety(
         "X-5/agreed",
-        "frontend, engine and workers agree on who keeps what",
+        "frontend, engine and workers agree on which of them holds the payloads",
         sides_agree,
         lambda c, d: d.worker == READER,
     ),
     Safety(
         "X-5/profile",
-        "profiling has a cache of its own, and leaves nothing in another",
+        "profiling uses a private cache and leaves nothing in any other cache",
         profiling_is_private,
         lambda c, d: d.frontend == SENDER and d.private == PROCESSOR_ONLY,
     ),
     Safety(
         "X-5/used",
-        "there is a cache where there can be one, and it saves the sending wherever one frontend sends to one engine",
+        "a cache exists whenever one is possible, and saves repeated sending whenever each frontend sends to one "
+        "engine",
         cache_is_there,
         lambda c, d: d.frontend == PROCESSOR_ONLY,
     ),
@@ -270,13 +271,13 @@ SAFETY: tuple[Safety[Config, Deployment], ...] = (
 STEPS: tuple[Step[Config, Deployment], ...] = (
     Step(
         "X-5/type",
-        "where the sending is saved, it is in the way that was asked for",
+        "a cache that avoids repeated sending has the requested type",
         type_is_as_asked,
         lambda c, b, op, o, a: isinstance(op, Start) and op.cache_type == SHM and a.frontend == WRITER,
     ),
     Step(
         "X-5/asked",
-        "a deployment has the settings that were asked for; profiling needs one, and changes nothing",
+        "a deployment has the requested settings; profiling requires a deployment and does not change it",
         settings_are_as_asked,
         lambda c, b, op, o, a: isinstance(op, Profile) and o == REFUSED,
     ),

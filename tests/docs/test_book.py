@@ -101,7 +101,7 @@ def test_a_stale_page_is_said_and_then_written(tmp_path: Path, capsys: pytest.Ca
     assert page.read_text() == "<!-- properties: lru LRU-6 -->\n"
     assert "is not current" in capsys.readouterr().out
     assert ended("book", str(page)) == 0
-    assert "a call that evicts returns" in page.read_text()
+    assert "every call that evicts returns" in page.read_text()
     assert ended("book", "--check", str(page)) == 0
 
 

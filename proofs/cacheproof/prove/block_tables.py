@@ -87,7 +87,9 @@ def blocks_of(holdings: Any, request: Term) -> Term:
 
 
 INVARIANTS = (
-    Invariant("KV-1", "a block has as many references as places in tables", references_are_places),
+    Invariant(
+        "KV-1", "the reference count of a block equals the number of table entries that name it", references_are_places
+    ),
     Invariant("KV-2", "each block is free or held, and not both, and nothing else is", free_or_held),
     Invariant("KV-2/count", "free and held blocks add up to the pool", blocks_add_up),
     Invariant("KV-5/places", "a table has a block at each position, and at no other", places_are_in_tables),

@@ -78,37 +78,39 @@ def two_unlike(config: Config, view: View) -> bool:
 SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "HASH-1",
-        "equal keys: the same tokens, the same items at the same positions, the same adapter and salt",
+        "two blocks have equal keys only if their prefixes have the same tokens, items, item positions, adapter and"
+        " salt",
         equal_keys_mean_equal_content,
         two_unlike,
     ),
     Safety(
         "HASH-2",
-        "a key depends on the content only: whoever has it, in a prompt or as output, has the same key",
+        "the key of a block depends on its content alone: prompt tokens and output tokens give the same key",
         equal_content_means_equal_keys,
         two_alike,
     ),
     Safety(
         "HASH-2/full",
-        "every full block of a submitted request has a key, and no other block has",
+        "exactly the full blocks of submitted requests have keys",
         full_blocks_have_keys,
         lambda c, v: len(v.blocks) > 1,
     ),
     Safety(
         "HASH-3",
-        "the extras of a block name every item that overlaps it, and no other",
+        "the extras of a block name exactly the items that overlap it",
         overlapping_items_are_named,
         lambda c, v: any(0 < len(block.items) < len(v.requests[block.request].items) for block in v.blocks),
     ),
     Safety(
         "HASH-3/counted",
-        "a block has an extra for each item in it, one for an adapter, the first one for a salt, and no more",
+        "a block has one extra per overlapping item, one for an adapter, one for a salt in the first block, and no "
+        "others",
         extras_are_counted,
         lambda c, v: any(block.place > 0 and v.requests[block.request].salt != UNSALTED for block in v.blocks),
     ),
     Safety(
         "HASH-1/chained",
-        "a key is that of the block before it, and one link",
+        "the key of a block is the key of the block before it plus one link",
         keys_are_chained,
         lambda c, v: any(block.place > 0 for block in v.blocks),
     ),
@@ -183,19 +185,19 @@ def answers_are_so(config: Config, before: View, op: Operation, outcome: Outcome
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "HASH-2/kept",
-        "a key that is there stays as it is",
+        "the key of a block never changes",
         keys_stay,
         lambda c, b, op, o, a: type(op) is Append and 0 < len(b.blocks) < len(a.blocks),
     ),
     Step(
         "HASH-1/written",
-        "a request is what was written: what is refused changes nothing, what is done changes only what it says",
+        "a completed call changes only the request and field that it names; a refused call changes nothing",
         requests_are_as_written,
         lambda c, b, op, o, a: type(op) is Place and o == DONE and bool(b.blocks),
     ),
     Step(
         "HASH-1/answered",
-        "a prompt grows until it is submitted or full, an output after that until it is full",
+        "a request accepts prompt tokens until it is submitted or full, and output tokens from then until it is full",
         answers_are_so,
         lambda c, b, op, o, a: type(op) is Append and o.code is Code.REFUSED,
     ),

@@ -129,32 +129,31 @@ def grows_with_the_batch(config: Config, before: View, op: Operation, outcome: O
 SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "BUD-1",
-        "each budget takes the largest item of every modality that is enabled",
+        "each encoder budget is at least the size of the largest item of every enabled modality",
         takes_the_largest,
         lambda c, v: min(v.compute, v.space) == largest_item(c.embeds, v.settings) if v.configured else False,
     ),
     Safety(
         "BUD-1/profile",
-        "the encoder is profiled with an item at least of each modality that it encodes, and with no more than it may "
-        "take at once",
+        "profiling encodes at least one item of each encoded modality, and never more than the encoder accepts at once",
         profiling_fits,
         lambda c, v: max(v.per_batch, default=0) > 1,
     ),
     Safety(
         "BUD-2",
-        "both budgets are 0 exactly where no modality is enabled",
+        "both encoder budgets are 0 if and only if no modality is enabled",
         nothing_for_nothing,
         lambda c, v: bool(v.configured) and not any_enabled(c, v.settings),
     ),
     Safety(
         "BUD-3",
-        "no item is queued that is larger than either budget",
+        "every queued item is at most as large as either budget",
         fits_both_budgets,
         lambda c, v: any(c.items[item][1] == min(v.compute, v.space) for item in v.admitted),
     ),
     Safety(
         "BUD-4",
-        "where items may not be split, none is queued that is longer than every chunk that is sure to be formed",
+        "if items may not be split, every queued item fits a chunk that is guaranteed to occur",
         fits_a_chunk,
         lambda c, v: (
             not splits_items(v.settings) and any(c.items[i][2] == longest_item(v.settings) for i in v.admitted)
@@ -165,37 +164,37 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "BUD-1/least",
-        "no budget is larger than what was asked for, or the largest item if that is more",
+        "no budget exceeds the larger of the requested budget and the largest item",
         is_no_more_than_asked,
         lambda c, b, op, o, a: a.compute > 0 and a.compute == largest_item(c.embeds, a.settings),
     ),
     Step(
         "BUD-3/reason",
-        "an item is turned down only if its modality is off, or it could never be scheduled",
+        "an item is rejected only if its modality is disabled or it can never be scheduled",
         turned_down_for_a_reason,
         lambda c, b, op, o, a: o.code is Code.TOO_LARGE,
     ),
     Step(
         "BUD-3/answered",
-        "what is let in is queued and of a modality that is on; what is turned down changes nothing",
+        "an accepted item is queued and its modality is enabled; a rejected item changes nothing",
         answers_are_so,
         lambda c, b, op, o, a: isinstance(op, Admit) and o.code is Code.REFUSED and bool(b.configured),
     ),
     Step(
         "BUD-1/asked",
-        "where there is an item to be sent, no budget is smaller than what was asked for",
+        "if any item can occur, each budget is at least the requested one",
         is_no_less_than_asked,
         lambda c, b, op, o, a: a.compute > largest_item(c.embeds, a.settings) if a.configured else False,
     ),
     Step(
         "BUD-4/start",
-        "an engine starts exactly if it could schedule the largest item of every modality",
+        "an engine starts if and only if it can schedule the largest item of every modality",
         starts_if_it_can,
         lambda c, b, op, o, a: isinstance(op, Configure) and o.code is Code.REFUSED,
     ),
     Step(
         "BUD-5",
-        "more tokens in a step never make a budget smaller, nor keep an engine from starting",
+        "raising the token budget of a step never lowers an encoder budget and never prevents a start",
         grows_with_the_batch,
         lambda c, b, op, o, a: isinstance(op, Configure) and a.compute > b.compute > 0,
     ),

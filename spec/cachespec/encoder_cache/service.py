@@ -91,7 +91,7 @@ CHECKS: tuple[Check, ...] = (
     Check("ENC-1", "0 <= free <= freeable <= capacity", counts_are_in_range),
     Check(
         "ENC-2",
-        "free slots and resident entries add up to the capacity",
+        "the free slots and the sizes of the resident entries sum to the capacity",
         lambda c, s: s.free + s.sizes.total == c.capacity,
     ),
     Check(

@@ -62,13 +62,13 @@ def drops_are_on_the_way(view: View) -> bool:
 OWN: tuple[Safety[Config, View], ...] = (
     Safety(
         "X-1",
-        "what a worker is told to drop is there, once",
+        "every encoder output that a worker is told to drop is in its memory, once",
         lambda c, v: nothing_was_found(v, DROPPED_TWICE),
         lambda c, v: drops_are_on_the_way(v),
     ),
     Safety(
         "X-1/agreement",
-        "when its inbox is done a worker has exactly the encoder outputs that are resident or still to be reported",
+        "a worker with an empty inbox has exactly the encoder outputs that are resident or await a report",
         settled_outputs_are_those_counted,
         lambda c, v: drops_are_on_the_way(v) and bool(v.scheduler.encoder.entries),
     ),
@@ -80,31 +80,31 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "KV-7/read",
-        "a worker reads from a block what the scheduler says is in it",
+        "every block that a worker reads has the content that the scheduler assumes",
         lambda c, v: nothing_was_found(v, NO_BYTES),
         lambda c, v: any(step.reads for worker in v.workers for step in worker.inbox),
     ),
     Safety(
         "KV-7/found",
-        "when its inbox is done, a worker has in every block that can be found what it is found for",
+        "a worker with an empty inbox has, in every findable block, the KV of the content it is registered for",
         settled_bytes_are_those_written,
         lambda c, v: bool(v.scheduler.kv.carried) and any(worker.inbox for worker in v.workers),
     ),
     Safety(
         "SHM-10/used",
-        "a worker reads every item of a request that runs, and reads the right one",
+        "a worker reads every item of a running request, and each with its right content",
         lambda c, v: nothing_was_found(v, NO_ITEM),
         lambda c, v: c.shared_memory == 1 and any(step.encodes for worker in v.workers for step in worker.inbox),
     ),
     Safety(
         "SHM-8/heard",
-        "the object store knows of every request that P1 has whether it waits, runs, or is over",
+        "the object store knows whether each request at P1 is waiting, running or finished",
         store_follows_the_scheduler,
         lambda c, v: c.shared_memory == 1 and PREEMPTED in v.store.phases and bool(v.scheduler.gone),
     ),
     Safety(
         "X-3",
-        "P1 knows the requests that it has received, each once, and no others",
+        "P1 knows exactly the requests that it has received, each once",
         received_were_sent,
         lambda c, v: bool(v.received) and len(v.submitted) > len(v.received),
     ),
@@ -126,7 +126,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 )
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
-    Progress("X-3/answered", "every request that was sent is finished, rejected, or aborted", somebody_waits),
+    Progress("X-3/answered", "every request that was sent is eventually finished, rejected or aborted", somebody_waits),
     *lifted_progress(mirror.COMPONENT.progress, config=mirror_config, view=lambda view: view.mirror),
     *lifted_progress(object_store.COMPONENT.progress, config=store_config, view=lambda view: view.store),
     *lifted_progress(scheduler.COMPONENT.progress, config=scheduler_config, view=lambda view: view.scheduler),

@@ -125,37 +125,37 @@ def output_was_computed(config: Config, before: View, op: Operation, outcome: Ou
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "X-4",
-        "a reset empties its cache, and leaves the other caches, requests, plans, and what workers have as they are",
+        "a reset empties its own cache and leaves other caches, requests, plans and worker memory unchanged",
         reset_is_alone,
         empties_beside_a_step,
     ),
     Step(
         "X-4/counted",
-        "each reset is one of those that may happen, and nothing else is",
+        "each reset uses up exactly one of the permitted resets, and no other operation does",
         resets_are_counted,
         empties_beside_a_step,
     ),
     Step(
         "X-3/heard",
-        "a request is sent when its client sends it, and left from when its client leaves until the scheduler is told",
+        "a request counts as sent once its client sends it, and as cancelled until the scheduler learns of it",
         clients_are_heard,
         lambda c, b, op, o, a: isinstance(op, DeliverAbort) and bool(a.cancelled),
     ),
     Step(
         "X-3/told",
-        "when the scheduler is told that a request was left, the request is gone",
+        "a cancelled request is finished as soon as the scheduler is told",
         the_left_are_gone,
         lambda c, b, op, o, a: isinstance(op, DeliverAbort) and op.request in b.scheduler.running,
     ),
     Step(
         "X-1/turn",
-        "workers are told every plan, take one step at a time, and what was told first",
+        "workers receive every plan and execute them one at a time, in order",
         steps_are_in_turn,
         lambda c, b, op, o, a: isinstance(op, Execute) and len(b.workers[op.worker].inbox) > 1,
     ),
     Step(
         "KV-7/filled",
-        "a step fills as many blocks as there are ends of blocks in its chunks",
+        "a step fills exactly the blocks whose last token is in one of its chunks",
         chunks_fill_their_blocks,
         lambda c, b, op, o, a: (
             isinstance(op, Schedule)
@@ -165,7 +165,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "X-1/output",
-        "the output of a plan is taken when every worker has executed it",
+        "the output of a plan is taken only after every worker has executed it",
         output_was_computed,
         lambda c, b, op, o, a: isinstance(op, Update) and any(worker.inbox for worker in b.workers),
     ),

@@ -112,31 +112,32 @@ def taken_is_unwritten(config: Config, before: View, op: Operation, outcome: Out
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "KV-7/flying",
-        "what is in flight when a request ends is still written, and nothing else is",
+        "steps in flight when a request ends still write their blocks, and nothing else is written",
         flying_is_written,
         lambda c, b, op, o, a: isinstance(op, FreeRequest) and len(a.bytes) > len(b.bytes),
     ),
     Step(
         "KV-7/taken",
-        "a block that is taken has the KV of nothing any more",
+        "a reallocated block has no KV of its former content",
         taken_is_unwritten,
         lambda c, b, op, o, a: is_allocation(op, o) and bool(set(o.values) & set(dict(b.bytes))),
     ),
     Step(
         "KV-8/turned-down",
-        "a caller is told of a table, of none, or of a change, only where it is so",
+        "a call reports an existing table, a missing table or outdated arguments only if that is true",
         turned_down_for_its_reason,
         lambda c, b, op, o, a: is_allocation(op, o, Code.STALE) and bool(hits_of(op)),
     ),
     Step(
         "KV-8/moment",
-        "slots are given for what is the case now: hits that are cached, counts that are right, no second table",
+        "slots are granted only if the hits are cached, the computed count is current, and the request has no other"
+        " table",
         served_in_its_moment,
         lambda c, b, op, o, a: is_allocation(op, o) and bool(hits_of(op)),
     ),
     Step(
         "KV-10/counted",
-        "a request is as far as was asked for: scheduled up to the end of its slots, computed up to what was executed",
+        "a request is scheduled up to the end of its granted slots and computed up to its executed tokens",
         progress_is_as_asked,
         lambda c, b, op, o, a: isinstance(op, Commit) and len(b.holdings) > 1,
     ),

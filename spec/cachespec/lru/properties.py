@@ -27,17 +27,22 @@ def counters_agree(config: Config, view: View) -> bool:
 
 
 SAFETY: tuple[Safety[Config, View], ...] = (
-    Safety("LRU-1", "the order holds exactly the entries", order_is_entries, lambda c, v: len(v.order) > 1),
+    Safety(
+        "LRU-1",
+        "the recency order contains exactly the cached entries",
+        order_is_entries,
+        lambda c, v: len(v.order) > 1,
+    ),
     Safety(
         "LRU-2",
-        "the bytes counted are the bytes held, and within the capacity",
+        "the byte count equals the sum of the entry sizes and is at most the capacity",
         bytes_are_counted,
         lambda c, v: v.used == c.capacity,
     ),
-    Safety("LRU-3", "what is pinned is present", pinned_is_present, lambda c, v: bool(v.pinned)),
+    Safety("LRU-3", "every pinned key is in the cache", pinned_is_present, lambda c, v: bool(v.pinned)),
     Safety(
         "LRU-4",
-        "hits are among the look-ups, and what was reported among what was counted",
+        "hits never exceed look-ups, and reported counts never exceed counted ones",
         counters_agree,
         lambda c, v: v.hits > v.reported_hits > 0,
     ),
@@ -172,19 +177,19 @@ def what_fits_is_stored(config: Config, before: View, op: Operation, outcome: Ou
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "LRU-1/answered",
-        "an answer says whether the key is there",
+        "an answer says correctly whether the key is in the cache",
         answers_are_so,
         lambda c, b, op, o, a: type(op) is Pop and o.code is not Code.DONE and bool(b.entries),
     ),
     Step(
         "LRU-1/leaving",
-        "what is taken out leaves alone; after clearing nothing is there",
+        "removing a key removes no other key, and clearing removes all",
         only_what_is_asked_leaves,
         lambda c, b, op, o, a: type(op) is Pop and o.code is Code.DONE and bool(a.entries),
     ),
     Step(
         "LRU-3/kept",
-        "what is pinned stays pinned for as long as it is there",
+        "a pinned key stays pinned while it is in the cache",
         pins_stay,
         lambda c, b, op, o, a: (
             type(op) is Put and bool(b.pinned) and bool(a.pinned) and len(a.entries) < len(b.entries)
@@ -192,49 +197,49 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "LRU-4/count",
-        "every look-up counts once, a hit apart; nothing else counts",
+        "each look-up is counted once, as a hit or a miss, and nothing else is counted",
         lookups_are_counted,
         lambda c, b, op, o, a: type(op) is Get and o.code is Code.MISS,
     ),
     Step(
         "LRU-4/report",
-        "a report is what was counted since the previous one",
+        "a report covers exactly the look-ups since the previous report",
         report_is_the_difference,
         lambda c, b, op, o, a: type(op) is Stat and o.values[:1] > (0,) and b.reported_total > 0,
     ),
     Step(
         "LRU-5",
-        "touching and asking never change what is in the cache",
+        "touching and querying never change the content of the cache",
         membership_stays,
         lambda c, b, op, o, a: type(op) is Touch and b.order != a.order,
     ),
     Step(
         "LRU-7",
-        "what is evicted is the oldest that is not pinned",
+        "the evicted key is the least recently used one that is not pinned",
         evicted_are_oldest,
         lambda c, b, op, o, a: type(op) in (Put, Evict) and bool(evicted(b, op, a)) and b.order[:1] == b.pinned[:1],
     ),
     Step(
         "LRU-7/needed",
-        "nothing is evicted that could have stayed",
+        "no key is evicted that could have stayed",
         evictions_are_needed,
         lambda c, b, op, o, a: type(op) in (Put, Evict) and bool(evicted(b, op, a)) and bool(a.entries[1:]),
     ),
     Step(
         "LRU-7/recency",
-        "what is used becomes the newest, and the others stay in their order",
+        "a used key becomes the most recent, and the other keys keep their order",
         used_is_newest,
         lambda c, b, op, o, a: type(op) is Get and b.order[:1] == newest(op, o, a) and b.order != a.order,
     ),
     Step(
         "LRU-8",
-        "a put that fails changes nothing",
+        "a failed put changes nothing",
         failure_changes_nothing,
         lambda c, b, op, o, a: o.code is Code.REFUSED and len(b.entries) > 1,
     ),
     Step(
         "LRU-8/stored",
-        "a put fails exactly if what it puts can never fit beside what is pinned",
+        "a put fails if and only if its value can never fit beside the pinned keys",
         what_fits_is_stored,
         lambda c, b, op, o, a: o.code is Code.TOO_LARGE and bool(b.entries),
     ),
@@ -243,5 +248,5 @@ STEPS: tuple[Step[Config, View], ...] = (
 # In the end ---------------------------------------------------------------------------------------------------------
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
-    Progress("LRU-6", "a call that evicts returns", lambda c, v: v.in_progress),
+    Progress("LRU-6", "every call that evicts returns", lambda c, v: v.in_progress),
 )

@@ -27,7 +27,7 @@ CHECKS: tuple[Check, ...] = (
     Check("LRU-1", "the order is as long as there are entries", lambda c, s: s.order.length == s.entries.length),
     Check(
         "LRU-2",
-        "the bytes counted are the bytes held, and within the capacity",
+        "the byte count equals the sum of the entry sizes and is at most the capacity",
         lambda c, s: s.used == s.entries.total <= c.capacity,
     ),
     Check("LRU-3", "no more is pinned than is present", lambda c, s: s.pinned.total <= s.used),

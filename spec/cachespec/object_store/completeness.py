@@ -81,37 +81,37 @@ def everything_begins_anew(config: Config, before: View, op: Operation, outcome:
 COMPLETENESS: tuple[Step[Config, View], ...] = (
     Step(
         "SHM-7/further",
-        "P0 touches and walks the items of a request one after the other, each once",
+        "P0 touches and walks each item of a request once, in order",
         walk_goes_on,
         lambda c, b, o, r, a: type(o) is Put and r.code is Code.REFUSED,
     ),
     Step(
         "SHM-8/sent",
-        "a request that is scheduled or resumed is sent to every worker, with each of its handles",
+        "a request that is scheduled or resumed is sent to every worker with all its handles",
         everything_is_sent,
         lambda c, b, o, r, a: type(o) is Resume and a.inboxes != b.inboxes,
     ),
     Step(
         "SHM-8/released",
-        "after a release or a clearing no chunk is protected",
+        "after a release or a clear, no chunk is protected",
         nothing_is_protected,
         lambda c, b, o, r, a: type(o) is Release and any(chunk.protected for chunk in b.chunks),
     ),
     Step(
         "SHM-8/freed",
-        "after a clearing, and after P0 has freed what is unused, somebody needs the oldest chunk",
+        "after a clear or a freeing of unused chunks, the oldest remaining chunk is still needed",
         oldest_is_needed,
         lambda c, b, o, r, a: type(o) is FreeUnused and len(a.chunks) < len(b.chunks),
     ),
     Step(
         "SHM-8/died",
-        "a worker that died has nothing to do, and no request is at the workers",
+        "a dead worker has an empty inbox, and no request is left at any worker",
         worker_is_gone,
         lambda c, b, o, r, a: type(o) is Die and b.inboxes[o.reader] != (),
     ),
     Step(
         "SHM-5/restarted",
-        "a P0 that starts anew knows no chunk, and no handle stands",
+        "a restarted P0 knows no chunk, and no earlier handle is valid",
         everything_begins_anew,
         lambda c, b, o, r, a: type(o) is Restart and bool(b.outstanding),
     ),

@@ -83,25 +83,25 @@ def readers_keep_to_their_counts(config: Config, before: View, op: Operation, ou
 SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "SHM-2",
-        "a handle that is not answered leads to a live chunk",
+        "every unanswered handle names a live chunk",
         handles_lead_to_live_chunks,
         lambda c, v: len(presented(v)) > 1,
     ),
     Safety(
         "SHM-2/visible",
-        "what there is a handle to is visible as a whole, and stays so",
+        "a chunk with a handle is visible in full and stays visible",
         published_is_visible,
         lambda c, v: any(0 < len(one.units) < one.size for one in v.readers),
     ),
     Safety(
         "SHM-3",
-        "a count is 1 if its reader has answered, and 0 if not",
+        "the count of a reader is 1 if it has answered and 0 otherwise",
         counts_are_answers,
         lambda c, v: any(v.memory[count_of(0, start % c.capacity)] == 1 for _, start, _ in v.chunks),
     ),
     Safety(
         "SHM-4",
-        "live ids follow one another from the oldest on, and nothing is known of others",
+        "live ids are consecutive from the oldest, and only live ids are known",
         tables_agree,
         lambda c, v: bool(v.chunks) and v.oldest > 0,
     ),
@@ -111,24 +111,24 @@ STEPS: tuple[Step[Config, View], ...] = (
     *EFFECTS,
     Step(
         "SHM-8/served",
-        "a handle is served, unless its segment is gone",
+        "a handle is served unless its segment is gone",
         handles_are_served,
         lambda c, b, op, o, a: isinstance(op, Open) and o.code is Code.STALE,
     ),
     Step(
         "SHM-9",
-        "a reader changes nothing but its own count",
+        "a reader changes nothing except its own count",
         readers_keep_to_their_counts,
         lambda c, b, op, o, a: isinstance(op, Acknowledge) and b.memory != a.memory,
     ),
     Step(
         "SHM-10",
-        "what is read is the data that the handle was given for, from the first unit to the last",
+        "a reader gets the complete data for which its handle was issued",
         read_is_whole,
         lambda c, b, op, o, a: isinstance(op, Acknowledge) and len(o.values) > 1,
     ),
 )
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
-    Progress("SHM-8", "when nothing new is begun, every chunk goes", lambda c, v: bool(v.chunks)),
+    Progress("SHM-8", "once nothing new is written, every chunk is eventually freed", lambda c, v: bool(v.chunks)),
 )

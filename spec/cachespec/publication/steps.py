@@ -205,43 +205,44 @@ def segments_are_counted(config: Config, before: View, op: Operation, outcome: O
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "SHM-5/segment",
-        "a writer that is started again has the next segment, which is empty, and nobody else has a new one",
+        "a restarted writer has the next segment, which is empty, and no other operation creates a segment",
         segments_are_counted,
         lambda c, b, op, o, a: isinstance(op, Restart) and bool(b.chunks),
     ),
     Step(
         "SHM-6",
-        "freeing takes what everybody has answered, from the oldest chunk on, and nothing else",
+        "freeing removes exactly the leading chunks that every reader has answered",
         what_is_answered_goes,
         lambda c, b, op, o, a: isinstance(op, Free) and bool(o.values),
     ),
     Step(
         "SHM-7",
-        "a chunk is reserved while the writer has no other, or nothing happens",
+        "a reservation succeeds only if the writer has no other chunk in progress, and otherwise changes nothing",
         reserved_and_nothing_else,
         lambda c, b, op, o, a: isinstance(op, Allocate) and o.code is Code.REFUSED and bool(b.chunks),
     ),
     Step(
         "SHM-8/step",
-        "a reader opens its oldest handle, copies the next unit, or answers; when it dies all it had is given up",
+        "a reader step opens its oldest handle, copies the next unit or answers; a reader that dies loses all its "
+        "handles",
         one_reader_goes_on,
         lambda c, b, op, o, a: isinstance(op, ReaderDies) and bool(a.given_up),
     ),
     Step(
         "SHM-10/stored",
-        "id and size are stored, then a 0 for each reader, then the data; all of it waits to become visible",
+        "the writer stores id and size, then a 0 for each reader, then the data; each store waits to become visible",
         stores_wait,
         lambda c, b, op, o, a: isinstance(op, WriteData) and bool(b.pending),
     ),
     Step(
         "SHM-10/visible",
-        "one store becomes visible at a time, and none before an earlier one to its unit",
+        "one store becomes visible at a time, and stores to the same unit in program order",
         one_store_appears,
         lambda c, b, op, o, a: isinstance(op, Appear) and op.which > 0,
     ),
     Step(
         "SHM-10/handed",
-        "a handle is given to every reader at once, when all of the chunk is stored",
+        "all readers receive a handle together, once the whole chunk is stored",
         handed_to_everybody,
         lambda c, b, op, o, a: isinstance(op, Publish) and o.code is Code.REFUSED,
     ),

@@ -198,31 +198,31 @@ def is_possible(config: Config, before: View, op: Operation, outcome: Outcome, a
 SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "SHM-1",
-        "live chunks are inside the data, none reaches across its end, and no two have a unit in common",
+        "live chunks lie inside the data area, none wraps around its end, and no two overlap",
         chunks_are_apart,
         lambda c, v: any(start >= c.capacity for _, start, _ in v.chunks) and len(v.chunks) > 1,
     ),
     Safety(
         "SHM-1/window",
-        "from start to end is what is occupied: from the oldest chunk to behind the newest, one lap at most",
+        "the occupied range starts at the oldest chunk, ends behind the newest, and is at most one lap long",
         window_is_what_is_occupied,
         lambda c, v: v.end > c.capacity and len(v.chunks) > 1,
     ),
     Safety(
         "SHM-2",
-        "a handle that is not answered leads to its chunk, live and as it was written",
+        "every unanswered handle names its chunk, which is live and unchanged",
         handles_lead_to_their_chunks,
         lambda c, v: len(presentable(v)) > 1,
     ),
     Safety(
         "SHM-4",
-        "live ids are those from the oldest to the next, and every table has exactly those",
+        "live ids are consecutive from the oldest to the next, and every table has exactly those",
         tables_agree,
         lambda c, v: len(v.chunks) > 1 and v.id_end < v.id_start,
     ),
     Safety(
         "SHM-5",
-        "an id belongs to one chunk among those that are live and those that a handle may still name",
+        "an id names one chunk among the live chunks and those that a handle may still name",
         ids_are_unique,
         lambda c, v: len({handle[2] for handle in presentable(v)}) > 1,
     ),
@@ -231,55 +231,55 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "SHM-2/freed",
-        "no chunk goes while a handle to it is not answered",
+        "no chunk is freed while a handle to it is unanswered",
         freed_is_answered,
         lambda c, b, op, o, a: isinstance(op, Free) and bool(o.values) and bool(a.unanswered),
     ),
     Step(
         "SHM-5/segment",
-        "a writer that is started again has the next segment, which is empty, and nobody else has a new one",
+        "a restarted writer has the next segment, which is empty, and no other operation creates a segment",
         segments_are_counted,
         lambda c, b, op, o, a: isinstance(op, Restart) and bool(b.chunks),
     ),
     Step(
         "SHM-6",
-        "chunks go from the oldest on, their ids one after the other, and by freeing alone",
+        "only freeing removes chunks, from the oldest on, with consecutive ids",
         freed_in_order,
         lambda c, b, op, o, a: isinstance(op, Free) and len(o.values) > 1 and o.values[0] > o.values[-1],
     ),
     Step(
         "SHM-6/wanted",
-        "freeing stops when as much is free as was wanted, or at a chunk that may not go",
+        "freeing stops once the requested space is free, or at a chunk that is still needed",
         freed_as_wanted,
         lambda c, b, op, o, a: isinstance(op, Free) and bool(o.values) and len(a.chunks) > len(a.unanswered),
     ),
     Step(
         "SHM-7",
-        "a refusal changes nothing",
+        "a refused allocation changes nothing",
         refusal_changes_nothing,
         lambda c, b, op, o, a: o.code is Code.REFUSED and bool(b.chunks),
     ),
     Step(
         "SHM-8/room",
-        "nothing is refused that has room behind the newest chunk or at the beginning",
+        "no allocation is refused if it fits behind the newest chunk or at the beginning",
         refused_for_a_reason,
         lambda c, b, op, o, a: isinstance(op, Allocate) and o.code is Code.REFUSED and bool(b.chunks),
     ),
     Step(
         "SHM-8/served",
-        "a handle is served, unless its segment is gone",
+        "a handle is served unless its segment is gone",
         handles_are_served,
         lambda c, b, op, o, a: isinstance(op, Read) and o.code is Code.STALE,
     ),
     Step(
         "SHM-8/once",
-        "a handle that is presented or given up is gone, and keeps its chunk no longer; no other is touched",
+        "a presented or revoked handle is removed, no longer protects its chunk, and affects no other handle",
         answers_are_counted,
         lambda c, b, op, o, a: isinstance(op, Revoke) and len(b.handles) > 1,
     ),
     Step(
         "SHM-8/held",
-        "a handle can be presented or given up by whoever has it",
+        "the holder of a handle can always present or revoke it",
         is_possible,
         lambda c, b, op, o, a: isinstance(op, Revoke) and o.code is Code.DONE,
     ),
@@ -291,7 +291,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SHM-10",
-        "what is read is the payload that the handle was given for, from the first unit to the last",
+        "a reader gets the complete payload for which its handle was issued",
         read_is_its_own,
         lambda c, b, op, o, a: isinstance(op, Read) and len(o.values) > 1,
     ),
@@ -300,7 +300,7 @@ STEPS: tuple[Step[Config, View], ...] = (
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress(
         "SHM-8",
-        "when nobody allocates any more and every handle is presented or given up, every chunk goes",
+        "once allocation stops and every handle is presented or revoked, every chunk is eventually freed",
         lambda c, v: bool(v.chunks),
     ),
 )

@@ -146,43 +146,44 @@ def goes_on_behind_an_item(config: Config, part: Scheduled) -> bool:
 ACCOUNTS: tuple[Step[Config, View], ...] = (
     Step(
         "SCH-6/kept",
-        "who waited or ran does so still or is gone, and nobody else does than who arrived",
+        "every request that waited or ran still does or has ended, and only an arrival adds a request",
         nobody_is_lost,
         lambda c, b, op, o, a: bool(ended_in(b, a)) and bool(live(a)),
     ),
     Step(
         "SCH-6/named",
-        "an update names those that it has finished, in the order of its plan; nobody else is gone but who is aborted",
+        "an update names the requests that it finished, in plan order; no other operation except an abort ends a "
+        "request",
         the_ended_are_named,
         lambda c, b, op, o, a: isinstance(op, Update) and len(ended_in(b, a)) > 1,
     ),
     Step(
         "SCH-8/line",
-        "those who go on waiting keep their order",
+        "requests that keep waiting keep their order",
         the_line_stays,
         lambda c, b, op, o, a: isinstance(op, Schedule) and len(set(b.waiting) & set(a.waiting)) > 1,
     ),
     Step(
         "SCH-2/taken",
-        "the output of a plan in flight is taken: no assertion fails",
+        "the output of a plan in flight is always accepted: no assertion fails",
         output_is_taken,
         lambda c, b, op, o, a: isinstance(op, Update) and any(part.void for plan in b.plans for part in plan.scheduled),
     ),
     Step(
         "SCH-9/answered",
-        "who arrives is told whether it was queued",
+        "the answer to an arrival says whether the request was queued",
         arrivals_are_answered,
         lambda c, b, op, o, a: isinstance(op, Add) and o.code is Code.TOO_LARGE and bool(b.waiting),
     ),
     Step(
         "SCH-1/answered",
-        "a round that makes a plan answers with it, and one that makes none with a miss",
+        "a round answers with the plan that it made, or with a miss if it made none",
         rounds_are_answered,
         lambda c, b, op, o, a: isinstance(op, Schedule) and o.code is Code.MISS and bool(b.plans),
     ),
     Step(
         "SCH-7/order",
-        "a plan serves those that run in their order, then those that are admitted in theirs",
+        "a plan lists running requests in their order, then admitted ones in theirs",
         plans_are_in_order,
         lambda c, b, op, o, a: (
             any(part.request in b.waiting for part in new_plan(b, op, a).scheduled) and bool(b.running)
@@ -190,25 +191,26 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-7/last",
-        "who is preempted is not more important than anybody who goes on, and came later than its equals",
+        "a preempted request has no higher priority than any that keeps running, and arrived after its equals",
         the_last_are_preempted,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted) and bool(a.running),
     ),
     Step(
         "SCH-5/named",
-        "a plan names those that were preempted in its round",
+        "a plan names the requests preempted in its round",
         the_preempted_are_named,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted),
     ),
     Step(
         "SCH-2/samples",
-        "a step samples for a request when all of its tokens are computed; what is computed beyond them is drafts",
+        "a step samples for a request if and only if it computes the request's last known token; tokens beyond are "
+        "drafts",
         samples_are_where_tokens_end,
         lambda c, b, op, o, a: any(part.samples == 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "SCH-3/named",
-        "a plan names the items of which it computes tokens, and of those the ones that it encodes, in their order",
+        "a plan names, in prompt order, the items that its chunks touch, and marks those that it encodes",
         items_are_named,
         lambda c, b, op, o, a: any(
             len(part.encode) > 1 or goes_on_behind_an_item(c, part) for part in new_plan(b, op, a).scheduled
@@ -216,19 +218,20 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-4/once",
-        "nothing is encoded twice in one step",
+        "no content is encoded twice in one step",
         nothing_is_encoded_twice,
         lambda c, b, op, o, a: any(len(part.relies) > len(part.encode) > 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "ENC-7/told",
-        "what is evicted, the workers are told to drop, or will be",
+        "the workers are told to drop every evicted entry, in this plan or a later one",
         evictions_are_told,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).dropped),
     ),
     Step(
         "SCH-8/aligned",
-        "a chunk ends the prefill if it can, or at a multiple of the alignment, or before an item, or reaches none",
+        "a chunk ends at the end of the prefill, at a multiple of the alignment, or before an item, unless none is "
+        "within reach",
         chunks_are_aligned,
         lambda c, b, op, o, a: any(
             c.alignment > 1 and (part.start + part.tokens) % c.alignment == 0 for part in new_plan(b, op, a).scheduled

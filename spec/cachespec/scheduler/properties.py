@@ -141,13 +141,13 @@ def what_was_computed_is_found(config: Config, view: View) -> bool:
 OWN: tuple[Safety[Config, View], ...] = (
     Safety(
         "SCH-1",
-        "every scheduled count is positive",
+        "every scheduled token count is positive",
         counts_are_positive,
         lambda c, v: any(len(plan.scheduled) > 1 for plan in v.plans),
     ),
     Safety(
         "SCH-1/budget",
-        "the counts of a step are within the token budget together",
+        "the token counts of a step sum to at most the token budget",
         tokens_are_within_budget,
         lambda c, v: any(
             len(p.scheduled) > 1 and sum(part.tokens for part in p.scheduled) == c.token_budget for p in v.plans
@@ -155,97 +155,97 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "SCH-2",
-        "no token is computed behind which the model's length leaves no room for an output",
+        "no token is computed at a position that leaves no room for an output within the model's length",
         nothing_is_beyond_the_end,
         lambda c, v: any(part.start + part.tokens == c.max_model_len - 1 for part in parts(v)),
     ),
     Safety(
         "SCH-2/finished",
-        "a request whose output is complete is gone",
+        "a request with complete output is finished",
         output_is_bounded,
         lambda c, v: any(c.prompts[r] + tokens + 1 == final_length(c, r) for r, tokens in v.produced),
     ),
     Safety(
         "SCH-3/whole",
-        "where items are not split, no chunk ends inside of an item that it could have left for later",
+        "if items are not split, no chunk ends inside an item that it could have left to a later step",
         items_are_whole,
         lambda c, v: c.whole_items == 1 and any(part.encode for part in parts(v)),
     ),
     Safety(
         "SCH-4",
-        "what is encoded in a step is within the encoder compute budget",
+        "the embeddings encoded in a step sum to at most the encoder compute budget",
         embeds_are_within_budget,
         lambda c, v: any(len([part for part in plan.scheduled if part.encode]) > 1 for plan in v.plans),
     ),
     Safety(
         "SCH-5",
-        "a plan has no part for a request of which it says that it is finished or preempted",
+        "a plan schedules no request that it also lists as finished or preempted",
         who_is_named_is_not_scheduled,
         lambda c, v: any(plan.scheduled and (plan.finished or plan.preempted) for plan in v.plans),
     ),
     Safety(
         "SCH-5/blocks",
-        "only requests that run hold KV blocks",
+        "only running requests hold KV blocks",
         only_running_hold_blocks,
         lambda c, v: bool(v.waiting) and bool(holders_of_blocks(v)),
     ),
     Safety(
         "SCH-5/items",
-        "only requests that run hold items",
+        "only running requests hold items",
         only_running_hold_items,
         lambda c, v: bool(v.waiting) and bool(holders_of_items(v)),
     ),
     Safety(
         "SCH-6",
-        "a request waits, or runs, or is gone",
+        "every known request is in exactly one state: waiting, running or finished",
         queues_are_apart,
         lambda c, v: bool(v.waiting) and bool(v.running) and bool(v.gone),
     ),
     Safety(
         "SCH-9",
-        "only requests that can be served are queued",
+        "every queued request can be served to its end",
         only_feasible_are_queued,
         lambda c, v: len(live(v)) > 1,
     ),
     Safety(
         "KV-10/computed",
-        "a request has blocks for all of its tokens that count as computed",
+        "a request holds blocks for all its computed tokens",
         blocks_cover,
         lambda c, v: any(computed % c.block_size > 0 for _, computed in v.computed),
     ),
     Safety(
         "SCH-1/running",
-        "no more requests run than may at once",
+        "at most `max_running` requests run",
         no_more_run_than_may,
         lambda c, v: len(v.running) == c.max_running and bool(v.waiting),
     ),
     Safety(
         "SCH-6/forgotten",
-        "only requests that wait or run have output, and only those that run have drafts",
+        "only waiting and running requests have output, and only running ones have drafts",
         only_the_living_are_remembered,
         lambda c, v: bool(v.produced) and bool(v.waiting) and bool(v.gone),
     ),
     Safety(
         "SCH-2/proposed",
-        "no more drafts are proposed than are asked for and could count",
+        "the proposed drafts are at most the configured number and at most what the output can still take",
         drafts_could_count,
         lambda c, v: any(drafts < c.drafts for _, drafts in v.proposed),
     ),
     Safety(
         "ENC-6/released",
-        "a request that runs holds no item behind which it has computed everything",
+        "a running request holds no item whose tokens are all executed",
         items_are_let_go,
         lambda c, v: any(executed_of(v, request) > 0 for request, _ in v.encoder.held),
     ),
     Safety(
         "KV-7/computed",
-        "a block of a request that runs can be found only if all of its tokens count as computed",
+        "a findable block of a running request has only computed tokens",
         what_is_found_was_computed,
         lambda c, v: any(len(blocks) > 1 for _, blocks in v.kv.tables) and bool(v.kv.carried),
     ),
     Safety(
         "KV-7/registered",
-        "a block of a request that runs can be found when all of its tokens were computed",
+        "a block of a running request is findable once all its tokens are executed",
         what_was_computed_is_found,
         lambda c, v: any(executed_of(v, request) > c.block_size for request in v.running),
     ),
@@ -279,10 +279,10 @@ def blocks_and_items_are_apart(config: Config, view: View) -> bool:
 
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
-    Progress("SCH-8", "every request that was queued is finished", somebody_is_unfinished),
+    Progress("SCH-8", "every queued request is eventually finished", somebody_is_unfinished),
     Progress(
         "SCH-10",
-        "it does not last that one request holds KV blocks and another one items",
+        "it never lasts that one request holds KV blocks while another holds items (no deadlock)",
         blocks_and_items_are_apart,
     ),
 )

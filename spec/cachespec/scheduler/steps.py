@@ -230,7 +230,7 @@ def reset_empties(config: Config, before: View, op: Operation, outcome: Outcome,
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "SCH-2/known",
-        "no more is scheduled of a request than it has tokens, those in flight and drafts included",
+        "the scheduled tokens of a request never exceed its tokens, including those in flight and its drafts",
         counts_are_of_known_tokens,
         lambda c, b, op, o, a: any(
             part.start + part.tokens == length_in_sight(c, b, part.request) for part in new_plan(b, op, a).scheduled
@@ -244,25 +244,25 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-2/next",
-        "each request has one part of a plan, and a running one goes on where it is",
+        "a plan has at most one chunk per request, and a running request continues where it stopped",
         chunks_are_next,
         lambda c, b, op, o, a: any(part.start > 0 for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "SCH-2/output",
-        "what is sampled counts once, for the request for which it was sampled, until its output is complete",
+        "each sampled token counts once, for its own request, until the output is complete",
         output_counts_once,
         lambda c, b, op, o, a: isinstance(op, Update) and len(b.running) > len(a.running) > 0,
     ),
     Step(
         "SCH-2/offered",
-        "with each output as many drafts are proposed as are asked for and could count",
+        "each output comes with the configured number of drafts, cut to what the output can still take",
         drafts_are_proposed,
         lambda c, b, op, o, a: isinstance(op, Update) and bool(a.proposed) and b.proposed != a.proposed,
     ),
     Step(
         "SCH-3",
-        "every item of which a token is scheduled is resident, or is encoded in the same step",
+        "every item that a chunk touches is resident or encoded in the same step",
         items_are_there,
         lambda c, b, op, o, a: any(
             len(touched(c, part)) > len(part.encode) > 0 for part in new_plan(b, op, a).scheduled
@@ -270,13 +270,13 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-7",
-        "a running request that could go on is not left out while tokens are left",
+        "no running request that could continue is skipped while tokens are left",
         nobody_is_skipped,
         lambda c, b, op, o, a: len(b.running) > 1 and bool(new_plan(b, op, a).preempted),
     ),
     Step(
         "SCH-8/place",
-        "a request that is preempted waits before those that came later",
+        "a preempted request waits ahead of requests that arrived after it",
         who_is_preempted_is_in_front,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted) and bool(b.waiting),
     ),
@@ -288,19 +288,19 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-6",
-        "what a plan in flight relies on is not evicted before it is executed",
+        "no entry that a plan in flight needs is evicted before the plan is executed",
         what_flies_is_resident,
         lambda c, b, op, o, a: len(b.plans) > 0 and len(new_plan(b, op, a).dropped) > 0,
     ),
     Step(
         "ENC-6/held",
-        "what a plan in flight relies on is held until it is executed",
+        "every entry that a plan in flight needs is held until the plan is executed",
         what_flies_is_held,
         lambda c, b, op, o, a: len(b.plans) > 0 and any(part.relies for part in b.plans[0].scheduled),
     ),
     Step(
         "ENC-7",
-        "what the workers are told to drop is not resident",
+        "no entry that the workers are told to drop is resident",
         dropped_is_absent,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).dropped) and bool(a.encoder.entries),
     ),
@@ -312,7 +312,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-13/room",
-        "nobody behind a running request that waits for an item is given room for one",
+        "while a running request waits for an item, no request behind it gets room for one",
         room_goes_to_the_first,
         lambda c, b, op, o, a: (
             isinstance(op, Schedule) and any(waits_for_item(c, a, request) for request in a.running[:-1])
@@ -320,13 +320,13 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "X-1",
-        "the workers are told once of each request that is gone",
+        "the workers are told exactly once that a request has ended",
         the_end_is_said_once,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).finished),
     ),
     Step(
         "X-2",
-        "what begins inside of an item is scheduled forward, and only with the item there or encoded anew",
+        "a chunk that begins inside an item has positive length, and its item is resident or encoded again",
         inside_of_an_item,
         lambda c, b, op, o, a: any(
             index in part.encode for part in new_plan(b, op, a).scheduled for index in begun_inside(c, part)
@@ -334,13 +334,13 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "X-3",
-        "an aborted request holds nothing, and nothing in flight counts for it",
+        "an aborted request holds nothing, and steps in flight no longer count for it",
         abort_leaves_nothing,
         lambda c, b, op, o, a: isinstance(op, Abort) and bool(in_flight(b, op.request)),
     ),
     Step(
         "X-4",
-        "a reset empties its cache, and leaves the other as it is",
+        "a reset empties its own cache and leaves the other unchanged",
         reset_empties,
         lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
     ),

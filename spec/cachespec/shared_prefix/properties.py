@@ -168,19 +168,20 @@ def evictions_are_reported(config: Config, before: View, op: Operation, outcome:
 SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "SCH-2",
-        "no request has computed less than nothing or more than its prompt",
+        "the computed tokens of a request are between 0 and its prompt length",
         computed_is_in_range,
         lambda c, v: any(0 < computed < length_of(c, request) for request, computed in enumerate(v.computed)),
     ),
     Safety(
         "SCH-6",
-        "a request waits, or runs, or is gone; no more run than can at once, and only they have tokens computed",
+        "a request is waiting, running or finished; at most the permitted number run, and only they have computed "
+        "tokens",
         queues_are_apart,
         lambda c, v: bool(v.waiting) and len(v.running) == c.sequences,
     ),
     Safety(
         "X-2/held",
-        "a request holds the encoder outputs of the items in whose middle it is, and of no others",
+        "a request holds exactly the encoder outputs of the items in whose middle it stands",
         held_is_needed,
         lambda c, v: bool(v.held) and bool(v.waiting),
     ),
@@ -189,43 +190,44 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 STEPS: tuple[StepProperty[Config, View], ...] = (
     StepProperty(
         "SCH-1",
-        "every count that is scheduled is positive, and together they are no more than a step",
+        "every scheduled count is positive, and the counts of a step sum to at most its token budget",
         counts_are_positive,
         begins_inside_an_item,
     ),
     StepProperty(
         "SCH-6/asked",
-        "who arrives waits behind the others; who ends is gone; nobody else notices, and what is cached stays",
+        "an arriving request waits last, a finished one is removed, other requests are unaffected, and cached "
+        "blocks stay",
         arrivals_and_ends,
         lambda c, b, op, o, a: isinstance(op, Finish) and op.request in b.running and len(b.running) > 1,
     ),
     StepProperty(
         "SCH-7",
-        "who runs is served in the order of admission, and nobody who waits is overtaken",
+        "running requests are served in admission order, and no waiting request is overtaken",
         served_in_order,
         lambda c, b, op, o, a: isinstance(op, Step) and len(a.running) > len(b.running) > 0 and bool(a.waiting),
     ),
     StepProperty(
         "SCH-2/counted",
-        "a request goes on where it was, or at the end of the blocks that were cached before the step",
+        "a request continues where it stopped, or after the blocks cached before the step",
         counts_are_computed,
         lambda c, b, op, o, a: isinstance(op, Step) and any(starts(c, b, one) > 0 for one in b.waiting),
     ),
     StepProperty(
         "SCH-2/cached",
-        "the full blocks of what was computed are cached, and nothing else is",
+        "exactly the full blocks of computed tokens are cached",
         written_is_cached,
         lambda c, b, op, o, a: isinstance(op, Step) and len(o.values) > 2 and a.reach != b.reach,
     ),
     StepProperty(
         "SCH-8/reason",
-        "a request gets what is left of its prompt and of the step, up to an item for which there is no room",
+        "a request gets all tokens left in its prompt and in the step, up to an item without room",
         shortfalls_have_reasons,
         lambda c, b, op, o, a: isinstance(op, Step) and sum(counts(o)) < c.batch_tokens and bool(a.waiting),
     ),
     StepProperty(
         "ENC-7",
-        "the worker is told in each step what was evicted",
+        "each step tells the worker which entries were evicted",
         evictions_are_reported,
         lambda c, b, op, o, a: isinstance(op, Step) and not set(b.resident) <= set(a.resident),
     ),
@@ -234,7 +236,7 @@ STEPS: tuple[StepProperty[Config, View], ...] = (
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress(
         "SCH-8",
-        "where no more requests are there than can run at once, the prompt of each is computed in the end",
+        "if no more requests exist than may run, every prompt is eventually computed",
         somebody_is_not_computed,
     ),
 )

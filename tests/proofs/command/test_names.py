@@ -104,7 +104,7 @@ def test_an_era_is_its_differences_by_tag_or_title(call: Json, name: str) -> Non
 def test_an_entry_of_the_catalogue_leads_to_properties_and_eras(call: Json) -> None:
     (entry,) = [found["meaning"] for found in call("explain", "C-MIR-10")["meanings"]]
     assert ("toy", "M2", "whole") in {(one["component"], one["variant"], one["scope"]) for one in entry["shown_by"]}
-    assert entry["statements"]["LRU-1"] == "the order holds exactly the entries"
+    assert entry["statements"]["LRU-1"] == "the recency order contains exactly the cached entries"
     assert any(line.startswith("toy M2 touch: ") for line in entry["differences"])
 
 
@@ -132,6 +132,6 @@ def test_an_entry_that_no_scope_shows_is_explained_by_the_register(call: Json) -
 
 def test_an_entry_says_what_a_property_says_in_the_component_that_breaks_it(call: Json) -> None:
     (deferred,) = call("explain", "C-SCH-6")["meanings"]
-    assert deferred["meaning"]["statements"] == {"SCH-8": "every request that was queued is finished"}
+    assert deferred["meaning"]["statements"] == {"SCH-8": "every queued request is eventually finished"}
     (twice,) = call("explain", "C-SCH-1")["meanings"]
     assert {"SCH-1 of scheduler", "SCH-1 of shared_prefix"} <= set(twice["meaning"]["statements"])

@@ -212,8 +212,8 @@ def test_a_constant_time_check_notices_at_once_and_the_replay_stops_there() -> N
     assert violation.operation == {"op": "put", "key": 3, "size": 1}
     assert violation.outcome == {"code": "done"}
     assert violation.sentence() == (
-        "made.jsonl, line 5, request 4: LRU-2: the bytes counted are the bytes held, and within the capacity "
-        "(put(key=3, size=1): done)"
+        "made.jsonl, line 5, request 4: LRU-2: "
+        "the byte count equals the sum of the entry sizes and is at most the capacity (put(key=3, size=1): done)"
     )
 
 

@@ -43,7 +43,7 @@ def charged_again(**changes: Any) -> Violation:
         variant="E2",
         target="vllm==0.33.0",
         property="ENC-2",
-        statement="free slots and resident entries add up to the capacity",
+        statement="the free slots and the sizes of the resident entries sum to the capacity",
         config=dict(config_to_message(config_from_message(component, given))),
         operations=[call, call],
         outcomes=[{"code": "done"}, {"code": "done"}],

@@ -62,7 +62,7 @@ def lasso() -> Violation:
     operations = [Put(0, 1), Touch(1), Touch(0), Put(2, 2), Evict(), Evict()]
     config = Config(capacity=2, sizes=(1, 1, 2))
     trace = record(LRU, era, config, operations, whole_calls=False, cycle=4)
-    return Violation("LRU-6", "a call that evicts returns", trace, "C-MIR-10")
+    return Violation("LRU-6", "every call that evicts returns", trace, "C-MIR-10")
 
 
 def findings() -> list[Finding]:

@@ -1,9 +1,8 @@
-"""vllm==0.11.0: ENC-11 is broken: an abandoned admission leaves the references as they were before its attempt.
+"""vllm==0.11.0: ENC-11 is broken: an abandoned admission attempt restores the references from before it.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-11: an abandoned admission leaves the references as they were before its attempt; this does not
-  hold
+Property: ENC-11: an abandoned admission attempt restores the references from before it; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -104,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'an abandoned admission leaves the references as they were before its attempt'
+STATEMENT = 'an abandoned admission attempt restores the references from before it'
 
 
 def reproduce():

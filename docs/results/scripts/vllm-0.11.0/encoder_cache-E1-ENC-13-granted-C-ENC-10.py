@@ -1,9 +1,9 @@
-"""vllm==0.11.0: ENC-13/granted is broken: room is refused only where what is held, what is pending or the compute budget leaves too little.
+"""vllm==0.11.0: ENC-13/granted is broken: room is refused only if held entries, pending grants or the compute budget leave too little.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-13/granted: room is refused only where what is held, what is pending or the compute budget
-  leaves too little; this does not hold
+Property: ENC-13/granted: room is refused only if held entries, pending grants or the compute budget leave too
+  little; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -104,7 +104,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'room is refused only where what is held, what is pending or the compute budget leaves too little'
+STATEMENT = 'room is refused only if held entries, pending grants or the compute budget leave too little'
 
 
 def reproduce():

@@ -1,9 +1,8 @@
-"""vllm==0.11.0: ENC-4 is broken: an entry has the size that each of its holders claims, and will give back just that.
+"""vllm==0.11.0: ENC-4 is broken: an entry has the size that each of its holders will release.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-4: an entry has the size that each of its holders claims, and will give back just that; this
-  does not hold
+Property: ENC-4: an entry has the size that each of its holders will release; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-19
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -104,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'an entry has the size that each of its holders claims, and will give back just that'
+STATEMENT = 'an entry has the size that each of its holders will release'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: ENC-4/constant is broken: the size of a resident entry does not change.
+"""vllm==0.11.0: ENC-4/constant is broken: the size of a resident entry never changes.
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-4/constant: the size of a resident entry does not change; this does not hold
+Property: ENC-4/constant: the size of a resident entry never changes; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-19
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -103,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'the size of a resident entry does not change'
+STATEMENT = 'the size of a resident entry never changes'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.11.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-7: what is reported as dropped is not resident; this does not hold
+Property: ENC-7: no entry reported as dropped is resident; this does not hold
 What happens: An entry is evicted and made again before the report of what was evicted. The report names it; a
   worker that drops it after encoding drops the live one, and the next use kills the engine.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -105,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'what is reported as dropped is not resident'
+STATEMENT = 'no entry reported as dropped is resident'
 
 
 def reproduce():

@@ -1,8 +1,9 @@
-"""vllm==0.11.0: KV-1 is broken: a block has as many references as places in tables.
+"""vllm==0.11.0: KV-1 is broken: the reference count of a block equals the number of table entries that name it.
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-1: a block has as many references as places in tables; this does not hold
+Property: KV-1: the reference count of a block equals the number of table entries that name it; this does not
+  hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-20
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -208,7 +209,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'a block has as many references as places in tables'
+STATEMENT = 'the reference count of a block equals the number of table entries that name it'
 
 
 def reproduce():

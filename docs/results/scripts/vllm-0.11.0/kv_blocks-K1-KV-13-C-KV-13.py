@@ -2,7 +2,8 @@
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-13: common blocks are in the tables of all running requests; this does not hold
+Property: KV-13: the common prefix counts only blocks in the tables of all running requests; this does not
+  hold
 What happens: A block is taken to be common to all running requests if it has as many references as there are
   of them. References of requests that have finished, or are being moved away, count as well: attention reads
   the prefix of somebody else.
@@ -211,7 +212,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'common blocks are in the tables of all running requests'
+STATEMENT = 'the common prefix counts only blocks in the tables of all running requests'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: KV-6 is broken: of a request's blocks those that can be found come first.
+"""vllm==0.11.0: KV-6 is broken: the findable blocks of a request form a prefix of its table.
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-6: of a request's blocks those that can be found come first; this does not hold
+Property: KV-6: the findable blocks of a request form a prefix of its table; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-19
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -208,7 +208,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = "of a request's blocks those that can be found come first"
+STATEMENT = 'the findable blocks of a request form a prefix of its table'
 
 
 def reproduce():

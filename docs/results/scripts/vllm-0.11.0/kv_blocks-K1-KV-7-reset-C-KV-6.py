@@ -1,9 +1,9 @@
-"""vllm==0.11.0: KV-7/reset is broken: the prefix cache is reset if and only if no request holds a block, and then nothing is found.
+"""vllm==0.11.0: KV-7/reset is broken: a prefix-cache reset succeeds if and only if no request holds a block, and leaves no block findable.
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-7/reset: the prefix cache is reset if and only if no request holds a block, and then nothing is
-  found; this does not hold
+Property: KV-7/reset: a prefix-cache reset succeeds if and only if no request holds a block, and leaves no
+  block findable; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-6, #43569, #57580, #56525, #41400, #29387, #34367
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -209,7 +209,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'the prefix cache is reset if and only if no request holds a block, and then nothing is found'
+STATEMENT = 'a prefix-cache reset succeeds if and only if no request holds a block, and leaves no block findable'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.11.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-8: what is not done changes nothing; this does not hold
+Property: KV-8: a call that is not done changes nothing; this does not hold
 What happens: That a running request brings no hits is asserted after the hits were given their references.
   Whoever calls it so leaves references that nobody gives back.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -210,7 +210,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'what is not done changes nothing'
+STATEMENT = 'a call that is not done changes nothing'
 
 
 def reproduce():

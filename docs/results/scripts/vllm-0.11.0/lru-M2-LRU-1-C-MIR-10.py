@@ -1,8 +1,8 @@
-"""vllm==0.11.0: LRU-1 is broken: the order holds exactly the entries.
+"""vllm==0.11.0: LRU-1 is broken: the recency order contains exactly the cached entries.
 
 Release: vllm==0.11.0
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-1: the order holds exactly the entries; this does not hold
+Property: LRU-1: the recency order contains exactly the cached entries; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -73,7 +73,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'the order holds exactly the entries'
+STATEMENT = 'the recency order contains exactly the cached entries'
 
 
 def reproduce():

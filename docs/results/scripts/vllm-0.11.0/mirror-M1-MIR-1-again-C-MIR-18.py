@@ -1,9 +1,9 @@
-"""vllm==0.11.0: MIR-1/again is broken: after the last fault, once a further request was answered and nothing is in flight, both orders are equal.
+"""vllm==0.11.0: MIR-1/again is broken: after the last fault, once another request is answered and nothing is in flight, P0 and P1 have equal orders.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
-  both orders are equal; this does not hold
+Property: MIR-1/again: after the last fault, once another request is answered and nothing is in flight, P0 and
+  P1 have equal orders; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
 Known as: possibly C-MIR-18
@@ -276,7 +276,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'after the last fault, once a further request was answered and nothing is in flight, both orders are equal'
+STATEMENT = 'after the last fault, once another request is answered and nothing is in flight, P0 and P1 have equal orders'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
+Property: MIR-2: an item sent without payload is found at P1, or P1 reports the miss; this does not hold
 What happens: P0 believes that P1 holds an item and sends a message without its payload. P1 does not hold it,
   and an assertion fails: in older releases in the thread that takes messages, so that every later request
   aborts; in newer ones the request alone fails. How the two came to differ is the business of the entries
@@ -279,7 +279,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'an item without payload is found at P1, or its miss is reported'
+STATEMENT = 'an item sent without payload is found at P1, or P1 reports the miss'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
-  this does not hold
+Property: MIR-3: the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order; this
+  does not hold
 What happens: Several requests render at the same time, so P0 is updated in the order in which rendering ends,
   while messages arrive in another. With room for two: P0 takes A and then B, P1 takes B and then A, both
   insert C. P0 evicts A and P1 evicts B.
@@ -279,7 +279,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = "the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order"
+STATEMENT = "the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order"
 
 
 def reproduce():

@@ -2,7 +2,8 @@
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-4: P0 is updated for a request only together with the message that tells P1; this does not hold
+Property: MIR-4: P0 updates its cache for a request only together with creating the message to P1; this does
+  not hold
 What happens: Inserting an item that is larger than the cache raises an error, in the middle of a request or
   at startup; with touching first it also leaves a ghost (C-MIR-10).
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -276,7 +277,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'P0 is updated for a request only together with the message that tells P1'
+STATEMENT = 'P0 updates its cache for a request only together with creating the message to P1'
 
 
 def reproduce():

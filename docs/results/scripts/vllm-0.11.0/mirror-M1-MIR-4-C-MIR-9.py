@@ -1,8 +1,9 @@
-"""vllm==0.11.0: MIR-4 is broken: P0 is updated for a request only together with the message that tells P1.
+"""vllm==0.11.0: MIR-4 is broken: P0 updates its cache for a request only together with creating the message to P1.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-4: P0 is updated for a request only together with the message that tells P1; this does not hold
+Property: MIR-4: P0 updates its cache for a request only together with creating the message to P1; this does
+  not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-9, C-MIR-16, #26195, #28496, #28525
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -274,7 +275,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'P0 is updated for a request only together with the message that tells P1'
+STATEMENT = 'P0 updates its cache for a request only together with creating the message to P1'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: MIR-5 is broken: P0 and P1 update their caches for a request in the same order of items.
+"""vllm==0.11.0: MIR-5 is broken: P0 and P1 apply the items of a request in the same order.
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-5: P0 and P1 update their caches for a request in the same order of items; this does not hold
+Property: MIR-5: P0 and P1 apply the items of a request in the same order; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-7
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -274,7 +274,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'P0 and P1 update their caches for a request in the same order of items'
+STATEMENT = 'P0 and P1 apply the items of a request in the same order'
 
 
 def reproduce():

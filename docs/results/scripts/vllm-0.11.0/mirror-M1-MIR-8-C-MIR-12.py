@@ -2,7 +2,7 @@
 
 Release: vllm==0.11.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-8: a message of an epoch that is over reads and changes nothing; this does not hold
+Property: MIR-8: a message of an earlier epoch reads and changes nothing; this does not hold
 What happens: P1's cache is emptied, by a sleep, a pause or a weight update, and P0 keeps its keys; or the
   other way round; or both are cleared while messages that belong to before are still under way.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
@@ -277,7 +277,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'a message of an epoch that is over reads and changes nothing'
+STATEMENT = 'a message of an earlier epoch reads and changes nothing'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SHM-10 is broken: a reader uses no bytes but those of its item.
+"""vllm==0.11.0: SHM-10 is broken: a reader uses only the bytes of its item.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-10: a reader uses no bytes but those of its item; this does not hold
+Property: SHM-10: a reader uses only the bytes of its item; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-7, C-SHM-16
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -171,7 +171,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a reader uses no bytes but those of its item'
+STATEMENT = 'a reader uses only the bytes of its item'
 
 
 def reproduce():

@@ -1,9 +1,8 @@
-"""vllm==0.11.0: SHM-2 is broken: a chunk to which a handle is out is live, and its bytes are those that were put there.
+"""vllm==0.11.0: SHM-2 is broken: every chunk with an outstanding handle is live and has its original bytes.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-2: a chunk to which a handle is out is live, and its bytes are those that were put there; this
-  does not hold
+Property: SHM-2: every chunk with an outstanding handle is live and has its original bytes; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +171,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a chunk to which a handle is out is live, and its bytes are those that were put there'
+STATEMENT = 'every chunk with an outstanding handle is live and has its original bytes'
 
 
 def reproduce():

@@ -1,8 +1,9 @@
-"""vllm==0.11.0: SHM-3/out is broken: where all that was issued is acknowledged, no handle is out.
+"""vllm==0.11.0: SHM-3/out is broken: a chunk whose issued handles are all acknowledged has no outstanding handle.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-3/out: where all that was issued is acknowledged, no handle is out; this does not hold
+Property: SHM-3/out: a chunk whose issued handles are all acknowledged has no outstanding handle; this does
+  not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-SHM-6
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -171,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'where all that was issued is acknowledged, no handle is out'
+STATEMENT = 'a chunk whose issued handles are all acknowledged has no outstanding handle'
 
 
 def reproduce():

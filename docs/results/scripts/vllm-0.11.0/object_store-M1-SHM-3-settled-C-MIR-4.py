@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SHM-3/settled is broken: where nobody has anything to do with a chunk, all that was issued is acknowledged.
+"""vllm==0.11.0: SHM-3/settled is broken: once no request or worker needs a chunk, all its issued handles are acknowledged.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-3/settled: where nobody has anything to do with a chunk, all that was issued is acknowledged;
+Property: SHM-3/settled: once no request or worker needs a chunk, all its issued handles are acknowledged;
   this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-4, C-SHM-4, #46451
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'where nobody has anything to do with a chunk, all that was issued is acknowledged'
+STATEMENT = 'once no request or worker needs a chunk, all its issued handles are acknowledged'
 
 
 def reproduce():

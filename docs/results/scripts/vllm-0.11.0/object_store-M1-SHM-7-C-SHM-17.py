@@ -1,9 +1,9 @@
-"""vllm==0.11.0: SHM-7 is broken: a put that stores nothing leaves the books as they were, but for chunks that nobody needs.
+"""vllm==0.11.0: SHM-7 is broken: a put that stores nothing leaves P0's records unchanged, except for freed chunks without readers.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-7: a put that stores nothing leaves the books as they were, but for chunks that nobody needs;
-  this does not hold
+Property: SHM-7: a put that stores nothing leaves P0's records unchanged, except for freed chunks without
+  readers; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-17
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a put that stores nothing leaves the books as they were, but for chunks that nobody needs'
+STATEMENT = "a put that stores nothing leaves P0's records unchanged, except for freed chunks without readers"
 
 
 def reproduce():

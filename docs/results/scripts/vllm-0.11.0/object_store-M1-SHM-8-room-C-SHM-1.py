@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SHM-8/room is broken: an item is refused for want of room only while somebody needs a chunk.
+"""vllm==0.11.0: SHM-8/room is broken: an item is refused for lack of room only while some chunk is still needed.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8/room: an item is refused for want of room only while somebody needs a chunk; this does not
+Property: SHM-8/room: an item is refused for lack of room only while some chunk is still needed; this does not
   hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'an item is refused for want of room only while somebody needs a chunk'
+STATEMENT = 'an item is refused for lack of room only while some chunk is still needed'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.11.0: X-3/store is broken: when P0 has heard of the end of a request, what nobody needs is settled.
+"""vllm==0.11.0: X-3/store is broken: once P0 learns that a request ended, every chunk that nothing needs has all its handles acknowledged.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: X-3/store: when P0 has heard of the end of a request, what nobody needs is settled; this does not
-  hold
+Property: X-3/store: once P0 learns that a request ended, every chunk that nothing needs has all its handles
+  acknowledged; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-4, C-SHM-4, #46451
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'when P0 has heard of the end of a request, what nobody needs is settled'
+STATEMENT = 'once P0 learns that a request ended, every chunk that nothing needs has all its handles acknowledged'
 
 
 def reproduce():

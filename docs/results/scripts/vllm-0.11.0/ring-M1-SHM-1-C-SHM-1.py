@@ -2,8 +2,8 @@
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-1: live chunks are inside the data, none reaches across its end, and no two have a unit in
-  common; this does not hold
+Property: SHM-1: live chunks lie inside the data area, none wraps around its end, and no two overlap; this
+  does not hold
 What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
   gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +117,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'live chunks are inside the data, none reaches across its end, and no two have a unit in common'
+STATEMENT = 'live chunks lie inside the data area, none wraps around its end, and no two overlap'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.11.0: SHM-1/window is broken: from start to end is what is occupied: from the oldest chunk to behind the newest, one lap at most.
+"""vllm==0.11.0: SHM-1/window is broken: the occupied range starts at the oldest chunk, ends behind the newest, and is at most one lap long.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-1/window: from start to end is what is occupied: from the oldest chunk to behind the newest, one
-  lap at most; this does not hold
+Property: SHM-1/window: the occupied range starts at the oldest chunk, ends behind the newest, and is at most
+  one lap long; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -115,7 +115,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'from start to end is what is occupied: from the oldest chunk to behind the newest, one lap at most'
+STATEMENT = 'the occupied range starts at the oldest chunk, ends behind the newest, and is at most one lap long'
 
 
 def reproduce():

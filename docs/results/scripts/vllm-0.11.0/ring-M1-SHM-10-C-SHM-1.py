@@ -1,9 +1,8 @@
-"""vllm==0.11.0: SHM-10 is broken: what is read is the payload that the handle was given for, from the first unit to the last.
+"""vllm==0.11.0: SHM-10 is broken: a reader gets the complete payload for which its handle was issued.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-10: what is read is the payload that the handle was given for, from the first unit to the last;
-  this does not hold
+Property: SHM-10: a reader gets the complete payload for which its handle was issued; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -115,7 +114,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'what is read is the payload that the handle was given for, from the first unit to the last'
+STATEMENT = 'a reader gets the complete payload for which its handle was issued'
 
 
 def reproduce():

@@ -1,9 +1,8 @@
-"""vllm==0.11.0: SHM-2 is broken: a handle that is not answered leads to its chunk, live and as it was written.
+"""vllm==0.11.0: SHM-2 is broken: every unanswered handle names its chunk, which is live and unchanged.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-2: a handle that is not answered leads to its chunk, live and as it was written; this does not
-  hold
+Property: SHM-2: every unanswered handle names its chunk, which is live and unchanged; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -115,7 +114,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'a handle that is not answered leads to its chunk, live and as it was written'
+STATEMENT = 'every unanswered handle names its chunk, which is live and unchanged'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SHM-2/freed is broken: no chunk goes while a handle to it is not answered.
+"""vllm==0.11.0: SHM-2/freed is broken: no chunk is freed while a handle to it is unanswered.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-2/freed: no chunk goes while a handle to it is not answered; this does not hold
+Property: SHM-2/freed: no chunk is freed while a handle to it is unanswered; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -114,7 +114,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'no chunk goes while a handle to it is not answered'
+STATEMENT = 'no chunk is freed while a handle to it is unanswered'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-4: live ids are those from the oldest to the next, and every table has exactly those; this does
-  not hold
+Property: SHM-4: live ids are consecutive from the oldest to the next, and every table has exactly those; this
+  does not hold
 What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
   gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +117,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'live ids are those from the oldest to the next, and every table has exactly those'
+STATEMENT = 'live ids are consecutive from the oldest to the next, and every table has exactly those'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.11.0: SHM-5 is broken: an id belongs to one chunk among those that are live and those that a handle may still name.
+"""vllm==0.11.0: SHM-5 is broken: an id names one chunk among the live chunks and those that a handle may still name.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-5: an id belongs to one chunk among those that are live and those that a handle may still name;
-  this does not hold
+Property: SHM-5: an id names one chunk among the live chunks and those that a handle may still name; this does
+  not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -115,7 +115,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'an id belongs to one chunk among those that are live and those that a handle may still name'
+STATEMENT = 'an id names one chunk among the live chunks and those that a handle may still name'
 
 
 def reproduce():

@@ -2,8 +2,7 @@
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-6: chunks go from the oldest on, their ids one after the other, and by freeing alone; this does
-  not hold
+Property: SHM-6: only freeing removes chunks, from the oldest on, with consecutive ids; this does not hold
 What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
   gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +116,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'chunks go from the oldest on, their ids one after the other, and by freeing alone'
+STATEMENT = 'only freeing removes chunks, from the oldest on, with consecutive ids'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-6/wanted: freeing stops when as much is free as was wanted, or at a chunk that may not go; this
-  does not hold
+Property: SHM-6/wanted: freeing stops once the requested space is free, or at a chunk that is still needed;
+  this does not hold
 What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
   gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +117,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'freeing stops when as much is free as was wanted, or at a chunk that may not go'
+STATEMENT = 'freeing stops once the requested space is free, or at a chunk that is still needed'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.11.0: SHM-8 is broken: when nobody allocates any more and every handle is presented or given up, every chunk goes.
+"""vllm==0.11.0: SHM-8 is broken: once allocation stops and every handle is presented or revoked, every chunk is eventually freed.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8: when nobody allocates any more and every handle is presented or given up, every chunk goes;
-  this does not hold
+Property: SHM-8: once allocation stops and every handle is presented or revoked, every chunk is eventually
+  freed; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -115,7 +115,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'when nobody allocates any more and every handle is presented or given up, every chunk goes'
+STATEMENT = 'once allocation stops and every handle is presented or revoked, every chunk is eventually freed'
 
 
 def reproduce():

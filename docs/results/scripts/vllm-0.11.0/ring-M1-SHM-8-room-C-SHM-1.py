@@ -2,8 +2,8 @@
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8/room: nothing is refused that has room behind the newest chunk or at the beginning; this does
-  not hold
+Property: SHM-8/room: no allocation is refused if it fits behind the newest chunk or at the beginning; this
+  does not hold
 What happens: After freeing, the beginning of the live region was set to the address of the chunk that is
   gone, and the first id had a chunk that never was. A new chunk then overlaps a live one.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +117,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'nothing is refused that has room behind the newest chunk or at the beginning'
+STATEMENT = 'no allocation is refused if it fits behind the newest chunk or at the beginning'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SHM-8/served is broken: a handle is served, unless its segment is gone.
+"""vllm==0.11.0: SHM-8/served is broken: a handle is served unless its segment is gone.
 
 Release: vllm==0.11.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8/served: a handle is served, unless its segment is gone; this does not hold
+Property: SHM-8/served: a handle is served unless its segment is gone; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -114,7 +114,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'a handle is served, unless its segment is gone'
+STATEMENT = 'a handle is served unless its segment is gone'
 
 
 def reproduce():

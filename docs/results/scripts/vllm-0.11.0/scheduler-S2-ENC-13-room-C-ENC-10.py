@@ -1,9 +1,9 @@
-"""vllm==0.11.0: ENC-13/room is broken: nobody behind a running request that waits for an item is given room for one.
+"""vllm==0.11.0: ENC-13/room is broken: while a running request waits for an item, no request behind it gets room for one.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: ENC-13/room: nobody behind a running request that waits for an item is given room for one; this does
-  not hold
+Property: ENC-13/room: while a running request waits for an item, no request behind it gets room for one; this
+  does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -400,7 +400,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'nobody behind a running request that waits for an item is given room for one'
+STATEMENT = 'while a running request waits for an item, no request behind it gets room for one'
 
 
 def reproduce():

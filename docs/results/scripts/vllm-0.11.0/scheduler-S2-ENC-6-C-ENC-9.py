@@ -2,7 +2,8 @@
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: ENC-6: what a plan in flight relies on is not evicted before it is executed; this does not hold
+Property: ENC-6: no entry that a plan in flight needs is evicted before the plan is executed; this does not
+  hold
 What happens: With steps scheduled ahead, or with a drafter that reads the same entries, references are
   released when a step is scheduled: the entry can be dropped before the step that reads it has run.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
@@ -401,7 +402,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'what a plan in flight relies on is not evicted before it is executed'
+STATEMENT = 'no entry that a plan in flight needs is evicted before the plan is executed'
 
 
 def reproduce():

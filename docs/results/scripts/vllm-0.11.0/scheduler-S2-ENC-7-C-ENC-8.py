@@ -2,7 +2,7 @@
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: ENC-7: what the workers are told to drop is not resident; this does not hold
+Property: ENC-7: no entry that the workers are told to drop is resident; this does not hold
 What happens: An entry is evicted and made again before the report of what was evicted. The report names it; a
   worker that drops it after encoding drops the live one, and the next use kills the engine.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
@@ -401,7 +401,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'what the workers are told to drop is not resident'
+STATEMENT = 'no entry that the workers are told to drop is resident'
 
 
 def reproduce():

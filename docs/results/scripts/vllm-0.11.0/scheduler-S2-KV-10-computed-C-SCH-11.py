@@ -1,9 +1,8 @@
-"""vllm==0.11.0: KV-10/computed is broken: a request has blocks for all of its tokens that count as computed.
+"""vllm==0.11.0: KV-10/computed is broken: a request holds blocks for all its computed tokens.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: KV-10/computed: a request has blocks for all of its tokens that count as computed; this does not
-  hold
+Property: KV-10/computed: a request holds blocks for all its computed tokens; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-11
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -400,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a request has blocks for all of its tokens that count as computed'
+STATEMENT = 'a request holds blocks for all its computed tokens'
 
 
 def reproduce():

@@ -1,8 +1,9 @@
-"""vllm==0.11.0: SCH-10 is broken: it does not last that one request holds KV blocks and another one items.
+"""vllm==0.11.0: SCH-10 is broken: it never lasts that one request holds KV blocks while another holds items (no deadlock).
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-10: it does not last that one request holds KV blocks and another one items; this does not hold
+Property: SCH-10: it never lasts that one request holds KV blocks while another holds items (no deadlock);
+  this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +400,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'it does not last that one request holds KV blocks and another one items'
+STATEMENT = 'it never lasts that one request holds KV blocks while another holds items (no deadlock)'
 
 
 def reproduce():

@@ -1,8 +1,9 @@
-"""vllm==0.11.0: SCH-2/taken is broken: the output of a plan in flight is taken: no assertion fails.
+"""vllm==0.11.0: SCH-2/taken is broken: the output of a plan in flight is always accepted: no assertion fails.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-2/taken: the output of a plan in flight is taken: no assertion fails; this does not hold
+Property: SCH-2/taken: the output of a plan in flight is always accepted: no assertion fails; this does not
+  hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-14, #30142, #23347
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +400,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'the output of a plan in flight is taken: no assertion fails'
+STATEMENT = 'the output of a plan in flight is always accepted: no assertion fails'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.11.0: SCH-3/named is broken: a plan names the items of which it computes tokens, and of those the ones that it encodes, in their order.
+"""vllm==0.11.0: SCH-3/named is broken: a plan names, in prompt order, the items that its chunks touch, and marks those that it encodes.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-3/named: a plan names the items of which it computes tokens, and of those the ones that it
-  encodes, in their order; this does not hold
+Property: SCH-3/named: a plan names, in prompt order, the items that its chunks touch, and marks those that it
+  encodes; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-15, #52306
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -400,7 +400,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a plan names the items of which it computes tokens, and of those the ones that it encodes, in their order'
+STATEMENT = 'a plan names, in prompt order, the items that its chunks touch, and marks those that it encodes'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-3/whole: where items are not split, no chunk ends inside of an item that it could have left for
-  later; this does not hold
+Property: SCH-3/whole: if items are not split, no chunk ends inside an item that it could have left to a later
+  step; this does not hold
 What happens: Where items may not be split, the test asks whether the item begins after the chunk does; one
   that begins with it is split. Besides, startup compares embeddings with the budget and scheduling compares
   tokens: an item can pass the first and never be scheduled.
@@ -403,7 +403,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'where items are not split, no chunk ends inside of an item that it could have left for later'
+STATEMENT = 'if items are not split, no chunk ends inside an item that it could have left to a later step'
 
 
 def reproduce():

@@ -1,9 +1,8 @@
-"""vllm==0.11.0: SCH-5 is broken: a plan has no part for a request of which it says that it is finished or preempted.
+"""vllm==0.11.0: SCH-5 is broken: a plan schedules no request that it also lists as finished or preempted.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-5: a plan has no part for a request of which it says that it is finished or preempted; this does
-  not hold
+Property: SCH-5: a plan schedules no request that it also lists as finished or preempted; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-11
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -400,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a plan has no part for a request of which it says that it is finished or preempted'
+STATEMENT = 'a plan schedules no request that it also lists as finished or preempted'
 
 
 def reproduce():

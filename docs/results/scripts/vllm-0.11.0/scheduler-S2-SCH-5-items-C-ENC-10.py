@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SCH-5/items is broken: only requests that run hold items.
+"""vllm==0.11.0: SCH-5/items is broken: only running requests hold items.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-5/items: only requests that run hold items; this does not hold
+Property: SCH-5/items: only running requests hold items; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-10, #31857
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'only requests that run hold items'
+STATEMENT = 'only running requests hold items'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SCH-6 is broken: a request waits, or runs, or is gone.
+"""vllm==0.11.0: SCH-6 is broken: every known request is in exactly one state: waiting, running or finished.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-6: a request waits, or runs, or is gone; this does not hold
+Property: SCH-6: every known request is in exactly one state: waiting, running or finished; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-11
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a request waits, or runs, or is gone'
+STATEMENT = 'every known request is in exactly one state: waiting, running or finished'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.11.0: SCH-7 is broken: a running request that could go on is not left out while tokens are left.
+"""vllm==0.11.0: SCH-7 is broken: no running request that could continue is skipped while tokens are left.
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-7: a running request that could go on is not left out while tokens are left; this does not hold
+Property: SCH-7: no running request that could continue is skipped while tokens are left; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-11
 Needs: Python with vllm==0.11.0 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a running request that could go on is not left out while tokens are left'
+STATEMENT = 'no running request that could continue is skipped while tokens are left'
 
 
 def reproduce():

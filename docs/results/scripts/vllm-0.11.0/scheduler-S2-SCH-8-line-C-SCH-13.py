@@ -2,7 +2,7 @@
 
 Release: vllm==0.11.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-8/line: those who go on waiting keep their order; this does not hold
+Property: SCH-8/line: requests that keep waiting keep their order; this does not hold
 What happens: Requests that are passed over in a step are put back in front of the others, the last of them
   first, at every step. With two that wait, the one that arrived last is served first as often as not; where
   one more arrives in each step and one is served, the second of them is never served, and all that come later
@@ -403,7 +403,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'those who go on waiting keep their order'
+STATEMENT = 'requests that keep waiting keep their order'
 
 
 def reproduce():

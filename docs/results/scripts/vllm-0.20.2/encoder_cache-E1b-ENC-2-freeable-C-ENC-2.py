@@ -1,8 +1,8 @@
-"""vllm==0.20.2: ENC-2/freeable is broken: freeable slots are the free ones and those of the entries in the order of eviction.
+"""vllm==0.20.2: ENC-2/freeable is broken: the freeable slots are the free slots plus the sizes of the unreferenced entries.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-2/freeable: freeable slots are the free ones and those of the entries in the order of eviction;
+Property: ENC-2/freeable: the freeable slots are the free slots plus the sizes of the unreferenced entries;
   this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-2
@@ -104,7 +104,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'freeable slots are the free ones and those of the entries in the order of eviction'
+STATEMENT = 'the freeable slots are the free slots plus the sizes of the unreferenced entries'
 
 
 def reproduce():

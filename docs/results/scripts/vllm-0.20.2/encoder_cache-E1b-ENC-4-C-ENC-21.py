@@ -2,8 +2,7 @@
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-4: an entry has the size that each of its holders claims, and will give back just that; this
-  does not hold
+Property: ENC-4: an entry has the size that each of its holders will release; this does not hold
 What happens: An input whose size differs from that of the entry of its content is counted among its
   referents: the entry has not the size that the request expects to gather.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -106,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'an entry has the size that each of its holders claims, and will give back just that'
+STATEMENT = 'an entry has the size that each of its holders will release'
 
 
 def reproduce():

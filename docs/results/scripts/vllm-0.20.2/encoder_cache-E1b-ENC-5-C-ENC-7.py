@@ -1,9 +1,9 @@
-"""vllm==0.20.2: ENC-5 is broken: an entry is referred to by exactly the requests that hold an input of its content.
+"""vllm==0.20.2: ENC-5 is broken: the references of an entry are exactly the requests that hold an input with its content.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-5: an entry is referred to by exactly the requests that hold an input of its content; this does
-  not hold
+Property: ENC-5: the references of an entry are exactly the requests that hold an input with its content; this
+  does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-7, #54284, vllm-ascend#16781
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -104,7 +104,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'an entry is referred to by exactly the requests that hold an input of its content'
+STATEMENT = 'the references of an entry are exactly the requests that hold an input with its content'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-6: an entry is not evicted while an input holds it; this does not hold
+Property: ENC-6: an entry is not evicted while a request holds it; this does not hold
 What happens: A request shows one image twice. When the first occurrence is done, the request's only reference
   goes; the entry can be evicted although the second occurrence needs it.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -105,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'an entry is not evicted while an input holds it'
+STATEMENT = 'an entry is not evicted while a request holds it'
 
 
 def reproduce():

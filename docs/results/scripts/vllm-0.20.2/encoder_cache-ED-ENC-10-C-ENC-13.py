@@ -1,8 +1,8 @@
-"""vllm==0.20.2: ENC-10 is broken: releasing what is not held changes nothing.
+"""vllm==0.20.2: ENC-10 is broken: releasing an input that is not held changes nothing.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-10: releasing what is not held changes nothing; this does not hold
+Property: ENC-10: releasing an input that is not held changes nothing; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-13, #55733, #55734, #51228
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -103,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'releasing what is not held changes nothing'
+STATEMENT = 'releasing an input that is not held changes nothing'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.20.2: ENC-2 is broken: free slots and resident entries add up to the capacity.
+"""vllm==0.20.2: ENC-2 is broken: the free slots and the sizes of the resident entries sum to the capacity.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-2: free slots and resident entries add up to the capacity; this does not hold
+Property: ENC-2: the free slots and the sizes of the resident entries sum to the capacity; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-ENC-13, #55733, #55734, #51228
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -103,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'free slots and resident entries add up to the capacity'
+STATEMENT = 'the free slots and the sizes of the resident entries sum to the capacity'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.20.2: ENC-9 is broken: what was granted in a pass fits the free slots together.
+"""vllm==0.20.2: ENC-9 is broken: all grants of one pass fit the free slots together.
 
 Release: vllm==0.20.2
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-9: what was granted in a pass fits the free slots together; this does not hold
+Property: ENC-9: all grants of one pass fit the free slots together; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-3, #23544
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -103,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'what was granted in a pass fits the free slots together'
+STATEMENT = 'all grants of one pass fit the free slots together'
 
 
 def reproduce():

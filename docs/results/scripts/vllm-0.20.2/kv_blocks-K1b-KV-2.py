@@ -1,9 +1,9 @@
-"""vllm==0.20.2: KV-2 is broken: each block is free, or held, or the null block: exactly one of these, and once.
+"""vllm==0.20.2: KV-2 is broken: every block is exactly one of free, held, or the null block, and the free queue lists each free block once.
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-2: each block is free, or held, or the null block: exactly one of these, and once; this does not
-  hold
+Property: KV-2: every block is exactly one of free, held, or the null block, and the free queue lists each
+  free block once; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: in no entry of the catalogue
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -209,7 +209,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'each block is free, or held, or the null block: exactly one of these, and once'
+STATEMENT = 'every block is exactly one of free, held, or the null block, and the free queue lists each free block once'
 
 
 def reproduce():

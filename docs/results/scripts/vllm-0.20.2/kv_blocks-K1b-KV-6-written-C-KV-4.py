@@ -1,8 +1,8 @@
-"""vllm==0.20.2: KV-6/written is broken: the full blocks of a request that are written can be found.
+"""vllm==0.20.2: KV-6/written is broken: the full, executed blocks of a request are findable.
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-6/written: the full blocks of a request that are written can be found; this does not hold
+Property: KV-6/written: the full, executed blocks of a request are findable; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-4, #11186
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -208,7 +208,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'the full blocks of a request that are written can be found'
+STATEMENT = 'the full, executed blocks of a request are findable'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-8/answered: no call of a scheduler ends in a failed assertion; this does not hold
+Property: KV-8/answered: no scheduler call ends in a failed assertion; this does not hold
 What happens: That a running request brings no hits is asserted after the hits were given their references.
   Whoever calls it so leaves references that nobody gives back.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -210,7 +210,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'no call of a scheduler ends in a failed assertion'
+STATEMENT = 'no scheduler call ends in a failed assertion'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.20.2: KV-8/moment is broken: slots are given for what is the case now: hits that are cached, counts that are right, no second table.
+"""vllm==0.20.2: KV-8/moment is broken: slots are granted only if the hits are cached, the computed count is current, and the request has no other table.
 
 Release: vllm==0.20.2
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-8/moment: slots are given for what is the case now: hits that are cached, counts that are right,
-  no second table; this does not hold
+Property: KV-8/moment: slots are granted only if the hits are cached, the computed count is current, and the
+  request has no other table; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-5, C-KV-10, #12621
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -209,7 +209,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'slots are given for what is the case now: hits that are cached, counts that are right, no second table'
+STATEMENT = 'slots are granted only if the hits are cached, the computed count is current, and the request has no other table'
 
 
 def reproduce():

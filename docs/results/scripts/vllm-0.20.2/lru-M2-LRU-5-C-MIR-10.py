@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-5: touching and asking never change what is in the cache; this does not hold
+Property: LRU-5: touching and querying never change the content of the cache; this does not hold
 What happens: Touching a key that is absent puts it into the order of the cache. When the eviction loop comes
   to this ghost, it removes nothing, and goes on for ever, holding the interpreter's lock; health checks still
   answer.
@@ -76,7 +76,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'touching and asking never change what is in the cache'
+STATEMENT = 'touching and querying never change the content of the cache'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.20.2: LRU-6 is broken: a call that evicts returns.
+"""vllm==0.20.2: LRU-6 is broken: every call that evicts returns.
 
 Release: vllm==0.20.2
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-6: a call that evicts returns; this does not hold
+Property: LRU-6: every call that evicts returns; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -73,7 +73,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'a call that evicts returns'
+STATEMENT = 'every call that evicts returns'
 
 
 def reproduce():

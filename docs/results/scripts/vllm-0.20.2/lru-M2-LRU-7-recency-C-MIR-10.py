@@ -1,9 +1,9 @@
-"""vllm==0.20.2: LRU-7/recency is broken: what is used becomes the newest, and the others stay in their order.
+"""vllm==0.20.2: LRU-7/recency is broken: a used key becomes the most recent, and the other keys keep their order.
 
 Release: vllm==0.20.2
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-7/recency: what is used becomes the newest, and the others stay in their order; this does not
-  hold
+Property: LRU-7/recency: a used key becomes the most recent, and the other keys keep their order; this does
+  not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-10, #43941, #43595, #44533, #44068
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -74,7 +74,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'what is used becomes the newest, and the others stay in their order'
+STATEMENT = 'a used key becomes the most recent, and the other keys keep their order'
 
 
 def reproduce():

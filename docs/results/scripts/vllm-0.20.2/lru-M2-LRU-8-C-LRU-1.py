@@ -1,8 +1,8 @@
-"""vllm==0.20.2: LRU-8 is broken: a put that fails changes nothing.
+"""vllm==0.20.2: LRU-8 is broken: a failed put changes nothing.
 
 Release: vllm==0.20.2
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-8: a put that fails changes nothing; this does not hold
+Property: LRU-8: a failed put changes nothing; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-LRU-1
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -73,7 +73,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'a put that fails changes nothing'
+STATEMENT = 'a failed put changes nothing'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-1: once P1 has applied every message of the epoch, both orders are equal, sizes included; this
-  does not hold
+Property: MIR-1: once P1 has applied every message of the epoch, P0 and P1 have equal orders, sizes included;
+  this does not hold
 What happens: P0 goes through a request modality by modality, P1 in the order of the prompt. An image, a video
   and an image leave the two caches in different orders, and a later eviction takes different items. No
   failure and no second client is needed.
@@ -278,7 +278,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'once P1 has applied every message of the epoch, both orders are equal, sizes included'
+STATEMENT = 'once P1 has applied every message of the epoch, P0 and P1 have equal orders, sizes included'
 
 
 def reproduce():

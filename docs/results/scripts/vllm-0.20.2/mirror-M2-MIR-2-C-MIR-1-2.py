@@ -1,8 +1,8 @@
-"""vllm==0.20.2: MIR-2 is broken: an item without payload is found at P1, or its miss is reported.
+"""vllm==0.20.2: MIR-2 is broken: an item sent without payload is found at P1, or P1 reports the miss.
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
+Property: MIR-2: an item sent without payload is found at P1, or P1 reports the miss; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-1, C-MIR-13, #31404, #33865, #46354, QwenVL#1876, ms-swift#7307, tt-inference-
   server#2405, #22198, #23717
@@ -275,7 +275,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'an item without payload is found at P1, or its miss is reported'
+STATEMENT = 'an item sent without payload is found at P1, or P1 reports the miss'
 
 
 def reproduce():

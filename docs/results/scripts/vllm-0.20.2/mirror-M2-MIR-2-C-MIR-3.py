@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
+Property: MIR-2: an item sent without payload is found at P1, or P1 reports the miss; this does not hold
 What happens: A request is rendered, which stores its image at P0, and is then found too long. P1 never hears
   of it. The next request with that image comes without its payload.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
@@ -277,7 +277,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'an item without payload is found at P1, or its miss is reported'
+STATEMENT = 'an item sent without payload is found at P1, or P1 reports the miss'
 
 
 def reproduce():

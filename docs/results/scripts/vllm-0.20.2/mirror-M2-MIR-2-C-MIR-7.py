@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-2: an item without payload is found at P1, or its miss is reported; this does not hold
+Property: MIR-2: an item sent without payload is found at P1, or P1 reports the miss; this does not hold
 What happens: P0 goes through a request modality by modality, P1 in the order of the prompt. An image, a video
   and an image leave the two caches in different orders, and a later eviction takes different items. No
   failure and no second client is needed.
@@ -277,7 +277,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'an item without payload is found at P1, or its miss is reported'
+STATEMENT = 'an item sent without payload is found at P1, or P1 reports the miss'
 
 
 def reproduce():

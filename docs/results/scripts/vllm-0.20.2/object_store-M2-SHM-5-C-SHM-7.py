@@ -1,8 +1,9 @@
-"""vllm==0.20.2: SHM-5 is broken: a new chunk has no place and identity to which anybody has a handle.
+"""vllm==0.20.2: SHM-5 is broken: a new chunk never has the address and identity of a chunk that a handle may still name.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-5: a new chunk has no place and identity to which anybody has a handle; this does not hold
+Property: SHM-5: a new chunk never has the address and identity of a chunk that a handle may still name; this
+  does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-7
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -171,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a new chunk has no place and identity to which anybody has a handle'
+STATEMENT = 'a new chunk never has the address and identity of a chunk that a handle may still name'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.20.2: SHM-8 is broken: every handle that was issued is acknowledged or revoked.
+"""vllm==0.20.2: SHM-8 is broken: every issued handle is eventually acknowledged or revoked.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8: every handle that was issued is acknowledged or revoked; this does not hold
+Property: SHM-8: every issued handle is eventually acknowledged or revoked; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-5, #52041, #54994
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -171,7 +171,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'every handle that was issued is acknowledged or revoked'
+STATEMENT = 'every issued handle is eventually acknowledged or revoked'
 
 
 def reproduce():

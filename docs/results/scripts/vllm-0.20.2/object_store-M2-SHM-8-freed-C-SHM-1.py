@@ -1,9 +1,9 @@
-"""vllm==0.20.2: SHM-8/freed is broken: after a clearing, and after P0 has freed what is unused, somebody needs the oldest chunk.
+"""vllm==0.20.2: SHM-8/freed is broken: after a clear or a freeing of unused chunks, the oldest remaining chunk is still needed.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8/freed: after a clearing, and after P0 has freed what is unused, somebody needs the oldest
-  chunk; this does not hold
+Property: SHM-8/freed: after a clear or a freeing of unused chunks, the oldest remaining chunk is still
+  needed; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-1, #27117, vllm-ascend#5117
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'after a clearing, and after P0 has freed what is unused, somebody needs the oldest chunk'
+STATEMENT = 'after a clear or a freeing of unused chunks, the oldest remaining chunk is still needed'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.20.2: SHM-8/sent is broken: a request that is scheduled or resumed is sent to every worker, with each of its handles.
+"""vllm==0.20.2: SHM-8/sent is broken: a request that is scheduled or resumed is sent to every worker with all its handles.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8/sent: a request that is scheduled or resumed is sent to every worker, with each of its
-  handles; this does not hold
+Property: SHM-8/sent: a request that is scheduled or resumed is sent to every worker with all its handles;
+  this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-5, #52041, #54994
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a request that is scheduled or resumed is sent to every worker, with each of its handles'
+STATEMENT = 'a request that is scheduled or resumed is sent to every worker with all its handles'
 
 
 def reproduce():

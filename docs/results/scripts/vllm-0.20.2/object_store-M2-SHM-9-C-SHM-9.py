@@ -1,9 +1,9 @@
-"""vllm==0.20.2: SHM-9 is broken: a reader changes at the most its own cell, or the count of the chunk that its handle names.
+"""vllm==0.20.2: SHM-9 is broken: a reader writes only its own cell or the count of the chunk that its handle names.
 
 Release: vllm==0.20.2
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-9: a reader changes at the most its own cell, or the count of the chunk that its handle names;
-  this does not hold
+Property: SHM-9: a reader writes only its own cell or the count of the chunk that its handle names; this does
+  not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-SHM-9
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a reader changes at the most its own cell, or the count of the chunk that its handle names'
+STATEMENT = 'a reader writes only its own cell or the count of the chunk that its handle names'
 
 
 def reproduce():

@@ -2,8 +2,7 @@
 
 Release: vllm==0.20.2
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-10: what is read is the payload that the handle was given for, from the first unit to the last;
-  this does not hold
+Property: SHM-10: a reader gets the complete payload for which its handle was issued; this does not hold
 What happens: Clearing the ring sets the next id back. A handle from before it can then name a chunk from
   after it, with the id that it expects, and is read without complaint.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +116,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'what is read is the payload that the handle was given for, from the first unit to the last'
+STATEMENT = 'a reader gets the complete payload for which its handle was issued'
 
 
 def reproduce():

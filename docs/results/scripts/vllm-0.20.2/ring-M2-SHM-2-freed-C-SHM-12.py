@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-2/freed: no chunk goes while a handle to it is not answered; this does not hold
+Property: SHM-2/freed: no chunk is freed while a handle to it is unanswered; this does not hold
 What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
   what they read; at best the id that they find is not the one that they expect.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -116,7 +116,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'no chunk goes while a handle to it is not answered'
+STATEMENT = 'no chunk is freed while a handle to it is unanswered'
 
 
 def reproduce():

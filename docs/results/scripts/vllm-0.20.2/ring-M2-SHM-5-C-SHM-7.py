@@ -2,8 +2,8 @@
 
 Release: vllm==0.20.2
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-5: an id belongs to one chunk among those that are live and those that a handle may still name;
-  this does not hold
+Property: SHM-5: an id names one chunk among the live chunks and those that a handle may still name; this does
+  not hold
 What happens: Clearing the ring sets the next id back. A handle from before it can then name a chunk from
   after it, with the id that it expects, and is read without complaint.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +117,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'an id belongs to one chunk among those that are live and those that a handle may still name'
+STATEMENT = 'an id names one chunk among the live chunks and those that a handle may still name'
 
 
 def reproduce():

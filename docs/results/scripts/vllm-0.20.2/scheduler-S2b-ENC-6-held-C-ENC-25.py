@@ -1,8 +1,9 @@
-"""vllm==0.20.2: ENC-6/held is broken: what a plan in flight relies on is held until it is executed.
+"""vllm==0.20.2: ENC-6/held is broken: every entry that a plan in flight needs is held until the plan is executed.
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: ENC-6/held: what a plan in flight relies on is held until it is executed; this does not hold
+Property: ENC-6/held: every entry that a plan in flight needs is held until the plan is executed; this does
+  not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-25
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +400,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'what a plan in flight relies on is held until it is executed'
+STATEMENT = 'every entry that a plan in flight needs is held until the plan is executed'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.20.2: KV-7/registered is broken: a block of a request that runs can be found when all of its tokens were computed.
+"""vllm==0.20.2: KV-7/registered is broken: a block of a running request is findable once all its tokens are executed.
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: KV-7/registered: a block of a request that runs can be found when all of its tokens were computed;
-  this does not hold
+Property: KV-7/registered: a block of a running request is findable once all its tokens are executed; this
+  does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-KV-6, C-KV-16, #43569, #57580, #56525, #41400, #29387, #34367, #37076, #39146, #39589
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -400,7 +400,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a block of a request that runs can be found when all of its tokens were computed'
+STATEMENT = 'a block of a running request is findable once all its tokens are executed'
 
 
 def reproduce():

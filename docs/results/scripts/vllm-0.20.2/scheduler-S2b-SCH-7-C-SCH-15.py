@@ -2,7 +2,7 @@
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-7: a running request that could go on is not left out while tokens are left; this does not hold
+Property: SCH-7: no running request that could continue is skipped while tokens are left; this does not hold
 What happens: With priorities, a request is preempted that runs before the one that needs its blocks, and had
   nothing to compute in this step: with steps ahead of their output, because its last output is on the way.
   The index into the list of running requests is moved back only for those that were scheduled, so the next
@@ -403,7 +403,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'a running request that could go on is not left out while tokens are left'
+STATEMENT = 'no running request that could continue is skipped while tokens are left'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.20.2: SCH-9 is broken: only requests that can be served are queued.
+"""vllm==0.20.2: SCH-9 is broken: every queued request can be served to its end.
 
 Release: vllm==0.20.2
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-9: only requests that can be served are queued; this does not hold
+Property: SCH-9: every queued request can be served to its end; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-ENC-11, #26223, #33110, #41969
 Needs: Python with vllm==0.20.2 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'only requests that can be served are queued'
+STATEMENT = 'every queued request can be served to its end'
 
 
 def reproduce():

@@ -1,8 +1,9 @@
-"""vllm==0.33.0: ENC-12/needed is broken: only a question for room evicts, and no more than it needs.
+"""vllm==0.33.0: ENC-12/needed is broken: only a request for room evicts, and it evicts no more entries than it needs.
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-12/needed: only a question for room evicts, and no more than it needs; this does not hold
+Property: ENC-12/needed: only a request for room evicts, and it evicts no more entries than it needs; this
+  does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-2
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -103,7 +104,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'only a question for room evicts, and no more than it needs'
+STATEMENT = 'only a request for room evicts, and it evicts no more entries than it needs'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-2: free slots and resident entries add up to the capacity; this does not hold
+Property: ENC-2: the free slots and the sizes of the resident entries sum to the capacity; this does not hold
 What happens: Allocating an input that is already cached takes its room again, and the set of inputs shows
   nothing of it: the room never comes back.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
@@ -105,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'free slots and resident entries add up to the capacity'
+STATEMENT = 'the free slots and the sizes of the resident entries sum to the capacity'
 
 
 def reproduce():

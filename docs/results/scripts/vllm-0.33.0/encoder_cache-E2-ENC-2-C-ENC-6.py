@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-2: free slots and resident entries add up to the capacity; this does not hold
+Property: ENC-2: the free slots and the sizes of the resident entries sum to the capacity; this does not hold
 What happens: Once entries were shared by content, a request with the same image twice was charged for two
   entries, of which there is one. The room of the other is lost for as long as the request lives, and any
   client can ask for it.
@@ -106,7 +106,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'free slots and resident entries add up to the capacity'
+STATEMENT = 'the free slots and the sizes of the resident entries sum to the capacity'
 
 
 def reproduce():

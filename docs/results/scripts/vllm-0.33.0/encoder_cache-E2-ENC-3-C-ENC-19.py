@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-3: the order of eviction has exactly the resident entries to which nobody refers; this does not
+Property: ENC-3: the eviction order contains exactly the resident entries without references; this does not
   hold
 What happens: Allocation writes the entry down before it asserts that there is room. After the failure the
   entry is there, without references and not among those that can be evicted; every later check of it fails.
@@ -106,7 +106,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'the order of eviction has exactly the resident entries to which nobody refers'
+STATEMENT = 'the eviction order contains exactly the resident entries without references'
 
 
 def reproduce():

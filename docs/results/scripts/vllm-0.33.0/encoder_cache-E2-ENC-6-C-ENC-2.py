@@ -1,8 +1,8 @@
-"""vllm==0.33.0: ENC-6 is broken: an entry is not evicted while an input holds it.
+"""vllm==0.33.0: ENC-6 is broken: an entry is not evicted while a request holds it.
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-6: an entry is not evicted while an input holds it; this does not hold
+Property: ENC-6: an entry is not evicted while a request holds it; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-2
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -103,7 +103,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'an entry is not evicted while an input holds it'
+STATEMENT = 'an entry is not evicted while a request holds it'
 
 
 def reproduce():

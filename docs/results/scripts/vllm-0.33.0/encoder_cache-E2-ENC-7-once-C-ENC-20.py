@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-7/once: each eviction that still stands at the report is in it once, and nothing else is; this
+Property: ENC-7/once: a report names each eviction that was not undone exactly once, and nothing else; this
   does not hold
 What happens: What is evicted, made again and evicted again between two reports is in the report twice.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -105,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'each eviction that still stands at the report is in it once, and nothing else is'
+STATEMENT = 'a report names each eviction that was not undone exactly once, and nothing else'
 
 
 def reproduce():

@@ -1,8 +1,9 @@
-"""vllm==0.33.0: KV-1 is broken: a block has as many references as places in tables.
+"""vllm==0.33.0: KV-1 is broken: the reference count of a block equals the number of table entries that name it.
 
 Release: vllm==0.33.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-1: a block has as many references as places in tables; this does not hold
+Property: KV-1: the reference count of a block equals the number of table entries that name it; this does not
+  hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-3, #11562, #11565, #10507
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -208,7 +209,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'a block has as many references as places in tables'
+STATEMENT = 'the reference count of a block equals the number of table entries that name it'
 
 
 def reproduce():

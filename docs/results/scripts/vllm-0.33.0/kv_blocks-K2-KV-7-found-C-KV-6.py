@@ -2,8 +2,8 @@
 
 Release: vllm==0.33.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-7/found: what is found has the KV of the content, or a step that is scheduled already will write
-  it; this does not hold
+Property: KV-7/found: every block returned by a look-up has the KV of the content, or a step already scheduled
+  will write it; this does not hold
 What happens: A block gets its hash when its request is scheduled. If the request is withdrawn before the step
   has run, by a preemption in the same pass, an abort or a failed load, the hash stays on memory that nobody
   wrote. The next hit reads it.
@@ -212,7 +212,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'what is found has the KV of the content, or a step that is scheduled already will write it'
+STATEMENT = 'every block returned by a look-up has the KV of the content, or a step already scheduled will write it'
 
 
 def reproduce():

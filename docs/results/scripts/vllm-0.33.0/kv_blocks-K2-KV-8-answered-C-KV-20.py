@@ -1,8 +1,8 @@
-"""vllm==0.33.0: KV-8/answered is broken: no call of a scheduler ends in a failed assertion.
+"""vllm==0.33.0: KV-8/answered is broken: no scheduler call ends in a failed assertion.
 
 Release: vllm==0.33.0
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-8/answered: no call of a scheduler ends in a failed assertion; this does not hold
+Property: KV-8/answered: no scheduler call ends in a failed assertion; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-20
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -208,7 +208,7 @@ def all_blocks(manager):
     return manager.block_pool.blocks
 
 
-STATEMENT = 'no call of a scheduler ends in a failed assertion'
+STATEMENT = 'no scheduler call ends in a failed assertion'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-8: a put that fails changes nothing; this does not hold
+Property: LRU-8: a failed put changes nothing; this does not hold
 What happens: A put that needs room evicts entry after entry. When all that is left is pinned, it fails in the
   middle of its loop: what it evicted until then is gone, and what it was to store is not there.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -75,7 +75,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'a put that fails changes nothing'
+STATEMENT = 'a failed put changes nothing'
 
 
 def reproduce():

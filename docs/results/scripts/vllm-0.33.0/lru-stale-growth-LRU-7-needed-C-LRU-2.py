@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0 with cachetools==7.1.6
 Code: LRUCache, of vllm.utils or vllm.utils.cache
-Property: LRU-7/needed: nothing is evicted that could have stayed; this does not hold
+Property: LRU-7/needed: no key is evicted that could have stayed; this does not hold
 What happens: While room is made for an entry that replaces a smaller one of the same key, both sizes are
   counted, so that entries are evicted that could have stayed. It is a rule of the package cachetools up to
   7.1.6, on which the cache is built.
@@ -77,7 +77,7 @@ def shown(cache):
     return {"order": list(cache.order), "sizes": [sizes.get(key, 0) for key in cache.order], "used": cache.currsize}
 
 
-STATEMENT = 'nothing is evicted that could have stayed'
+STATEMENT = 'no key is evicted that could have stayed'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-1: once P1 has applied every message of the epoch, both orders are equal, sizes included; this
-  does not hold
+Property: MIR-1: once P1 has applied every message of the epoch, P0 and P1 have equal orders, sizes included;
+  this does not hold
 What happens: P1 comes back empty. P0 goes on sending no payload for what it believes to be there.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
@@ -278,7 +278,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'once P1 has applied every message of the epoch, both orders are equal, sizes included'
+STATEMENT = 'once P1 has applied every message of the epoch, P0 and P1 have equal orders, sizes included'
 
 
 def reproduce():

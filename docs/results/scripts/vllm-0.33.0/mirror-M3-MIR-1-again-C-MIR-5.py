@@ -2,8 +2,8 @@
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-1/again: after the last fault, once a further request was answered and nothing is in flight,
-  both orders are equal; this does not hold
+Property: MIR-1/again: after the last fault, once another request is answered and nothing is in flight, P0 and
+  P1 have equal orders; this does not hold
 What happens: Several requests render at the same time, so P0 is updated in the order in which rendering ends,
   while messages arrive in another. With room for two: P0 takes A and then B, P1 takes B and then A, both
   insert C. P0 evicts A and P1 evicts B.
@@ -280,7 +280,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'after the last fault, once a further request was answered and nothing is in flight, both orders are equal'
+STATEMENT = 'after the last fault, once another request is answered and nothing is in flight, P0 and P1 have equal orders'
 
 
 def reproduce():

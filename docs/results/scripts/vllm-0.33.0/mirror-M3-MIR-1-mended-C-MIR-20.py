@@ -2,8 +2,8 @@
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-1/mended: after a fault, once a miss was mended and nothing is in flight, both orders are equal;
-  this does not hold
+Property: MIR-1/mended: after a fault, once a miss is repaired and nothing is in flight, P0 and P1 have equal
+  orders; this does not hold
 What happens: After a miss the payload is sent again, and both sides have the item. What else they have, and
   in which order, is still different, so that another request or another eviction brings the next miss,
   without a new fault.
@@ -280,7 +280,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'after a fault, once a miss was mended and nothing is in flight, both orders are equal'
+STATEMENT = 'after a fault, once a miss is repaired and nothing is in flight, P0 and P1 have equal orders'
 
 
 def reproduce():

@@ -2,8 +2,8 @@
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
-  this does not hold
+Property: MIR-3: the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order; this
+  does not hold
 What happens: P0 believes that P1 holds an item and sends a message without its payload. P1 does not hold it,
   and an assertion fails: in older releases in the thread that takes messages, so that every later request
   aborts; in newer ones the request alone fails. How the two came to differ is the business of the entries
@@ -281,7 +281,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = "the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order"
+STATEMENT = "the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order"
 
 
 def reproduce():

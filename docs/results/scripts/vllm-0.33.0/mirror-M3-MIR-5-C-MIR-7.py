@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-5: P0 and P1 update their caches for a request in the same order of items; this does not hold
+Property: MIR-5: P0 and P1 apply the items of a request in the same order; this does not hold
 What happens: P0 goes through a request modality by modality, P1 in the order of the prompt. An image, a video
   and an image leave the two caches in different orders, and a later eviction takes different items. No
   failure and no second client is needed.
@@ -278,7 +278,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'P0 and P1 update their caches for a request in the same order of items'
+STATEMENT = 'P0 and P1 apply the items of a request in the same order'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.33.0: MIR-6 is broken: the contents that P1 uses are those that were rendered.
+"""vllm==0.33.0: MIR-6 is broken: P1 uses exactly the contents that were rendered.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-6: the contents that P1 uses are those that were rendered; this does not hold
+Property: MIR-6: P1 uses exactly the contents that were rendered; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-14, #55546, #55547, #57696, #57833
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -275,7 +275,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'the contents that P1 uses are those that were rendered'
+STATEMENT = 'P1 uses exactly the contents that were rendered'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.33.0: MIR-9 is broken: a request is served even where its own items evict one another.
+"""vllm==0.33.0: MIR-9 is broken: a request is served even if its own items evict one another.
 
 Release: vllm==0.33.0
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-9: a request is served even where its own items evict one another; this does not hold
+Property: MIR-9: a request is served even if its own items evict one another; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-9, #26195, #28496, #28525
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -275,7 +275,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'a request is served even where its own items evict one another'
+STATEMENT = 'a request is served even if its own items evict one another'
 
 
 def reproduce():

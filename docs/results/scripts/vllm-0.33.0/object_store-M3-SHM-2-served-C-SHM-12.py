@@ -1,8 +1,9 @@
-"""vllm==0.33.0: SHM-2/served is broken: a reader gets what its handle names, unless the handle was revoked.
+"""vllm==0.33.0: SHM-2/served is broken: a reader gets the chunk that its handle names, unless the handle was revoked.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-2/served: a reader gets what its handle names, unless the handle was revoked; this does not hold
+Property: SHM-2/served: a reader gets the chunk that its handle names, unless the handle was revoked; this
+  does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-12
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -171,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'a reader gets what its handle names, unless the handle was revoked'
+STATEMENT = 'a reader gets the chunk that its handle names, unless the handle was revoked'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.33.0: SHM-3 is broken: readers have acknowledged no more than was issued.
+"""vllm==0.33.0: SHM-3 is broken: readers never acknowledge more handles than were issued.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-3: readers have acknowledged no more than was issued; this does not hold
+Property: SHM-3: readers never acknowledge more handles than were issued; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-6
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -171,7 +171,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'readers have acknowledged no more than was issued'
+STATEMENT = 'readers never acknowledge more handles than were issued'
 
 
 def reproduce():

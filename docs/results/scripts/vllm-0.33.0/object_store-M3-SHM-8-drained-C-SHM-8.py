@@ -1,9 +1,8 @@
-"""vllm==0.33.0: SHM-8/drained is broken: the chunk at which a refused item found no way on is not handed out again.
+"""vllm==0.33.0: SHM-8/drained is broken: P0 does not hand out again the chunk that blocked a refused item.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-8/drained: the chunk at which a refused item found no way on is not handed out again; this does
-  not hold
+Property: SHM-8/drained: P0 does not hand out again the chunk that blocked a refused item; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-8, #20452
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +171,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'the chunk at which a refused item found no way on is not handed out again'
+STATEMENT = 'P0 does not hand out again the chunk that blocked a refused item'
 
 
 def reproduce():

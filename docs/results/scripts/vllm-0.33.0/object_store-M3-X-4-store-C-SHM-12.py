@@ -1,9 +1,9 @@
-"""vllm==0.33.0: X-4/store is broken: clearing the store forgets every item and takes no chunk away from anybody.
+"""vllm==0.33.0: X-4/store is broken: clearing the store forgets every item and frees no chunk with an outstanding handle.
 
 Release: vllm==0.33.0
 Code: SingleWriterShmObjectStorage, of vllm.distributed.device_communicators.shm_object_storage
-Property: X-4/store: clearing the store forgets every item and takes no chunk away from anybody; this does not
-  hold
+Property: X-4/store: clearing the store forgets every item and frees no chunk with an outstanding handle; this
+  does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-SHM-12
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -172,7 +172,7 @@ def acknowledged(writer):
     return found
 
 
-STATEMENT = 'clearing the store forgets every item and takes no chunk away from anybody'
+STATEMENT = 'clearing the store forgets every item and frees no chunk with an outstanding handle'
 
 
 def reproduce():

@@ -2,8 +2,7 @@
 
 Release: vllm==0.33.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-10: what is read is the payload that the handle was given for, from the first unit to the last;
-  this does not hold
+Property: SHM-10: a reader gets the complete payload for which its handle was issued; this does not hold
 What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
   what they read; at best the id that they find is not the one that they expect.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +116,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'what is read is the payload that the handle was given for, from the first unit to the last'
+STATEMENT = 'a reader gets the complete payload for which its handle was issued'
 
 
 def reproduce():

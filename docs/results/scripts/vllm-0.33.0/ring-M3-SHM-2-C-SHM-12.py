@@ -2,8 +2,7 @@
 
 Release: vllm==0.33.0
 Code: SingleWriterShmRingBuffer, of vllm.distributed.device_communicators.shm_object_storage
-Property: SHM-2: a handle that is not answered leads to its chunk, live and as it was written; this does not
-  hold
+Property: SHM-2: every unanswered handle names its chunk, which is live and unchanged; this does not hold
 What happens: The ring is cleared while readers have handles to its chunks. The next chunk is written over
   what they read; at best the id that they find is not the one that they expect.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -117,7 +116,7 @@ def shown(ring):
     }
 
 
-STATEMENT = 'a handle that is not answered leads to its chunk, live and as it was written'
+STATEMENT = 'every unanswered handle names its chunk, which is live and unchanged'
 
 
 def reproduce():

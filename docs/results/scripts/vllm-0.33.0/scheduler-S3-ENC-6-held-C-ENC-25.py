@@ -2,7 +2,8 @@
 
 Release: vllm==0.33.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: ENC-6/held: what a plan in flight relies on is held until it is executed; this does not hold
+Property: ENC-6/held: every entry that a plan in flight needs is held until the plan is executed; this does
+  not hold
 What happens: Items are released when an output arrives, by a count of computed tokens that steps in flight
   have moved on already. With two chunks of a prompt in flight, the output of the first releases an item that
   the second one has not read yet. The tensor is still there when it is read, because the workers are told to
@@ -403,7 +404,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'what a plan in flight relies on is held until it is executed'
+STATEMENT = 'every entry that a plan in flight needs is held until the plan is executed'
 
 
 def reproduce():

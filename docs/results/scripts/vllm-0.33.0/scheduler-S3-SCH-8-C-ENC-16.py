@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-8: every request that was queued is finished; this does not hold
+Property: SCH-8: every queued request is eventually finished; this does not hold
 What happens: Long prompts are cut to a threshold as soon as several requests are there; an item that may not
   be split and is longer is never scheduled while they are.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
@@ -401,7 +401,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'every request that was queued is finished'
+STATEMENT = 'every queued request is eventually finished'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.33.0: SCH-8 is broken: every request that was queued is finished.
+"""vllm==0.33.0: SCH-8 is broken: every queued request is eventually finished.
 
 Release: vllm==0.33.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-8: every request that was queued is finished; this does not hold
+Property: SCH-8: every queued request is eventually finished; this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-9, vllm-metal#200
 Needs: Python with vllm==0.33.0 and what that imports, no accelerator; nothing else is imported
@@ -399,7 +399,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'every request that was queued is finished'
+STATEMENT = 'every queued request is eventually finished'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.33.0
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-9: only requests that can be served are queued; this does not hold
+Property: SCH-9: every queued request can be served to its end; this does not hold
 What happens: An item that is larger than the cache or the budget is tried at every step, for ever; the check
   at intake compares with the largest item that was profiled, and does not see it.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
@@ -401,7 +401,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
-STATEMENT = 'only requests that can be served are queued'
+STATEMENT = 'every queued request can be served to its end'
 
 
 def reproduce():

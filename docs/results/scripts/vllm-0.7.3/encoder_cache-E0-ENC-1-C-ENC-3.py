@@ -2,8 +2,8 @@
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-1: free slots are among the freeable ones, and neither count leaves 0 to capacity; this does not
-  hold
+Property: ENC-1: free slots are part of the freeable slots, and both counts lie between 0 and the capacity;
+  this does not hold
 What happens: The scheduler asks for each input of a request whether it fits, and allocates after the last.
   Each is compared with the same free room: together they do not fit, and the count becomes negative.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -106,7 +106,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'free slots are among the freeable ones, and neither count leaves 0 to capacity'
+STATEMENT = 'free slots are part of the freeable slots, and both counts lie between 0 and the capacity'
 
 
 def reproduce():

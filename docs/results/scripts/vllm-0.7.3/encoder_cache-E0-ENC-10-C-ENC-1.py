@@ -2,7 +2,7 @@
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-10: releasing what is not held changes nothing; this does not hold
+Property: ENC-10: releasing an input that is not held changes nothing; this does not hold
 What happens: A request has one input cached, and another that is not is freed. The room of the other is added
   all the same: the cache believes to have more than it has.
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
@@ -105,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'releasing what is not held changes nothing'
+STATEMENT = 'releasing an input that is not held changes nothing'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.7.3: ENC-13/granted is broken: room is refused only where what is held, what is pending or the compute budget leaves too little.
+"""vllm==0.7.3: ENC-13/granted is broken: room is refused only if held entries, pending grants or the compute budget leave too little.
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-13/granted: room is refused only where what is held, what is pending or the compute budget
-  leaves too little; this does not hold
+Property: ENC-13/granted: room is refused only if held entries, pending grants or the compute budget leave too
+  little; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-2, C-ENC-6, #22711, #23544
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -104,7 +104,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'room is refused only where what is held, what is pending or the compute budget leaves too little'
+STATEMENT = 'room is refused only if held entries, pending grants or the compute budget leave too little'
 
 
 def reproduce():

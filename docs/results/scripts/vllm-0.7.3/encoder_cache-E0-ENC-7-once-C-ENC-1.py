@@ -1,8 +1,8 @@
-"""vllm==0.7.3: ENC-7/once is broken: each eviction that still stands at the report is in it once, and nothing else is.
+"""vllm==0.7.3: ENC-7/once is broken: a report names each eviction that was not undone exactly once, and nothing else.
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-7/once: each eviction that still stands at the report is in it once, and nothing else is; this
+Property: ENC-7/once: a report names each eviction that was not undone exactly once, and nothing else; this
   does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-ENC-1
@@ -104,7 +104,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'each eviction that still stands at the report is in it once, and nothing else is'
+STATEMENT = 'a report names each eviction that was not undone exactly once, and nothing else'
 
 
 def reproduce():

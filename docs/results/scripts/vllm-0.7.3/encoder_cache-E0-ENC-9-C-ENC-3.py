@@ -2,7 +2,7 @@
 
 Release: vllm==0.7.3
 Code: vllm.v1.core.encoder_cache_manager
-Property: ENC-9: what was granted in a pass fits the free slots together; this does not hold
+Property: ENC-9: all grants of one pass fit the free slots together; this does not hold
 What happens: The scheduler asks for each input of a request whether it fits, and allocates after the last.
   Each is compared with the same free room: together they do not fit, and the count becomes negative.
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
@@ -105,7 +105,7 @@ def shown(manager):
     }
 
 
-STATEMENT = 'what was granted in a pass fits the free slots together'
+STATEMENT = 'all grants of one pass fit the free slots together'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: KV-10 is broken: no table is longer than the longest request.
+"""vllm==0.7.3: KV-10 is broken: no table is longer than the longest request needs needs.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-10: no table is longer than the longest request; this does not hold
+Property: KV-10: no table is longer than the longest request needs needs; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-1, #10730, #10891, #10903
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -196,7 +196,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'no table is longer than the longest request'
+STATEMENT = 'no table is longer than the longest request needs needs'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.7.3: KV-10/counted is broken: a request is as far as was asked for: scheduled up to the end of its slots, computed up to what was executed.
+"""vllm==0.7.3: KV-10/counted is broken: a request is scheduled up to the end of its granted slots and computed up to its executed tokens.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-10/counted: a request is as far as was asked for: scheduled up to the end of its slots, computed
-  up to what was executed; this does not hold
+Property: KV-10/counted: a request is scheduled up to the end of its granted slots and computed up to its
+  executed tokens; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-2, #13673
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -197,7 +197,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'a request is as far as was asked for: scheduled up to the end of its slots, computed up to what was executed'
+STATEMENT = 'a request is scheduled up to the end of its granted slots and computed up to its executed tokens'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.7.3: KV-11 is broken: what a request gives back and can be found is evicted after all others, the end of the sequence first.
+"""vllm==0.7.3: KV-11 is broken: freed findable blocks are queued behind all other free blocks, the end of the sequence first.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-11: what a request gives back and can be found is evicted after all others, the end of the
-  sequence first; this does not hold
+Property: KV-11: freed findable blocks are queued behind all other free blocks, the end of the sequence first;
+  this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-3, #11562, #11565, #10507
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -197,7 +197,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'what a request gives back and can be found is evicted after all others, the end of the sequence first'
+STATEMENT = 'freed findable blocks are queued behind all other free blocks, the end of the sequence first'
 
 
 def reproduce():

@@ -2,7 +2,7 @@
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-11/useless: what a request gives back and cannot be found is taken before all others; this does
+Property: KV-11/useless: freed blocks that are not findable are queued before all other free blocks; this does
   not hold
 What happens: Blocks without a hash can never be hit, and stood in the queue behind blocks that can; useful
   prefixes were evicted before them.
@@ -199,7 +199,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'what a request gives back and cannot be found is taken before all others'
+STATEMENT = 'freed blocks that are not findable are queued before all other free blocks'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: KV-4 is broken: at most one request writes into a block.
+"""vllm==0.7.3: KV-4 is broken: at most one request writes to a block.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-4: at most one request writes into a block; this does not hold
+Property: KV-4: at most one request writes to a block; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-16, #37076, #39146, #39589
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -196,7 +196,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'at most one request writes into a block'
+STATEMENT = 'at most one request writes to a block'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: KV-4/immutable is broken: nobody writes into a block that can be found and has its KV.
+"""vllm==0.7.3: KV-4/immutable is broken: no request writes to a findable block whose KV is present.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-4/immutable: nobody writes into a block that can be found and has its KV; this does not hold
+Property: KV-4/immutable: no request writes to a findable block whose KV is present; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-16, #37076, #39146, #39589
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -196,7 +196,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'nobody writes into a block that can be found and has its KV'
+STATEMENT = 'no request writes to a findable block whose KV is present'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: KV-6 is broken: of a request's blocks those that can be found come first.
+"""vllm==0.7.3: KV-6 is broken: the findable blocks of a request form a prefix of its table.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-6: of a request's blocks those that can be found come first; this does not hold
+Property: KV-6: the findable blocks of a request form a prefix of its table; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-KV-19
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -196,7 +196,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = "of a request's blocks those that can be found come first"
+STATEMENT = 'the findable blocks of a request form a prefix of its table'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: KV-8 is broken: what is not done changes nothing.
+"""vllm==0.7.3: KV-8 is broken: a call that is not done changes nothing.
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-8: what is not done changes nothing; this does not hold
+Property: KV-8: a call that is not done changes nothing; this does not hold
 Reach: a caller breaks what the class expects of it; the engine's own callers were not seen to do this
 Known as: possibly C-KV-3, #11562, #11565, #10507
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -196,7 +196,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'what is not done changes nothing'
+STATEMENT = 'a call that is not done changes nothing'
 
 
 def reproduce():

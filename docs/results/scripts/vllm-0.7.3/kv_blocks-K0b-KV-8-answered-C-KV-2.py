@@ -2,7 +2,7 @@
 
 Release: vllm==0.7.3
 Code: KVCacheManager, of vllm.v1.core.kv_cache_manager
-Property: KV-8/answered: no call of a scheduler ends in a failed assertion; this does not hold
+Property: KV-8/answered: no scheduler call ends in a failed assertion; this does not hold
 What happens: A table is as long as it may be, and draft tokens past the end ask for more. The number of new
   blocks is cut to zero, and an assertion that it is positive fails; or it is cut below the need, and nobody
   notices.
@@ -199,7 +199,7 @@ def all_blocks(manager):
     return manager.block_pool
 
 
-STATEMENT = 'no call of a scheduler ends in a failed assertion'
+STATEMENT = 'no scheduler call ends in a failed assertion'
 
 
 def reproduce():

@@ -1,9 +1,9 @@
-"""vllm==0.7.3: MIR-11 is broken: the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's.
+"""vllm==0.7.3: MIR-11 is broken: the bytes in P1's cache never exceed its capacity, and those of a partition never exceed the partition.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-11: the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's;
-  this does not hold
+Property: MIR-11: the bytes in P1's cache never exceed its capacity, and those of a partition never exceed the
+  partition; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-21
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -213,7 +213,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = "the bytes of P1's cache never exceed its capacity, nor those of a partition the partition's"
+STATEMENT = "the bytes in P1's cache never exceed its capacity, and those of a partition never exceed the partition"
 
 
 def reproduce():

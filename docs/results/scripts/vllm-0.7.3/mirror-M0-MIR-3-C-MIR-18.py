@@ -1,9 +1,9 @@
-"""vllm==0.7.3: MIR-3 is broken: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order.
+"""vllm==0.7.3: MIR-3 is broken: the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-3: the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order;
-  this does not hold
+Property: MIR-3: the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order; this
+  does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
 Known as: possibly C-MIR-18
@@ -214,7 +214,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = "the messages accepted in an epoch are a prefix of P0's updates of that epoch, in P0's order"
+STATEMENT = "the messages that P1 accepts in an epoch are a prefix of P0's updates, in P0's order"
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: MIR-7/served is broken: every request that was sent is answered.
+"""vllm==0.7.3: MIR-7/served is broken: every request that was sent is eventually answered.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-7/served: every request that was sent is answered; this does not hold
+Property: MIR-7/served: every request that was sent is eventually answered; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run
 Known as: possibly C-MIR-19
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -212,7 +212,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'every request that was sent is answered'
+STATEMENT = 'every request that was sent is eventually answered'
 
 
 def reproduce():

@@ -1,8 +1,8 @@
-"""vllm==0.7.3: MIR-8 is broken: a message of an epoch that is over reads and changes nothing.
+"""vllm==0.7.3: MIR-8 is broken: a message of an earlier epoch reads and changes nothing.
 
 Release: vllm==0.7.3
 Code: the caches of front end and engine: vllm.multimodal.cache, and vllm.v1.engine.mm_input_cache before
-Property: MIR-8: a message of an epoch that is over reads and changes nothing; this does not hold
+Property: MIR-8: a message of an earlier epoch reads and changes nothing; this does not hold
 Reach: the release's own classes did this, called as the specification lets callers; their engine was not run;
   with faults of the environment between the processes: restart_receiver
 Known as: possibly C-MIR-12, #42995, #43001, AReaL#1143, verl#7067
@@ -213,7 +213,7 @@ def shown(frontends, p1):
     return {"P0": [p0.order() for p0 in frontends], "P1": p1.order(), "on the way": [len(p0.messages) for p0 in frontends]}
 
 
-STATEMENT = 'a message of an epoch that is over reads and changes nothing'
+STATEMENT = 'a message of an earlier epoch reads and changes nothing'
 
 
 def reproduce():

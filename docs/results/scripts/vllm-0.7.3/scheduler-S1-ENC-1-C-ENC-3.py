@@ -2,8 +2,8 @@
 
 Release: vllm==0.7.3
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: ENC-1: free slots are among the freeable ones, and neither count leaves 0 to capacity; this does not
-  hold
+Property: ENC-1: free slots are part of the freeable slots, and both counts lie between 0 and the capacity;
+  this does not hold
 What happens: The scheduler asks for each input of a request whether it fits, and allocates after the last.
   Each is compared with the same free room: together they do not fit, and the count becomes negative.
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
@@ -364,7 +364,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.free_block_queue.num_free_blocks
 
 
-STATEMENT = 'free slots are among the freeable ones, and neither count leaves 0 to capacity'
+STATEMENT = 'free slots are part of the freeable slots, and both counts lie between 0 and the capacity'
 
 
 def reproduce():

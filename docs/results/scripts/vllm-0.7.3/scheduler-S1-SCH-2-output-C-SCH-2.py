@@ -1,9 +1,9 @@
-"""vllm==0.7.3: SCH-2/output is broken: what is sampled counts once, for the request for which it was sampled, until its output is complete.
+"""vllm==0.7.3: SCH-2/output is broken: each sampled token counts once, for its own request, until the output is complete.
 
 Release: vllm==0.7.3
 Code: Scheduler, and with steps ahead of their output AsyncScheduler, of vllm.v1.core
-Property: SCH-2/output: what is sampled counts once, for the request for which it was sampled, until its
-  output is complete; this does not hold
+Property: SCH-2/output: each sampled token counts once, for its own request, until the output is complete;
+  this does not hold
 Reach: the release's own scheduler, driven by requests that arrive and are aborted, did this by itself
 Known as: possibly C-SCH-2, #53962, #50342
 Needs: Python with vllm==0.7.3 and what that imports, no accelerator; nothing else is imported
@@ -362,7 +362,7 @@ def free_blocks(scheduler):
     return scheduler.kv_cache_manager.free_block_queue.num_free_blocks
 
 
-STATEMENT = 'what is sampled counts once, for the request for which it was sampled, until its output is complete'
+STATEMENT = 'each sampled token counts once, for its own request, until the output is complete'
 
 
 def reproduce():

@@ -171,7 +171,9 @@ INVARIANTS = (
         "each budget is what was asked for, or the largest item if that is more",
         is_what_was_asked_or_the_largest,
     ),
-    Invariant("BUD-2", "both budgets are 0 exactly where no modality is enabled", zero_exactly_where_all_is_off),
+    Invariant(
+        "BUD-2", "both encoder budgets are 0 if and only if no modality is enabled", zero_exactly_where_all_is_off
+    ),
     Invariant(
         "BUD-3/compute",
         "no item is queued that is larger than the compute budget",

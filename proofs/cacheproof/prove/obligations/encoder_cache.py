@@ -98,10 +98,10 @@ def freed_is_absent(config: Any, cache: Cache) -> SymbolicBoolean:
 
 INVARIANTS = (
     Invariant("ENC-1", "0 <= free <= freeable <= capacity", counts_are_in_range),
-    Invariant("ENC-2", "free slots and resident entries add up to the capacity", slots_are_conserved),
+    Invariant("ENC-2", "the free slots and the sizes of the resident entries sum to the capacity", slots_are_conserved),
     Invariant(
         "ENC-2/freeable",
-        "freeable slots are the free ones and those of the entries in the order of eviction",
+        "the freeable slots are the free slots plus the sizes of the unreferenced entries",
         freeable_is_conserved,
     ),
     Invariant("ENC-3", "the order of eviction has exactly the resident entries nobody refers to", idle_is_unreferenced),
@@ -203,8 +203,8 @@ def not_held(move: Move) -> SymbolicBoolean:
 
 
 LAWS = (
-    Law("ENC-4/constant", "the size of a resident entry does not change", EVERY_CALL, sizes_are_constant),
-    Law("ENC-6", "an entry is not evicted while an input holds it", EVERY_CALL, pinned_stays),
+    Law("ENC-4/constant", "the size of a resident entry never changes", EVERY_CALL, sizes_are_constant),
+    Law("ENC-6", "an entry is not evicted while a request holds it", EVERY_CALL, pinned_stays),
     Law(
         "ENC-10",
         "releasing what is not held changes nothing, and says so",
@@ -225,7 +225,7 @@ LAWS = (
         is_hit_and_held,
         resident_as_claimed,
     ),
-    Law("ENC-12", "what became idle first is evicted first", (CanAllocate,), evicted_in_order),
+    Law("ENC-12", "the entry that has been unreferenced longest is evicted first", (CanAllocate,), evicted_in_order),
     Law(
         "room",
         "where budget and freeable slots suffice, the room is made at once",

@@ -97,7 +97,7 @@ def held_stays_held(move: Move) -> SymbolicBoolean:
 LAWS = (
     Law(
         "KV-8",
-        "what is not done changes nothing",
+        "a call that is not done changes nothing",
         (AllocateSlots, Commit, FreeRequest, Withdraw, ResetPrefixCache, GetComputedBlocks),
         failure_changes_nothing,
         lambda move: move.outcome.code is not Code.DONE,

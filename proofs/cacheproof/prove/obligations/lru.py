@@ -67,8 +67,10 @@ def loop_has_a_victim(config: Any, cache: Cache) -> SymbolicBoolean:
 
 
 INVARIANTS = (
-    Invariant("LRU-1", "the order holds exactly the entries", order_is_entries),
-    Invariant("LRU-2", "the bytes counted are the bytes held, and within the capacity", bytes_are_counted),
+    Invariant("LRU-1", "the recency order contains exactly the cached entries", order_is_entries),
+    Invariant(
+        "LRU-2", "the byte count equals the sum of the entry sizes and is at most the capacity", bytes_are_counted
+    ),
     Invariant("LRU-3", "what is pinned is present, and counted with the bytes of its entry", pins_are_entries),
     Invariant("LRU-4", "hits are among the look-ups, reports among the counts", counters_agree),
     Invariant("LRU-6/room", "a call that evicts lacks room, and the pins leave enough of it", loop_has_a_victim),
@@ -192,7 +194,12 @@ def can_be_made_to_fit(move: Move) -> SymbolicBoolean:
 LAWS = (
     Law("LRU-4/counted", "a hit is a look-up; only a hit is a hit", (lru.Get, lru.Lookup), is_counted),
     Law("LRU-4/report", "a report is what was counted since the last one", (lru.Stat,), report_is_the_difference),
-    Law("LRU-5", "touching and asking never change what is in the cache", (lru.Touch, lru.Contains), membership_stays),
+    Law(
+        "LRU-5",
+        "touching and querying never change the content of the cache",
+        (lru.Touch, lru.Contains),
+        membership_stays,
+    ),
     Law(
         "LRU-6",
         "each turn of the eviction loop evicts an entry: the order without the newcomer becomes shorter",
@@ -200,7 +207,12 @@ LAWS = (
         a_turn_shrinks,
         lambda move: move.before.doing == lru.PUTTING,
     ),
-    Law("LRU-7", "what is evicted is the oldest that is not pinned", (lru.Put, lru.Evict), evicted_are_oldest),
+    Law(
+        "LRU-7",
+        "the evicted key is the least recently used one that is not pinned",
+        (lru.Put, lru.Evict),
+        evicted_are_oldest,
+    ),
     Law(
         "LRU-7/order",
         "what is used or stored becomes the most recent, and the rest keeps its order",

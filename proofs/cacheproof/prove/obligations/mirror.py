@@ -127,7 +127,7 @@ INVARIANTS = (
     ),
     Invariant(
         "MIR-1",
-        "once P1 has applied every message of the epoch, both orders are equal, sizes included",
+        "once P1 has applied every message of the epoch, P0 and P1 have equal orders, sizes included",
         of_every_link(settled_means_equal),
     ),
     Invariant("log", "unconfirmed messages are numbered one after the other", of_every_link(log_is_a_history)),

@@ -196,13 +196,13 @@ LAWS = (
     ),
     Law(
         "SHM-2/freed",
-        "no chunk goes while a handle to it is not answered",
+        "no chunk is freed while a handle to it is unanswered",
         (Free, Clear),
         lambda move: SymbolicBoolean(held_stays(move.before.unanswered, move.before.ring, move.after.ring)),
     ),
     Law(
         "SHM-7",
-        "a refusal changes nothing",
+        "a refused allocation changes nothing",
         (Allocate,),
         lambda move: unchanged(move.before, move.after),
         lambda move: move.outcome.code is Code.REFUSED,

@@ -378,9 +378,9 @@ STEP = Proof(
     config=Config,
     invariants=(),
     laws=(
-        law("SCH-1", "every scheduled count is positive"),
-        law("SCH-1/budget", "the counts of a step are within the token budget together"),
-        law("SCH-4", "what is encoded in a step is within the encoder compute budget"),
+        law("SCH-1", "every scheduled token count is positive"),
+        law("SCH-1/budget", "the token counts of a step sum to at most the token budget"),
+        law("SCH-4", "the embeddings encoded in a step sum to at most the encoder compute budget"),
     ),
     witnesses=(SMALL,),
     environment=environment,
