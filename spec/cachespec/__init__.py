@@ -1,6 +1,6 @@
 """What is right: a pure executable specification of the cache control plane of an LLM serving engine."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 SPECIFICATION_VERSION = "0.1"
 """What an implementation is held to, apart from the version of this package: MAJOR.MINOR.
