@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,25 +50,12 @@ def command(
     def perform(check: Check, asked: Asked, show: Show) -> Outcome:
         return performed_apart(check, asked, announce, each) if isolated else performed(check, asked, show)
 
-    with progress() as show, interruptible() as stop, ended_like_ctrl_c():
+    with progress() as show, interruptible() as stop:
         write(result, output)
         run(chosen, result, show, perform=perform, output=output, seconds=seconds)
     data = {**result.data(), "output": output}
     shown = [_table(result), *_details(result), *_figures(result), *_left_out(result), _machine_line(result)]
     return Report(data, shown, result.status, interrupted=result.interrupted or stop.happened)
-
-
-@contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
-    """A limit that somebody else sets ends a run with SIGTERM: what is known is kept then, too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _device(given: str | None) -> str:

@@ -23,6 +23,7 @@ from typer.main import get_command
 from cacheproof.command.failures import guarded
 from cacheproof.foundation.console import Report, ignore_standard_output, run
 from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.interruption import sigterm_as_ctrl_c
 
 SHARED = ("failures", "frame")
 """Modules of this package that are not verbs."""
@@ -33,7 +34,9 @@ FUNCTION = "command"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(int(guarded(lambda: dispatch(given), as_json="--json" in given)))
+    with sigterm_as_ctrl_c():
+        status = guarded(lambda: dispatch(given), as_json="--json" in given)
+    sys.exit(int(status))
 
 
 def dispatch(given: list[str]) -> ExitStatus:

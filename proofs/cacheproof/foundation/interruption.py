@@ -1,56 +1,133 @@
-"""Ctrl-C during a search: heard at once, acted upon where what is known so far is whole."""
+"""Ctrl-C and SIGTERM: both end a verb with what is known so far. A search ends where its result is whole.
+
+`main` runs each verb inside `sigterm_as_ctrl_c`, so SIGTERM raises a KeyboardInterrupt like Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers
+
+GRACE_SECONDS = 10
+"""How long a worker process goes on after SIGTERM. Meanwhile its parent may ask for its results."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came. Unlike Ctrl-C in a terminal, it may have come to this process alone, and not to its children."""
 
 
 @dataclass(slots=True)
 class Interruption:
-    """Whether Ctrl-C came."""
+    """Whether Ctrl-C or SIGTERM came."""
 
     came: bool = False
 
     def raise_if_any(self) -> None:
-        """Where the search can end."""
+        """Called where the search can end."""
         if self.came:
             raise KeyboardInterrupt
 
 
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """In the block, SIGTERM raises `Terminated`. If the process handles or ignores SIGTERM already, nothing changes.
+
+    Forked children get the default action of SIGTERM back.
+    """
+    if not _in_main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    with _handled(signal.SIGTERM, _raise_terminated):
+        yield
+
+
+def leave_to_parent() -> None:
+    """In a worker process: Ctrl-C is ignored, and SIGTERM ends the process after `GRACE_SECONDS`.
+
+    A signal to the whole process group reaches the parent too. The parent then asks its workers for their results.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: _end_soon())
+
+
+def _end_soon() -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(GRACE_SECONDS)
+
+
 @contextmanager
 def heard() -> Iterator[Interruption]:
-    """Note the first Ctrl-C; a second one is not waited for. Where others handle it, it is left to them."""
+    """Note the first Ctrl-C or SIGTERM; a second one raises at once. Signals with another handler are left alone."""
     interruption = Interruption()
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield interruption
-        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if interruption.came:
             raise KeyboardInterrupt
         interruption.came = True
 
-    signal.signal(signal.SIGINT, note)
-    try:
+    with ExitStack() as handlers:
+        for number in _ours():
+            handlers.enter_context(_handled(number, note))
         yield interruption
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Ctrl-C is not heard, nor by processes that are started meanwhile, from their first moment on."""
-    if threading.current_thread() is not threading.main_thread():
+    """Ignore Ctrl-C, also in processes that are started in the block. SIGTERM raises at the end of the block."""
+    if not _in_main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminated = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+
+    with ExitStack() as handlers:
+        handlers.enter_context(_handled(signal.SIGINT, signal.SIG_IGN))
+        if signal.SIGTERM in _ours():
+            handlers.enter_context(_handled(signal.SIGTERM, note))
+        yield
+    if terminated:
+        raise Terminated
+
+
+def _ours() -> list[signal.Signals]:
+    """The signals that would raise a KeyboardInterrupt here and now."""
+    if not _in_main_thread():
+        return []
+    raising = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: _raise_terminated}
+    return [number for number, handler in raising.items() if signal.getsignal(number) is handler]
+
+
+@contextmanager
+def _handled(number: signal.Signals, handler: Handler) -> Iterator[None]:
+    before = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _default_after_fork() -> None:
+    if signal.getsignal(signal.SIGTERM) is _raise_terminated:
+        with suppress(ValueError):  # forked by another thread than the main one
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_default_after_fork)

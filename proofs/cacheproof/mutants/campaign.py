@@ -6,7 +6,6 @@ import inspect
 import multiprocessing
 import multiprocessing.synchronize
 import resource
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
@@ -16,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.interruption import leave_to_parent
 from cacheproof.model.fingerprint import explorer_digest, specification_digest
 from cacheproof.model.registry import AnyComponent, component_named, scope_file
 from cacheproof.model.store import load_all, save
@@ -111,10 +111,10 @@ _stop: multiprocessing.synchronize.Event | None = None
 
 
 def _begin_worker(stop: multiprocessing.synchronize.Event) -> None:
-    """The parent alone hears Ctrl-C and tells the workers; endless data ends in a MemoryError."""
+    """The parent alone handles Ctrl-C and SIGTERM, and tells the workers; endless data ends in a MemoryError."""
     global _stop  # noqa: PLW0603  # a worker process is told once, and a task cannot carry it
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_to_parent()
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 

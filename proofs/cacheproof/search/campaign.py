@@ -7,7 +7,6 @@ import multiprocessing
 import multiprocessing.queues
 import multiprocessing.synchronize
 import queue
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cacheproof.foundation.errors import InputError, MissingExtraError
+from cacheproof.foundation.interruption import leave_to_parent
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.model.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
@@ -255,10 +255,10 @@ _stop: multiprocessing.synchronize.Event | None = None
 
 
 def _begin_worker(lines: multiprocessing.queues.Queue[str], stop: multiprocessing.synchronize.Event) -> None:
-    """The parent alone hears Ctrl-C; it tells the workers."""
+    """The parent alone handles Ctrl-C and SIGTERM; it tells the workers."""
     global _lines, _stop  # a worker process is told once, and a task cannot carry these
     _lines, _stop = lines, stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_to_parent()
 
 
 def _perform_in_worker(task: Task, effort: Effort) -> Run:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import pickle
-import signal
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -19,7 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from cacheproof.foundation.errors import InconclusiveError
-from cacheproof.foundation.interruption import deaf
+from cacheproof.foundation.interruption import deaf, leave_to_parent
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.search.shard import Shard
@@ -69,7 +68,7 @@ class Processes:
         for worker in self.workers:
             worker.join(GRACE_SECONDS)
             if worker.is_alive():
-                worker.terminate()
+                worker.kill()
                 worker.join()
 
     def ask(self, what: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
@@ -115,8 +114,8 @@ class Processes:
 
 
 def _work(pipe: Connection, subject: Subject, place: int, owners: int) -> None:
-    """Answer until the parent is gone. The parent alone hears Ctrl-C: this was started by one that did not."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Answer until the parent is gone. The parent alone handles Ctrl-C and SIGTERM."""
+    leave_to_parent()
     gc.disable()
     component = component_named(subject.component)
     variant = variant_named(component, subject.variant)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -189,17 +191,34 @@ def test_a_limit_is_inconclusive(counter: Counter, limit: str) -> None:
     assert [verdict["found"] for verdict in run["verdicts"]] == ["open"]
 
 
+def _to_one(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    process.send_signal(number)
+
+
+def _to_all(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    os.killpg(process.pid, number)
+
+
+@pytest.mark.parametrize("send", [_to_one, _to_all], ids=["process", "group"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_interrupted_it_says_what_is_known(counter: Counter, jobs: str) -> None:
+def test_interrupted_it_says_what_is_known(
+    counter: Counter,
+    jobs: str,
+    number: signal.Signals,
+    send: Callable[[subprocess.Popen[str], signal.Signals], None],
+) -> None:
     counter.scopes.write_text(SCOPES.replace(', "C0"', "") + FOR_EVER)
     call = [sys.executable, "-m", "cacheproof", "check", "counter", "--jobs", jobs, "--json"]
-    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         first = counter.home / "runs" / "check" / "counter.normative.five.reference.json"
         while not first.exists():
             assert process.poll() is None
             time.sleep(0.05)
         time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
+        send(process, number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 3, err
     found = json.loads(out)

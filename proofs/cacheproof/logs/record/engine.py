@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.interruption import Terminated
 from cacheproof.logs.record.events import SUFFIX
 
 PLUGIN = Path(__file__).parent / "child" / "cacheproof_recorder.py"
@@ -62,5 +63,7 @@ def run_recorded(command: Sequence[str], folder: Path, every: int | None = None)
     while True:
         try:
             return process.wait()
+        except Terminated:
+            process.terminate()  # unlike Ctrl-C, the signal need not have reached the engine
         except KeyboardInterrupt:
             continue  # it is ending; what it has recorded is still wanted

@@ -1,0 +1,37 @@
+"""SIGTERM ends every long verb as Ctrl-C does: it prints what is known, and the status is 3."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LONG = {
+    "fuzz": ("lru", "--target", "spec:normative", "--driver", "lockstep", "--seconds", "500"),
+    "stalls": ("spec:normative", "--seconds", "500"),
+    "catalogue": ("--everywhere", "--jobs", "1"),
+    "mutants": ("lru", "--workers", "2"),
+    "replay": ("--shipped",),
+}
+
+
+@pytest.mark.parametrize("verb", LONG)
+def test_sigterm_prints_what_is_known(verb: str, tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "cacheproof", verb, *LONG[verb], "--json"]
+    environment = {**os.environ, "CACHEPROOF_HOME": str(tmp_path)}
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        line = "seed"
+        while line.startswith("seed"):  # the next line is progress, which comes while the verb works
+            line = process.stderr.readline()
+        assert line, "it ended by itself"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 3, (out, err)
+    assert json.loads(out)["interrupted"] is True
+    assert "Traceback" not in err
