@@ -1,21 +1,21 @@
-"""Bugs as pieces of text: in one function, one piece is replaced for the length of a block."""
+"""Bugs planted in our own functions: one part of a function's syntax tree is another one for the length of a block."""
 
 from __future__ import annotations
 
+import ast
 import inspect
-import linecache
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
 from types import FunctionType
 from typing import Any, NamedTuple
 
-_NUMBERS = count()
+from tests.patterns import replaced
+
+from cacheproof.model.rewriting import rewritten, tree_of
 
 
 class Change(NamedTuple):
-    """One piece of a function's text, and what stands there instead."""
+    """One part of a function, and what stands there instead: both are patterns (see `tests.patterns`)."""
 
     function: Callable[..., Any]
     right: str
@@ -24,29 +24,18 @@ class Change(NamedTuple):
 
 @contextmanager
 def planted(*changes: Change) -> Iterator[None]:
-    """Every function is changed, wherever it is called from; afterwards each is what it was."""
-    texts: dict[Callable[..., Any], str] = {}
-    for function, right, wrong in changes:
-        text = texts.get(function) or textwrap.dedent(inspect.getsource(function))
-        assert text.count(right) == 1, f"{function.__name__} has {text.count(right)} times: {right}"
-        texts[function] = text.replace(right, wrong)
-    with ExitStack() as swaps:
-        for function, text in texts.items():
-            swaps.enter_context(swapped(function, text))
-        yield
+    """Every function is changed, wherever it is called from; afterwards each is what it was.
 
-
-@contextmanager
-def swapped(function: Callable[..., Any], text: str) -> Iterator[None]:
-    """The function does what the text says, wherever it is called from; its source is that text, to be rewritten."""
-    assert isinstance(function, FunctionType)
-    name, future = f"<planted {next(_NUMBERS)}>", "from __future__ import annotations\n"
-    linecache.cache[name] = (len(text), None, (future + text).splitlines(keepends=True), name)
-    namespace: dict[str, Any] = dict(function.__globals__)  # defaults of parameters may be names
-    exec(compile(future + text, name, "exec"), namespace)
-    original, function.__code__ = function.__code__, namespace[function.__name__].__code__
-    try:
+    Raises `PatternError` if a function does not have exactly one part like the one to be changed.
+    """
+    trees: dict[FunctionType, ast.FunctionDef] = {}
+    for change in changes:
+        function = inspect.unwrap(change.function)
+        assert isinstance(function, FunctionType), f"{change.function} is no function that is written in Python"
+        tree = trees.get(function) or tree_of(function)
+        assert tree is not None, f"{function.__name__} is not written with def"
+        trees[function] = replaced(tree, change.right, change.wrong)
+    with ExitStack() as bugs:
+        for function, tree in trees.items():
+            bugs.enter_context(rewritten(function, tree))
         yield
-    finally:
-        function.__code__ = original
-        del linecache.cache[name]

@@ -29,10 +29,10 @@ Plant = Callable[[str, str, str], None]
 ONE_WAY = (
     (
         "cacheimpl.block_content.hashing.of_prefixes",
-        "Prefixes(sums, begins, depths.int())",
-        "Prefixes(sums, begins * 0, depths.int())",
+        "Prefixes($sums, $begins, $depths.int())",
+        "Prefixes($sums, $begins * 0, $depths.int())",
     ),
-    ("cacheimpl.block_content.hashing.strides", "(sums >> WAY_SHIFT) | 1", "sums * 0 + 1"),
+    ("cacheimpl.block_content.hashing.strides", "$sums >> WAY_SHIFT | 1", "$sums * 0 + 1"),
 )
 """All hashes begin at the same slot, with the same stride; planted, it makes long searches, and is no bug."""
 

@@ -79,7 +79,7 @@ def test_who_stands_before_an_empty_slot_at_the_end_takes_that_one(plant: Plant)
     check_the_end_of_a_search()
 
 
-ONE_ROUND = ("cacheimpl.block_content.probing.searched", "MANY if items > FEW_ITEMS else FEW", "((1, 1),)")
+ONE_ROUND = ("cacheimpl.block_content.probing.searched", "MANY if $items > FEW_ITEMS else FEW", "((1, 1),)")
 
 
 def test_one_search_that_does_not_end_delays_no_chain(plant: Plant) -> None:
@@ -89,7 +89,7 @@ def test_one_search_that_does_not_end_delays_no_chain(plant: Plant) -> None:
 
 def test_what_is_passed_and_looks_like_its_claim_delays_whole_chains(plant: Plant) -> None:
     plant(*ONE_ROUND)
-    plant("cacheimpl.block_content.operations._made", "looked.sought ^ LOW", "looked.sought")
+    plant("cacheimpl.block_content.operations._made", "$looked.sought ^ LOW", "$looked.sought")
     assert calls_for_a_chain() > 200
 
 

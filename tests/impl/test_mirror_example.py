@@ -36,15 +36,15 @@ SEEDS = {"two processes": (3, "1"), "three processes": (4, "2")}
 BUGS = {
     "a message is applied out of its turn": (
         *("receiver", "MirrorReceiver.receive"),
-        *("message.sequence != partition.expected", "message.sequence < partition.expected"),
+        *("$message.sequence != $partition.expected", "$message.sequence < $partition.expected"),
     ),
     "a message of an older generation is read": (
         *("receiver", "MirrorReceiver.receive"),
-        *("or message.generation < partition.generation", ""),
+        *("$revoked or $message.generation < $partition.generation", "$revoked"),
     ),
     "P1 uses what another item left": (
         *("receiver", "_used"),
-        *("used.append(fresh[key])", "used.append(next(iter(fresh.values())))"),
+        *("$used.append($fresh[$key])", "$used.append(next(iter($fresh.values())))"),
     ),
     "the sender keeps its record in a new epoch": (
         *("sender", "MirrorSender.take_grant"),

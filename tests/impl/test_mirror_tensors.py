@@ -235,74 +235,75 @@ def test_what_is_not_there_has_the_outcome_of_the_specification(operation: Any) 
 BUGS: dict[str, tuple[Config, Change]] = {
     "one eviction too many": (
         REQUESTS,
-        Change(walking._held_from, "from_here_on > config.capacity", "from_here_on >= config.capacity"),
+        Change(walking._held_from, "$from_here_on > $config.capacity", "$from_here_on >= $config.capacity"),
     ),
     "bytes in eight bits": (
         HUGE,
-        Change(walking._held_from, "by_time.flip(1).cumsum(1)", "by_time.flip(1).cumsum(1, dtype=torch.int8)"),
+        Change(walking._held_from, "$by_time.flip(1).cumsum(1)", "$by_time.flip(1).cumsum(1, dtype=torch.int8)"),
     ),
     "what is there is not touched first": (
         TOUCHES,
-        Change(walk, "torch.maximum(ranks.long(), touches)", "ranks.long()"),
+        Change(walk, "torch.maximum($ranks.long(), $touches)", "$ranks.long()"),
     ),
     "what is larger than the cache is kept": (
         REQUESTS,
-        Change(walk, "(config.sizes <= config.capacity)", "(config.sizes >= 0)"),
+        Change(walk, "$config.sizes <= $config.capacity", "$config.sizes >= 0"),
     ),
     "items are looked up after all of them": (
         REQUESTS,
-        Change(walk, "torch.cat((before[None], used[:-1]))", "used"),
+        Change(walk, "torch.cat(($before[None], $used[:-1]))", "$used"),
     ),
     "the wrong end": (
         TOUCHES,
-        Change(walking._ranked, "(taken.cumsum(0) - 1)", "(taken.sum() - taken.cumsum(0))"),
+        Change(walking._ranked, "$taken.cumsum(0) - 1", "$taken.sum() - $taken.cumsum(0)"),
     ),
     "a message goes out a generation late": (
         EVERY_FAULT,
-        Change(protocol.transmit, "Message(sender.generation, ", "Message(sender.generation - 1, "),
+        Change(protocol.transmit, "$sender.generation", "$sender.generation - 1"),
     ),
-    "numbers begin one too far": (ONE_LOSS, Change(protocol.first_of, "sender.log.rows", "sender.log.rows + 1")),
+    "numbers begin one too far": (
+        ONE_LOSS,
+        Change(protocol.first_of, "$sender.next - $sender.log.rows", "$sender.next - $sender.log.rows + 1"),
+    ),
     "a gap is not repaired": (
         ONE_LOSS,
-        Change(protocol.answered, "torch.where(going_back, 0, after.sent)", "after.sent"),
+        Change(protocol.answered, "torch.where($going_back, 0, $after.sent)", "$after.sent"),
     ),
-    "a refusal is not heard": (EVERY_FAULT, Change(protocol.answered, "sender.joined & ~refused", "sender.joined")),
+    "a refusal is not heard": (EVERY_FAULT, Change(protocol.answered, "$sender.joined & ~$refused", "$sender.joined")),
     "what is confirmed counts as sent": (
         ONE_LOSS,
-        Change(protocol.answered, "(sender.sent - leaving).clamp(min=0)", "sender.sent"),
+        Change(protocol.answered, "($sender.sent - $leaving).clamp(min=0)", "$sender.sent"),
     ),
     "a join loses what is unanswered": (
         EVERY_FAULT,
-        Change(protocol.join, "chosen(place < unanswered.rows, again, fresh)", "fresh"),
+        Change(protocol.join, "chosen($place < $unanswered.rows, $again, $fresh)", "$fresh"),
     ),
     "a join repeats what was never asked": (
         EVERY_FAULT,
-        Change(protocol.join, "place < unanswered.rows", "place <= unanswered.rows"),
+        Change(protocol.join, "$place < $unanswered.rows", "$place <= $unanswered.rows"),
     ),
     "a message out of its turn is applied": (
         ONE_LOSS,
         Change(
-            protocol.receive, "(message.sequence == partition.expected)", "(message.sequence >= partition.expected)"
+            protocol.receive, "$message.sequence == $partition.expected", "$message.sequence >= $partition.expected"
         ),
     ),
-    "a probe is applied": (ONE_LOSS, Change(protocol.receive, " & (message.length > 0)", "")),
+    "a probe is applied": (ONE_LOSS, Change(protocol.receive, "$x & ($message.length > 0)", "$x")),
     "a newer generation is not adopted": (
         ONE_LOSS,
-        Change(
-            protocol.receive, "torch.where(stale, partition.generation, message.generation)", "partition.generation"
-        ),
+        Change(protocol.receive, "torch.where($stale, $x, $message.generation)", "$x"),
     ),
     "what P1 expects is not counted": (
         REQUESTS,
-        Change(protocol.receive, "partition.expected + applied", "partition.expected"),
+        Change(protocol.receive, "$partition.expected + $applied", "$partition.expected"),
     ),
     "a revoked partition is still granted": (
         EVERY_FAULT,
-        Change(protocol.revoked, "torch.zeros_like(partition.granted)", "partition.granted"),
+        Change(protocol.revoked, "torch.zeros_like($partition.granted)", "$partition.granted"),
     ),
-    "the first of several is lost twice": (ONE_LOSS, Change(line.without, "places >= which", "places > which")),
-    "an overtaken row is gone": (ONE_FAULT, Change(line.overtaken, "places - 1, places", "places, places")),
-    "a row too few is appended": (REQUESTS, Change(line.appended, "count + 1", "count")),
+    "the first of several is lost twice": (ONE_LOSS, Change(line.without, "$places >= $which", "$places > $which")),
+    "an overtaken row is gone": (ONE_FAULT, Change(line.overtaken, "$places - 1", "$places")),
+    "a row too few is appended": (REQUESTS, Change(line.appended, "$count + 1", "$count")),
 }
 
 
@@ -334,7 +335,7 @@ def test_a_bug_that_reads_what_is_settled_is_caught_in_lockstep() -> None:
     pair = Pair(Subject(MIRROR, MIRROR.normative, ONE_LOSS), TensorTarget(MIRROR), "torch")
     assert pair.replay(LATE_COMPLAINT, only_offered=True) is None
     assert len(pair.operations) == len(LATE_COMPLAINT)
-    right = "sender.joined & (reply.generation == sender.generation)"
-    with planted(Change(protocol.answered, right, "sender.joined")):
+    right = "$sender.joined & ($reply.generation == $sender.generation)"
+    with planted(Change(protocol.answered, right, "$sender.joined")):
         assert caught(ONE_LOSS) == "nothing"
         assert isinstance(pair.replay(LATE_COMPLAINT, only_offered=True), Difference)

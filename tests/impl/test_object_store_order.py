@@ -253,42 +253,43 @@ def struck_out_is_gone(stores: Stores) -> None:
 
 PLANTED: dict[str, tuple[Callable[..., Any], str, str, Callable[[Stores], None]]] = {
     "the rows are compared once": (
-        Tickets._readers_wrote, "return self._seen != before", "return not before", acknowledged_in_rounds,
+        Tickets._readers_wrote, "self._seen != $before", "not $before", acknowledged_in_rounds,
     ),
     "only the first row is looked at for what is new": (
-        Tickets._readers_wrote, "for row in self._rows]", "for row in self._rows[:1]]", acknowledged_in_rounds,
+        Tickets._readers_wrote, "self._rows", "self._rows[:1]", acknowledged_in_rounds,
     ),
     "a header that is gone stays": (
-        Headers.begin, "self.strike_out(gone.pop(first))", "gone.pop(first)", overwritten_while_read,
+        Headers.begin, "self.strike_out($gone.pop($first))", "$gone.pop($first)", overwritten_while_read,
     ),
     "only the first header is struck out": (
-        Headers.begin, "while first", "if first", overwritten_while_read,
+        Headers.begin, "while $first_address:\n    $body", "if $first_address:\n    $body", overwritten_while_read,
     ),
     "struck out without a barrier": (Headers.begin, "self._segment.barrier()", "pass", put_in_order),
     "the prefix behind the last barrier": (
-        Writer._written, "PREFIX.pack_into(",
-        "segment.barrier(); segment = segment.barrier() or segment; PREFIX.pack_into(", put_in_order,
+        Writer._written, "PREFIX.pack_into(*$rest)",
+        "self._segment.barrier()\nself._segment.barrier()\nPREFIX.pack_into(*$rest)", put_in_order,
     ),
-    "the handle without a barrier before it": (Writer._written, "segment.barrier()", "pass", put_in_order),
+    "the handle without a barrier before it": (Writer._written, "$segment.barrier()", "pass", put_in_order),
     "a second look without a barrier": (
-        Reader.look_again, "looked.attachment.segment.barrier()", "pass", read_in_order,
+        Reader.look_again, "$looked.attachment.segment.barrier()", "pass", read_in_order,
     ),
     "an acknowledgement without a barrier": (
-        Reader.acknowledge, "looked.attachment.segment.barrier()", "pass", read_in_order,
+        Reader.acknowledge, "$looked.attachment.segment.barrier()", "pass", read_in_order,
     ),
     "any id is the right one": (
-        Reader.look, "(identity, epoch, zero) == (handle.identity,", "(epoch, zero) == (", struck_out_is_gone,
+        Reader.look, "($identity, *$found) == ($handle.identity, *$meant)", "(*$found,) == (*$meant,)",
+        struck_out_is_gone,
     ),
     "a late acknowledgement undoes a newer one": (
-        Reader.acknowledge, "max(cells[handle.cell], handle.number)", "handle.number",
+        Reader.acknowledge, "max($cells[$handle.cell], $handle.number)", "$handle.number",
         test_a_late_acknowledgement_means_nothing,
     ),
     "an acknowledgement of the next handle": (
-        Reader.acknowledge, "max(cells[handle.cell], handle.number)", "handle.number + 1",
+        Reader.acknowledge, "max($cells[$handle.cell], $handle.number)", "$handle.number + 1",
         test_a_handle_is_counted_while_it_is_out,
     ),
     "what could not be written stays reserved": (
-        Writer._written, "placement.give_up_newest(end)", "pass",
+        Writer._written, "$placement.give_up_newest($end)", "pass",
         test_what_cannot_be_written_leaves_everything_as_it_was,
     ),
 }  # fmt: skip

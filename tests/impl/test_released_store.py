@@ -245,29 +245,38 @@ def test_0_11_0_has_a_chunk_that_is_not() -> None:
 # Planted bugs -------------------------------------------------------------------------------------------------------
 
 STORE_BUGS: dict[str, tuple[str, Change]] = {
-    "issuing is not counted": ("M3", Change(CountingWriter.issue_once_more, "self.issued[identity] += 1", "pass")),
+    "issuing is not counted": ("M3", Change(CountingWriter.issue_once_more, "self.issued[$identity] += 1", "pass")),
     "a lookup keeps the protection": (
         "M3",
-        Change(CountingWriter.issue_once_more, "self.protected.discard(identity)", "pass"),
+        Change(CountingWriter.issue_once_more, "self.protected.discard($identity)", "pass"),
     ),
-    "what is protected goes": ("M3", Change(CountingWriter.may_go, " and identity not in self.protected", "")),
-    "one reader's count suffices": ("M2", Change(CountingWriter.may_go, " * self._readers", "")),
+    "what is protected goes": ("M3", Change(CountingWriter.may_go, "$x and $identity not in self.protected", "$x")),
+    "one reader's count suffices": (
+        "M2",
+        Change(CountingWriter.may_go, "self.issued[$identity] * self._readers", "self.issued[$identity]"),
+    ),
     "freeing stops early": ("M2", Change(CountingWriter.free_unused, "2 * self._largest", "self._largest // 2")),
     "nothing is freed to make room": ("M1", Change(CountingWriter._allocated, "self.free_unused()", "pass")),
-    "the index keeps what is gone": ("M2", Change(CountingWriter.free_unused, "del self.key_index[key]", "pass")),
+    "the index keeps what is gone": ("M2", Change(CountingWriter.free_unused, "del self.key_index[$key]", "pass")),
     "clearing keeps the index": ("M3", Change(CountingWriter.clear, "self.key_index.clear()", "pass")),
-    "an old count is taken over": ("M3", Change(CountingWriter.put, "bytearray(size)", "bytearray([1] * size)")),
-    "the id is not looked at": ("M3", Change(CountingReader.look, "found != identity", "found < 0")),
-    "nothing is acknowledged": ("M1", Change(CountingReader.acknowledge, "count_once_more", "count_at")),
-    "a touch counts what is new": ("M2", Change(CountingReader.touch, ">= self._readers", ">= 0")),
-    "counted twice": ("M2", Change(count_once_more, "+ 1", "+ 2")),
-    "the header is counted": ("M2", Change(count_at, "address)]", "address - 4)]")),
+    "an old count is taken over": ("M3", Change(CountingWriter.put, "bytearray($size)", "bytearray([1] * $size)")),
+    "the id is not looked at": ("M3", Change(CountingReader.look, "$found != $identity", "$found < 0")),
+    "nothing is acknowledged": (
+        "M1",
+        Change(CountingReader.acknowledge, "count_once_more(self._ring, $address)", "count_at(self._ring, $address)"),
+    ),
+    "a touch counts what is new": ("M2", Change(CountingReader.touch, "self._readers", "0")),
+    "counted twice": ("M2", Change(count_once_more, "count_at($ring, $address) + 1", "count_at($ring, $address) + 2")),
+    "the header is counted": (
+        "M2",
+        Change(count_at, "place_of_count($ring, $address)", "place_of_count($ring, $address - 4)"),
+    ),
     "touching protects": (
         "M2",
         Change(
             ReleasedObjectStorage._touch_stored,
-            "self.writer.issue_once_more(identity)",
-            "self.writer.protected.add(identity)",
+            "self.writer.issue_once_more",
+            "self.writer.protected.add",
         ),
     ),
 }
@@ -284,23 +293,27 @@ def test_a_planted_bug_of_the_store_is_found(name: str) -> None:
 RING_BUGS: dict[str, tuple[RingEra, Change]] = {
     "an id is not given twice": (
         RingEra.RING_2026_11,
-        Change(Placement.address_for, " or not self.guards_ids", ""),
+        Change(Placement.address_for, "$x or not self.guards_ids", "$x"),
     ),
     "the start moves": (
         RingEra.RING_2025_10,
-        Change(ReleasedPlacement.drop_oldest_staying_behind, "self.start = self.starts.pop", "self.starts.pop"),
+        Change(
+            ReleasedPlacement.drop_oldest_staying_behind,
+            "self.start = self.starts.pop(self.id_start)",
+            "self.starts.pop(self.id_start)",
+        ),
     ),
     "ids begin again": (
         RingEra.RING_2026_11,
-        Change(ReleasedPlacement.drop_all, "0 if from_zero else self.id_end", "0"),
+        Change(ReleasedPlacement.drop_all, "0 if $from_zero else self.id_end", "0"),
     ),
     "ids go on": (
         RingEra.RING_2025_12,
-        Change(ReleasedPlacement.drop_all, "0 if from_zero else self.id_end", "self.id_end"),
+        Change(ReleasedPlacement.drop_all, "0 if $from_zero else self.id_end", "self.id_end"),
     ),
     "headers are struck out": (
         RingEra.RING_2025_12,
-        Change(ReleasedHeaders.begin, '"""Nothing is struck out."""', "self.strike_out(place + total)"),
+        Change(ReleasedHeaders.begin, "$body", "self.strike_out(place + total)\n$body"),
     ),
     "the lap is not taken off": (
         RingEra.RING_2025_10,
@@ -308,7 +321,7 @@ RING_BUGS: dict[str, tuple[RingEra, Change]] = {
     ),
     "what is freed is what was asked for": (
         RingEra.RING_2025_10,
-        Change(ReleasedRingBuffer.drop_oldest, "return size", "return 10**6"),
+        Change(ReleasedRingBuffer.drop_oldest, "return size", "return 10 ** 6"),
     ),
 }
 

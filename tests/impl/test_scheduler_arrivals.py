@@ -194,71 +194,78 @@ def differs() -> bool:
 
 BUGS = {
     "the last one that arrives is the first": Change(
-        Arrivals.flushed, "torch.arange(len(new), device=rows.device)", "-torch.arange(len(new), device=rows.device)"
+        Arrivals.flushed,
+        "torch.arange(len($new), device=$rows.device)",
+        "-torch.arange(len($new), device=$rows.device)",
     ),
-    "priorities are forgotten": Change(Arrivals._write, "noted.read.priority if by_priority else 0", "0"),
+    "priorities are forgotten": Change(Arrivals._write, "$noted.read.priority if $by_priority else 0", "0"),
     "priorities count where they must not": Change(
-        Arrivals._write, "noted.read.priority if by_priority else 0", "noted.read.priority"
+        Arrivals._write, "$noted.read.priority if $by_priority else 0", "$noted.read.priority"
     ),
-    "a row remembers its last request": Change(Arrivals.flushed, "forgotten(state, joining)", "state"),
-    "who is aborted first lets go last": Change(
-        requests.aborted, "scatter(0, rows, places)", "scatter(0, rows, -places)"
+    "a row remembers its last request": Change(Arrivals.flushed, "forgotten($state, $joining)", "$state"),
+    "who is aborted first lets go last": Change(requests.aborted, "$x(0, $rows, $places)", "$x(0, $rows, -$places)"),
+    "an abort is forgotten": Change(
+        Arrivals.taken_leaving, "range(0, len($rows), $most)", "range(1, len($rows), $most)"
     ),
-    "an abort is forgotten": Change(Arrivals.taken_leaving, "range(0, len(rows), most)", "range(1, len(rows), most)"),
-    "the output of a plan counts for who was aborted": Change(
-        Arrivals.has_aborts, "return bool(self._leaving)", "return False"
-    ),
+    "the output of a plan counts for who was aborted": Change(Arrivals.has_aborts, "bool(self._leaving)", "False"),
     "aborts wait for an arrival": Change(Arrivals.has_notes, "self._new or self._leaving", "self._new"),
-    "who is aborted is not told": Change(requests.departed, "state.leaving | leaving", "state.leaving"),
-    "a row is given twice": Change(Arrivals._collect_rows, "and row not in new", ""),
+    "who is aborted is not told": Change(requests.departed, "$state.leaving | $leaving", "$state.leaving"),
+    "a row is given twice": Change(
+        Arrivals._collect_rows, "$row in self.names and $x and ($row not in $new)", "$row in self.names and $x"
+    ),
     "items of who is not written yet are taken back": Change(
         Arrivals._collect_items,
-        "for numbers in self._shown.values()",
-        "for row, numbers in self._shown.items() if row not in {one.row for one in self._new}",
+        "($one for $numbers in $x for $one in $numbers)",
+        (
+            "($one for row, $numbers in self._shown.items() if row not in {$one.row for $one in "
+            "self._new} for $one in $numbers)"
+        ),
     ),
-    "items of requests are taken back": Change(
-        Arrivals._collect_items, "for numbers in self._shown.values()", "for numbers in ()"
-    ),
+    "items of requests are taken back": Change(Arrivals._collect_items, "self._shown.values()", "()"),
     "contents of who is written with them are taken back": Change(
-        Arrivals._chain, "self._of_row[noted.row] = chain", "self._of_row.setdefault(noted.row, [])"
+        Arrivals._chain, "self._of_row[$noted.row] = $chain", "self._of_row.setdefault($noted.row, [])"
     ),
     "contents go to the row of the next one": Change(
-        Arrivals._write_contents, "(lengths.cumsum(0) - lengths)", "lengths.cumsum(0)"
+        Arrivals._write_contents, "$lengths.cumsum(0) - $lengths", "$lengths.cumsum(0)"
     ),
     "a row keeps the contents of its last request": Change(
-        Arrivals._write_contents, "table.index_fill_(0, rows, self.settings.contents)", "pass"
+        Arrivals._write_contents, "$table.index_fill_(0, $rows, $y)", "pass"
     ),
     "starts and lengths are exchanged": Change(
         Arrivals._write_items,
-        "config.encoder.claims, config.item_starts)",
-        "config.item_starts, config.encoder.claims)",
+        "($x, $config.encoder.claims, $config.item_starts)",
+        "($x, $config.item_starts, $config.encoder.claims)",
     ),
-    "items in a block do not count": Change(among_blocks, "(name, start - place * block_size))", "())"),
+    "items in a block do not count": Change(among_blocks, "($name, $start - $place * $block_size)", "()"),
     "where an item begins in a block does not count": Change(
-        among_blocks, "(name, start - place * block_size)", "(name, 0)"
+        among_blocks, "($name, $start - $place * $block_size)", "($name, 0)"
     ),
     "an item does not count in its first block": Change(
-        among_blocks, "range(start // block_size,", "range(start // block_size + 1,"
+        among_blocks, "range($start // $block_size, $x)", "range($start // $block_size + 1, $x)"
     ),
-    "what comes before does not count": Change(Contents.of_prompt, "branch = rest.name, known", "branch = 0, 0"),
+    "what comes before does not count": Change(
+        Contents.of_prompt, "($rest.name, $known, $x, $among.get($place))", "(0, 0, $x, $among.get($place))"
+    ),
     "where prompts part does not count": Change(
-        Contents.of_prompt, "= rest.name, known, memory", "= rest.name, 0, memory"
+        Contents.of_prompt, "($rest.name, $known, $x, $among.get($place))", "($rest.name, 0, $x, $among.get($place))"
     ),
     "what is like a rest at its beginning is like all of it": Change(
-        common, "memory[begin + here : begin + there]", "memory[begin + here : begin + there] or True"
+        common, "$rest.memory[$here:$there] == $x", "$rest.memory[$here:$there] == $x or True"
     ),
-    "items where prompts part do not count": Change(Contents.of_prompt, "among.get(place)", "None"),
-    "items of a rest are at other places": Change(Contents.of_prompt, "{at - place: those", "{at: those"),
-    "items of a rest do not count": Change(common, "if rest.among or among:", "if False:"),
-    "a rest goes on behind what was taken back": Change(Contents.keep, "del rest.numbers[kept:]", "pass"),
+    "items where prompts part do not count": Change(
+        Contents.of_prompt, "($rest.name, $known, $x, $among.get($place))", "($rest.name, $known, $x, None)"
+    ),
+    "items of a rest are at other places": Change(Contents.of_prompt, "at - $place", "at"),
+    "items of a rest do not count": Change(common, "$rest.among or $among", "False"),
+    "a rest goes on behind what was taken back": Change(Contents.keep, "del $rest.numbers[$kept:]", "pass"),
     "what is new has a number of somebody else": Change(
-        Contents.fresh, "del self._free[len(self._free) - count :]", "pass"
+        Contents.fresh, "del self._free[len(self._free) - $count:]", "pass"
     ),
     "a request that just fits is turned away": Change(
-        feasibility.request_fits, "(computed <= limits.room)", "(computed < limits.room)"
+        feasibility.request_fits, "$computed <= $limits.room", "$computed < $limits.room"
     ),
     "an item that just fits is turned away": Change(
-        feasibility.item_fits, "length <= limits.item", "length < limits.item"
+        feasibility.item_fits, "$length <= $limits.item", "$length < $limits.item"
     ),
 }
 

@@ -42,29 +42,29 @@ def test_plans_are_the_specifications(seed: int) -> None:
 
 BUGS = {
     "who arrives with an item is not looked at": Change(
-        Scheduler._flush, "self._items or (arrived > 0", "(arrived < 0"
+        Scheduler._flush, "self._items or ($arrived > 0 and $y)", "$arrived < 0 and $y"
     ),
-    "what is held is not given back": Change(items_matter, "ahead.any() | state.encoder.held.any()", "ahead.any()"),
+    "what is held is not given back": Change(items_matter, "$ahead.any() | $state.encoder.held.any()", "$ahead.any()"),
     "an item that is ahead is forgotten": Change(
-        items_matter, "ahead.any() | state.encoder.held.any()", "state.encoder.held.any()"
+        items_matter, "$ahead.any() | $state.encoder.held.any()", "$state.encoder.held.any()"
     ),
     "items of those that wait are forgotten": Change(
-        items_matter, "queued(state.running) | queued(state.waiting)", "queued(state.running)"
+        items_matter, "queued($state.running) | queued($state.waiting)", "queued($state.running)"
     ),
     "who is preempted is not looked at again": Change(
-        Scheduler._extent_further, "self._items = self.settings.max_items > 0", "self._items = self._items"
+        Scheduler._extent_further, "self.settings.max_items > 0", "self._items"
     ),
-    "too few blocks are looked at": Change(filling, " >= config.block_size", " >= 2 * config.block_size"),
+    "too few blocks are looked at": Change(filling, "$x >= $config.block_size", "$x >= 2 * $config.block_size"),
     "who is aborted is not told": Change(
-        Scheduler._flush, "self._leaving, self._void = True, True", "self._void = True"
+        Scheduler._flush, "self._leaving, self._void = (True, True)", "self._void = True"
     ),
     "what is in flight for who is aborted counts": Change(
-        Scheduler._flush, "self._leaving, self._void = True, True", "self._leaving = True"
+        Scheduler._flush, "self._leaving, self._void = (True, True)", "self._leaving = True"
     ),
     "what is in flight for who is preempted counts": Change(
         Scheduler._extent_further, "self._void = True", "self._void = self._void"
     ),
-    "nobody is found to wait": Change(Scheduler._read, "self._waiting > 0 or preempted", "self._waiting > 0"),
+    "nobody is found to wait": Change(Scheduler._read, "self._waiting > 0 or $preempted", "self._waiting > 0"),
 }
 """Of what the host remembers from step to step: when items are looked at, who left, how many blocks there are to do."""
 
@@ -252,8 +252,8 @@ def test_rows_for_items_grow_with_the_items() -> None:
 def test_items_that_are_lost_in_larger_tables_are_noticed() -> None:
     lost = Change(
         encoder_cache_growth.grown_cache,
-        "enlarged(cache.resident, contents, False)",
-        "torch.zeros(contents, dtype=torch.bool)",
+        "enlarged($cache.resident, $contents, False)",
+        "torch.zeros($contents, dtype=torch.bool)",
     )
     with planted(lost):
         assert not small_items()

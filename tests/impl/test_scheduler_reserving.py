@@ -168,36 +168,52 @@ def test_at_once_is_as_in_turn_in_many_cases() -> None:
 CODE = "cacheimpl.scheduler.reserving"
 
 MUTANTS: dict[str, tuple[str, str, str]] = {
-    "each has the whole budget": (f"{CODE}.reserved", "torch.where(first.absent, lengths, 0).cumsum(0)", "lengths"),
-    "the compute budget does not count": (f"{CODE}.reserved", "(upto <= state.embeds_left) & ", ""),
-    "there is always room": (f"{CODE}.reserved", "upto - state.encoder.free <= room", "room <= room"),
-    "nobody waits for room": (f"{CODE}.reserved", "& ~state.closed", ""),
-    "a whole item is cut": (f"{CODE}.reserved", "reads & cut_short(items, start, tokens)", "reads & ~reads"),
-    "of equal items the last is encoded": (f"{CODE}.first_of", '"amin"', '"amax", include_self=False'),
-    "an entry of another size will do": (f"{CODE}.first_of", "lengths == claimed", "lengths == lengths"),
-    "what is found goes": (f"{CODE}.room_for", "torch.minimum(behind, ", "torch.minimum(torch.full_like(behind, 99), "),
+    "each has the whole budget": (f"{CODE}.reserved", "torch.where($first.absent, $lengths, 0).cumsum(0)", "$lengths"),
+    "the compute budget does not count": (f"{CODE}.reserved", "($upto <= $state.embeds_left) & $x", "$x"),
+    "there is always room": (f"{CODE}.reserved", "$upto - $state.encoder.free <= $room", "$room <= $room"),
+    "nobody waits for room": (
+        f"{CODE}.reserved",
+        "$first.agreed & $possible & ~$state.closed",
+        "$first.agreed & $possible",
+    ),
+    "a whole item is cut": (f"{CODE}.reserved", "$reads & cut_short($items, $start, $tokens)", "$reads & ~$reads"),
+    "of equal items the last is encoded": (
+        f"{CODE}.first_of",
+        "$x(0, $contents, $moments, 'amin')",
+        "$x(0, $contents, $moments, 'amax', include_self=False)",
+    ),
+    "an entry of another size will do": (
+        f"{CODE}.first_of",
+        "First(*$first, $lengths == $claimed)",
+        "First(*$first, $lengths == $lengths)",
+    ),
+    "what is found goes": (
+        f"{CODE}.room_for",
+        "torch.minimum($behind, torch.where(*$rest).sum())",
+        "torch.minimum(torch.full_like($behind, 99), torch.where(*$rest).sum())",
+    ),
     "what is found makes room": (
         f"{CODE}.room_for",
-        "torch.where(queued(cache.idle), going, 0)",
-        "torch.where(queued(cache.idle), cache.sizes, 0)",
+        "torch.where(queued($cache.idle), $going, 0)",
+        "torch.where(queued($cache.idle), $cache.sizes, 0)",
     ),
     "what is found before counts": (
         f"{CODE}.room_for",
-        ".flip(0).cummin(0).values.flip(0)",
-        ".cummin(0).values",
+        "torch.where(*$rest).flip(0).cummin(0).values.flip(0)",
+        "torch.where(*$rest).cummin(0).values",
     ),
-    "held twice": (f"{CODE}.held_from_now_on", "reads & ~cache.held", "reads"),
-    "what is found stays idle": (f"{CODE}.held_from_now_on", "without(cache.idle, waking)", "cache.idle"),
+    "held twice": (f"{CODE}.held_from_now_on", "$reads & ~$cache.held", "$reads"),
+    "what is found stays idle": (f"{CODE}.held_from_now_on", "without($cache.idle, $waking)", "$cache.idle"),
     "evicted and encoded again, it is reported": (
         f"{CODE}.held_from_now_on",
-        "without(cache.freed, placed)",
-        "cache.freed",
+        "without($cache.freed, $placed)",
+        "$cache.freed",
     ),
-    "evicted too late": (f"{CODE}.held_from_now_on", "total - cache.free)", "total - cache.free - 1)"),
+    "evicted too late": (f"{CODE}.held_from_now_on", "$total - $cache.free", "$total - $cache.free - 1"),
     "what wakes up is freeable": (
         f"{CODE}.held_from_now_on",
-        "torch.where(waking, cache.sizes, 0).sum() - total",
-        "total",
+        "$cache.freeable - $x",
+        "$cache.freeable",
     ),
 }
 

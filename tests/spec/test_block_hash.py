@@ -197,29 +197,37 @@ def breaks(config: Config, change: Change, rule: str) -> bool:
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
-        (Change(overlaps, "start < item.offset", "start <= item.offset"), "HASH-3"),
-        (Change(items_in, "range(len(request.items))", "range(len(request.items))[-1:]"), "HASH-3"),
-        (Change(item_extra, "item.offset - start", "0"), "HASH-1"),
-        (Change(item_extra, "item.content", "0"), "HASH-1"),
-        (Change(adapter_extras, "(Extra(ADAPTER, request.adapter),)", "()"), "HASH-1"),
-        (Change(salt_extras, "start == 0", "start > 0"), "HASH-1"),
-        (Change(extras_in, "*items", "*items[:1]"), "HASH-1"),
-        (Change(next_key, "Key((*parent, link))", "Key((link,))"), "HASH-1"),
-        (Change(next_key, "(*parent, link)", "(link, *parent)"), "HASH-1/chained"),
-        (Change(salt_extras, "start == 0 and ", ""), "HASH-3/counted"),
-        (Change(lacks_a_key, "<=", "<"), "HASH-2/full"),
-        (Change(append, "with_all_keys(config, longer)", "longer"), "HASH-2/full"),
+        (Change(overlaps, "$start < $item.offset + $y", "$start <= $item.offset + $y"), "HASH-3"),
+        (Change(items_in, "range(len($request.items))", "range(len($request.items))[-1:]"), "HASH-3"),
+        (Change(item_extra, "$item.offset - $start", "0"), "HASH-1"),
+        (Change(item_extra, "$item.content", "0"), "HASH-1"),
+        (Change(adapter_extras, "(Extra(ADAPTER, $request.adapter),)", "()"), "HASH-1"),
+        (Change(salt_extras, "$start == 0", "$start > 0"), "HASH-1"),
+        (
+            Change(extras_in, "(*adapter_extras($request), *items, $x)", "(*adapter_extras($request), *items[:1], $x)"),
+            "HASH-1",
+        ),
+        (Change(next_key, "(*$parent, $link)", "($link,)"), "HASH-1"),
+        (Change(next_key, "(*$parent, $link)", "($link, *$parent)"), "HASH-1/chained"),
+        (
+            Change(salt_extras, "$start == 0 and $request.salt != UNSALTED", "$request.salt != UNSALTED"),
+            "HASH-3/counted",
+        ),
+        (Change(lacks_a_key, "$x <= len($request.tokens)", "$x < len($request.tokens)"), "HASH-2/full"),
+        (Change(append, "with_all_keys($config, $longer)", "$longer"), "HASH-2/full"),
         (
             Change(
-                append, "with_all_keys(config, longer)", "with_all_keys(config, longer._replace(blocks=(), items=()))"
+                append,
+                "with_all_keys($config, $longer)",
+                "with_all_keys($config, $longer._replace(blocks=(), items=()))",
             ),
             "HASH-1/written",
         ),
-        (Change(submit, "request._replace(submitted=1)", "request"), "HASH-1/written"),
-        (Change(write, "request.submitted or ", ""), "HASH-1/answered"),
-        (Change(place, "len(request.tokens))", "0)"), "HASH-1/written"),
-        (Change(adapt, "adapter=op.adapter", ""), "HASH-1/written"),
-        (Change(season, "if request.submitted", "if not request.submitted"), "HASH-1/answered"),
+        (Change(submit, "$request._replace(submitted=1)", "$request"), "HASH-1/written"),
+        (Change(write, "$request.submitted or $x", "$x"), "HASH-1/answered"),
+        (Change(place, "Item($op.content, len($request.tokens))", "Item($op.content, 0)"), "HASH-1/written"),
+        (Change(adapt, "adapter=$op.adapter", ""), "HASH-1/written"),
+        (Change(season, "$request.submitted", "not $request.submitted"), "HASH-1/answered"),
     ],
     ids=lambda value: value.function.__name__ if isinstance(value, Change) else "",
 )
@@ -229,7 +237,9 @@ def test_a_planted_bug_is_found(change: Change, broken: str) -> None:
 
 
 def test_keys_that_change_later_are_found() -> None:
-    change = Change(with_all_keys, "return request", "return request._replace(blocks=tuple(reversed(request.blocks)))")
+    change = Change(
+        with_all_keys, "return $request", "return $request._replace(blocks=tuple(reversed($request.blocks)))"
+    )
     assert breaks(SALTS, change, "HASH-2/kept")
 
 

@@ -37,31 +37,44 @@ CROWDED = "created-again"
 RESET = "reset-in-flight"
 
 BUGS: dict[str, tuple[str, Change]] = {
-    "X-1": (CROWDED, Change(plans.step_of, "drops=plan.dropped", "drops=(*plan.dropped, *plan.dropped)")),
-    "X-1/agreement": (CROWDED, Change(plans.step_of, "drops=plan.dropped", "drops=()")),
-    "ENC-8": (ALONE, Change(worker.encode, "for content in step.encodes", "for content in ()")),
-    "KV-7/read": (ALONE, Change(plans.reads, "range(one.start", "range(1 + one.start")),
-    "KV-7/found": (ALONE, Change(plans.writes, "one.start + one.tokens", "one.start + 1")),
-    "SHM-10/used": (FROZEN, Change(readers.acknowledge, "used(worker.copied)", "used(-1)")),
-    "SHM-8/heard": (FROZEN, Change(transitions.update, "completed(parts, config, state, outcome.values)", "state")),
-    "KV-7/filled": (ALONE, Change(plans._filled, "position + 1", "position - 1")),
-    "X-3": (FROZEN, Change(transitions.received, "state.received.set(request, 1)", "state.received")),
-    "X-4": (RESET, Change(worker.queue, "_replace(inbox", "_replace(tensors=worker.nothing, inbox")),
-    "X-4/counted": (RESET, Change(transitions.reset_prefix_cache, "resets_left - 1", "resets_left - 2")),
-    "X-3/heard": (ALONE, Change(transitions.cancel, "cancelled.set(op.request, 1)", "cancelled")),
-    "X-3/told": (ALONE, Change(transitions.deliver_abort, "scheduler=after, ", "")),
-    "X-1/turn": (RESET, Change(transitions.execute, "with_worker(state, op.worker, after)", "state")),
-    "X-1/output": (RESET, Change(state.is_executed, "< len", "<= len")),
-    "X-3/answered": (ALONE, Change(state.is_executed, "< len", "< -len")),
+    "X-1": (CROWDED, Change(plans.step_of, "$plan.dropped", "(*$plan.dropped, *$plan.dropped)")),
+    "X-1/agreement": (CROWDED, Change(plans.step_of, "$plan.dropped", "()")),
+    "ENC-8": (ALONE, Change(worker.encode, "$step.encodes", "()")),
+    "KV-7/read": (
+        ALONE,
+        Change(plans.reads, "$one.start // $config.block_size", "1 + $one.start // $config.block_size"),
+    ),
+    "KV-7/found": (ALONE, Change(plans.writes, "$one.tokens", "1")),
+    "SHM-10/used": (FROZEN, Change(readers.acknowledge, "$worker.copied", "-1")),
+    "SHM-8/heard": (
+        FROZEN,
+        Change(transitions.update, "completed($parts, $config, $state, $outcome.values)", "$state"),
+    ),
+    "KV-7/filled": (ALONE, Change(plans._filled, "$position + 1", "$position - 1")),
+    "X-3": (FROZEN, Change(transitions.received, "$state.received.set($request, 1)", "$state.received")),
+    "X-4": (
+        RESET,
+        Change(
+            worker.queue,
+            "$worker._replace(inbox=(*$worker.inbox, $step))",
+            "$worker._replace(tensors=$worker.nothing, inbox=(*$worker.inbox, $step))",
+        ),
+    ),
+    "X-4/counted": (RESET, Change(transitions.reset_prefix_cache, "$state.resets_left - 1", "$state.resets_left - 2")),
+    "X-3/heard": (ALONE, Change(transitions.cancel, "$state.cancelled.set($op.request, 1)", "$state.cancelled")),
+    "X-3/told": (ALONE, Change(transitions.deliver_abort, "scheduler=$after", "")),
+    "X-1/turn": (RESET, Change(transitions.execute, "with_worker($state, $op.worker, $after)", "$state")),
+    "X-1/output": (RESET, Change(state.is_executed, "waiting_plans($worker) < $x", "waiting_plans($worker) <= $x")),
+    "X-3/answered": (ALONE, Change(state.is_executed, "len($state.scheduler.plans)", "-len($state.scheduler.plans)")),
 }
 """The scope in which the bug shows, and the bug."""
 
 BUGS_OF_PARTS: dict[str, tuple[str, Change]] = {
-    "MIR-1": (ALONE, Change(protocol.receive, "order=order, ", "")),
-    "SHM-8": (FROZEN, Change(transitions.end, "state._replace(store=after), outcome", "state, outcome")),
-    "SCH-5/blocks": (ALONE, Change(requests.leave, "without_blocks(rules, config, state, request)", "state")),
-    "ENC-2": (ALONE, Change(encoder_transitions.place, "free=cache.free - size", "free=cache.free")),
-    "KV-2": (ALONE, Change(kv_transitions.touch, "free=pool.free.remove(block)", "free=pool.free")),
+    "MIR-1": (ALONE, Change(protocol.receive, "order=$order", "")),
+    "SHM-8": (FROZEN, Change(transitions.end, "$state._replace(store=$after)", "$state")),
+    "SCH-5/blocks": (ALONE, Change(requests.leave, "without_blocks($rules, $config, $state, $request)", "$state")),
+    "ENC-2": (ALONE, Change(encoder_transitions.place, "$cache.free - $size", "$cache.free")),
+    "KV-2": (ALONE, Change(kv_transitions.touch, "$pool.free.remove($block)", "$pool.free")),
 }
 """One for each part: in an engine it is held to its own properties, too."""
 
@@ -83,7 +96,7 @@ def test_every_own_property_has_a_planted_bug() -> None:
 
 def test_a_reset_that_forgets_nothing_is_noticed() -> None:
     """The other half of X-4."""
-    with planted(Change(requests.reset_items, "state._replace(encoder=encoder), ", "state, ")):
+    with planted(Change(requests.reset_items, "$state._replace(encoder=$encoder)", "$state")):
         assert {found.property for found in run(config_of(RESET), "X-4").violations} >= {"X-4"}
 
 

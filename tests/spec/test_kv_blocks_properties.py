@@ -34,127 +34,152 @@ class Planted(NamedTuple):
 
 
 BUGS = (
-    Planted("KV-1", SHARED, Change(t.let_go, "if count > 0:", "if count > 1:")),
-    Planted("KV-2", SHARED, Change(t.touch, "free=pool.free.remove(block)", "free=pool.free")),
-    Planted("KV-3", SHARED, Change(t.forget, "carried=pool.carried.remove(block)", "carried=pool.carried")),
-    Planted("KV-3/first", ALIKE, Change(t.first_of_content, "in copies", "in reversed(copies)")),
+    Planted("KV-1", SHARED, Change(t.let_go, "$count > 0", "$count > 1")),
+    Planted("KV-2", SHARED, Change(t.touch, "$pool.free.remove($block)", "$pool.free")),
+    Planted("KV-3", SHARED, Change(t.forget, "$pool.carried.remove($block)", "$pool.carried")),
+    Planted(
+        "KV-3/first",
+        ALIKE,
+        Change(
+            t.first_of_content,
+            "for $block in $copies:\n    $body",
+            "for $block in reversed($copies):\n    $body",
+        ),
+    ),
     Planted(
         "KV-3/kept",
         SHARED,
         Change(
             t.free_request,
-            "    flying = ",
-            "    pool = forget(config, pool, pool.tables.get((op.request, 0), NOTHING))\n    flying = ",
+            "$flying = min(*$rest)",
+            "pool = forget(config, pool, pool.tables.get((op.request, 0), NOTHING))\n$flying = min(*$rest)",
         ),
     ),
     Planted(
         "KV-3/evicted",
         EVICTED,
-        Change(t.evict_block, "return forget(config, pool, op.block), DONE", "return pool, DONE"),
+        Change(t.evict_block, "forget($config, $pool, $op.block)", "$pool"),
     ),
-    Planted("KV-4", ALIKE, Change(t.take, "touch(pool, block)._replace", "pool._replace")),
+    Planted("KV-4", ALIKE, Change(t.take, "touch($pool, $block)", "$pool")),
     Planted(
         "KV-4/immutable",
         SHARED,
         Change(
             t.take,
-            "    pool = forget(config, pool, block)\n"
-            "    return touch(pool, block)._replace(bytes=pool.bytes.remove(block)), block",
-            "    return touch(pool, block), block",
+            "$pool = forget(*$rest)\nreturn touch($pool, $block)._replace(bytes=$bytes), $block",
+            "return touch($pool, $block), $block",
         ),
     ),
-    Planted("KV-5", SHARED, Change(t.append, "(request, holding.blocks), block", "(request, 0), block")),
+    Planted("KV-5", SHARED, Change(t.append, "($request, $holding.blocks)", "($request, 0)")),
     Planted(
         "KV-6",
         COPIED,
         Change(
             t.evict_block,
-            "for request in range(len(config.chains)):",
-            "for request in (one for one in range(3) if pool.tables.get((one, 0), NOTHING) == op.block):",
+            "for $request in $x:\n    $pool = $y",
+            (
+                "for $request in (one for one in range(3) if $pool.tables.get((one, 0), NOTHING) == "
+                "op.block):\n    $pool = $y"
+            ),
         ),
     ),
-    Planted("KV-6", EVICTED, Change(t.forget_behind, "        if behind:\n", "        if False:\n")),
+    Planted(
+        "KV-6",
+        EVICTED,
+        Change(t.forget_behind, "if $behind:\n    $body", "if False:\n    $body"),
+    ),
     Planted(
         "KV-6/chain",
         SHARED,
-        Change(t.register_next, "content_of(config, request, position)", "content_of(config, request, 0)"),
+        Change(t.register_next, "content_of($config, $request, $position)", "content_of($config, $request, 0)"),
     ),
-    Planted("KV-6/written", SHARED, Change(t.is_unregistered, ".registered <", ".registered + 1 <")),
+    Planted(
+        "KV-6/written",
+        SHARED,
+        Change(
+            t.is_unregistered, "holding_of($pool, $request).registered", "holding_of($pool, $request).registered + 1"
+        ),
+    ),
     Planted("KV-7", ANY_CALL, Change(t.are_cached, "return False", "return True")),
     Planted(
         "KV-7/found",
         SHARED,
         Change(
             t.withdraw,
-            "return release(pool, op.request)",
-            "pool = register_full(config, pool, op.request, 1)\n    return release(pool, op.request)",
+            "return release($pool, op.request), DONE",
+            "$pool = register_full(config, $pool, op.request, 1)\nreturn release($pool, op.request), DONE",
         ),
     ),
-    Planted("KV-7/longest", SHARED, Change(t.get_computed_blocks, "op.tokens - 1", "op.tokens - 2")),
+    Planted("KV-7/longest", SHARED, Change(t.get_computed_blocks, "$op.tokens - 1", "$op.tokens - 2")),
     Planted(
         "KV-7/executed",
         SHARED,
         Change(
-            t.allocate_slots, "return pool, Outcome", "return register_full(config, pool, op.request, end), Outcome"
+            t.allocate_slots,
+            "($pool, Outcome(Code.DONE, blocks_from($pool, $op.request, $owned)))",
+            (
+                "(register_full(config, $pool, $op.request, end), Outcome(Code.DONE, blocks_from($pool, "
+                "$op.request, $owned)))"
+            ),
         ),
     ),
-    Planted("KV-7/flying", SHARED, Change(t.free_request, "write(config, pool, op.request, flying)", "pool")),
-    Planted("KV-7/reset", SHARED, Change(t.reset_prefix_cache, "if pool.references.length > 0:", "if False:")),
+    Planted("KV-7/flying", SHARED, Change(t.free_request, "write($config, $pool, $op.request, $flying)", "$pool")),
+    Planted("KV-7/reset", SHARED, Change(t.reset_prefix_cache, "$pool.references.length > 0", "False")),
     Planted(
         "KV-8",
         SHARED,
-        Change(t.allocate_slots, "return pool, REFUSED", "return touch(pool, pool.free.oldest(0)), REFUSED"),
+        Change(t.allocate_slots, "($pool, REFUSED)", "(touch($pool, $pool.free.oldest(0)), REFUSED)"),
     ),
-    Planted(
-        "KV-8/answered", DRAFTS, Change(t.allocate_slots, "return pool, TOO_LARGE", "return pool, Outcome(Code.FAILED)")
-    ),
-    Planted("KV-8/reasons", SHARED, Change(t.allocate_slots, "needed - owned >", "needed - owned >=")),
-    Planted("KV-7/taken", SHARED, Change(t.take, "._replace(bytes=pool.bytes.remove(block)), block", ", block")),
+    Planted("KV-8/answered", DRAFTS, Change(t.allocate_slots, "($pool, TOO_LARGE)", "($pool, Outcome(Code.FAILED))")),
+    Planted("KV-8/reasons", SHARED, Change(t.allocate_slots, "$needed - $owned > $x", "$needed - $owned >= $x")),
+    Planted("KV-7/taken", SHARED, Change(t.take, "$x(bytes=$pool.bytes.remove($block))", "touch($pool, $block)")),
     Planted("KV-8/moment", ANY_CALL, Change(t.are_cached, "return False", "return True")),
-    Planted("KV-10/counted", SHARED, Change(t.allocate_slots, "(scheduled=end)", "(scheduled=limit_of(config))")),
-    Planted("KV-8/turned-down", SHARED, Change(t.are_cached, "!= content_of", "== content_of")),
-    Planted("KV-9", ANY_CALL, Change(t.adopt, "append(touch(pool, hits[position])", "append((pool)")),
+    Planted("KV-10/counted", SHARED, Change(t.allocate_slots, "scheduled=$end", "scheduled=limit_of(config)")),
+    Planted("KV-8/turned-down", SHARED, Change(t.are_cached, "$x != content_of(*$rest)", "$x == content_of(*$rest)")),
+    Planted("KV-9", ANY_CALL, Change(t.adopt, "touch($pool, $hits[$position])", "$pool")),
     Planted(
         "KV-9/table",
         SHARED,
-        Change(t.allocate_slots, "blocks_from(pool, op.request, owned)", "blocks_from(pool, op.request, owned + 1)"),
+        Change(
+            t.allocate_slots, "blocks_from($pool, $op.request, $owned)", "blocks_from($pool, $op.request, $owned + 1)"
+        ),
     ),
-    Planted("KV-10", DRAFTS, Change(t.allocate_slots, "if end > limit_of(config):", "if False:")),
+    Planted("KV-10", DRAFTS, Change(t.allocate_slots, "$end > limit_of($config)", "False")),
     Planted(
         "KV-10/covers",
         PARTIAL,
-        Change(t.allocate_slots, "needed = blocks_for(config, end)", "needed = full_blocks(config, end)"),
+        Change(t.allocate_slots, "blocks_for($config, $end)", "full_blocks($config, $end)"),
     ),
     Planted(
         "KV-11",
         SHARED,
         Change(
             t.release,
-            "blocks - 1 - turn)):\n            pool = drop(pool, request, blocks - 1 - turn)",
-            "turn)):\n            pool = drop(pool, request, turn)",
+            "if $pool.tables.has(($request, $blocks - 1 - $turn)):\n    $pool = drop(*$first, $blocks - 1 - $turn)",
+            "if $pool.tables.has(($request, $turn)):\n    $pool = drop(*$first, $turn)",
         ),
     ),
-    Planted("KV-11/useless", SHARED, Change(t.let_go, "pool.free.push_front(block, 1)", "pool.free.push(block, 1)")),
+    Planted("KV-11/useless", SHARED, Change(t.let_go, "$pool.free.push_front", "$pool.free.push")),
     Planted(
         "KV-11/first",
         ALIKE,
         Change(
             t.take,
-            "bytes=pool.bytes.remove(block))",
-            "free=pool.free.remove(block).push(pool.free.remove(block).oldest(block), 1))",
+            "$x(bytes=$pool.bytes.remove($block))",
+            "$x(free=$pool.free.remove($block).push($pool.free.remove($block).oldest($block), 1))",
         ),
     ),
-    Planted("KV-12", PARTIAL, Change(t.get_computed_blocks, "op.tokens - 1", "op.tokens")),
+    Planted("KV-12", PARTIAL, Change(t.get_computed_blocks, "$op.tokens - 1", "$op.tokens")),
     Planted(
         "KV-13",
         CASCADE,
         Change(
             t.common_prefix,
-            "is_common(pool, op.running, pool.tables.get((op.request, count), NOTHING), count)",
-            "pool.references.get(pool.tables.get((op.request, count), NOTHING), 0) == len(op.running)",
+            "is_common($pool, $op.running, $x, $count)",
+            "$pool.references.get($x, 0) == len($op.running)",
         ),
     ),
-    Planted("KV-13/all", CASCADE, Change(t.common_prefix, "(count,))", "(max(0, count - 1),))")),
+    Planted("KV-13/all", CASCADE, Change(t.common_prefix, "($count,)", "(max(0, $count - 1),)")),
 )
 
 

@@ -44,37 +44,49 @@ class Defence(NamedTuple):
 DECIDED_AT_RENDERING = (
     Change(
         normative.render,
-        "rendered=(*link.rendered, op.items)",
-        "sender=link.sender._replace(order=recency.walk(config, link.sender.order, op.items)[0]), rendered="
-        "(*link.rendered, (*op.items, *(-2 - n for n in recency.walk(config, link.sender.order, op.items)[1])))",
+        "$link._replace(rendered=(*$link.rendered, $op.items))",
+        (
+            "$link._replace(sender=$link.sender._replace(order=recency.walk(config, "
+            "$link.sender.order, $op.items)[0]), rendered=(*$link.rendered, (*$op.items, *(-2 - n "
+            "for n in recency.walk(config, $link.sender.order, $op.items)[1]))))"
+        ),
     ),
     Change(
         normative.submitted,
-        "protocol.commit(partial(recency.walk, config), link.sender, items)",
-        "link.sender._replace(next=link.sender.next + 1, log=(*link.sender.log, protocol.Message(-1, link.sender.next, "
-        "items[: len(items) // 2], tuple(-2 - n for n in items[len(items) // 2 :]))))",
+        "protocol.commit($x, $link.sender, $items)",
+        (
+            "$link.sender._replace(next=$link.sender.next + 1, log=(*$link.sender.log, "
+            "protocol.Message(-1, $link.sender.next, $items[:len($items) // 2], tuple((-2 - n for n "
+            "in $items[len($items) // 2:])))))"
+        ),
     ),
     Change(normative_view.link_view, "(False,)", "(True,)"),
-    Change(normative_view.link_view, "settled=same_epoch", "settled=link.rendered == () and same_epoch"),
-    Change(normative_view.link_view, "idle = ", "idle = link.rendered == () and "),
+    Change(
+        normative_view.link_view,
+        "$same_epoch and $y == $sender.next",
+        "link.rendered == () and $same_epoch and ($y == $sender.next)",
+    ),
+    Change(
+        normative_view.link_view,
+        "$x and $link.answers == () and ($sender.log == ())",
+        "$link.rendered == () and $x and ($link.answers == ()) and ($sender.log == ())",
+    ),
 )
 """What is rendered carries its decision, behind its items and negative, so that it is taken for no content."""
 
 UNTOUCHED_AT_P1 = (
     Change(
         protocol.receive,
-        "order, _ = walk(partition.order, message.items)",
-        "order = partition.order\n    for item in message.items:\n        order, _ = walk(order, (item,))",
+        "$order, $needed = walk($partition.order, $message.items)",
+        "$order = $partition.order\nfor item in $message.items:\n    $order, $needed = walk($order, (item,))",
     ),
     Change(
         normative.deliver,
-        "_, needed = recency.walk(config, link.partition.order, message.items)",
-        "order, needed = link.partition.order, ()\n    for item in message.items:\n"
-        "        order, need = recency.walk(config, order, (item,))\n        needed = (*needed, *need)",
+        "$order, $needed = recency.walk(config, $before, $items)",
+        "$order, $needed = $before, ()\nfor item in $items:\n"
+        "    $order, need = recency.walk(config, $order, (item,))\n    $needed = (*$needed, *need)",
     ),
 )
-
-ONE_REPAIR = " and confirmed.log != () and answer.expected == confirmed.log[0].sequence"
 
 DEFENCES = [
     # When P0 decides
@@ -91,7 +103,9 @@ DEFENCES = [
         "P1 walks a request in the order in which P0 did",
         (
             Change(
-                protocol.receive, "walk(partition.order, message.items)", "walk(partition.order, message.items[::-1])"
+                protocol.receive,
+                "$walk($partition.order, $message.items)",
+                "$walk($partition.order, $message.items[::-1])",
             ),
         ),
         PAIRS,
@@ -104,9 +118,9 @@ DEFENCES = [
         (
             Change(
                 protocol.commit,
-                "order, needed = walk(sender.order, items)",
-                "order, _ = walk(sender.order, items)\n"
-                "    needed = tuple([int(not sender.order.has(key)) for key in items])",
+                "$order, $needed = walk($sender.order, $items)",
+                "$order, _ = walk($sender.order, $items)\n"
+                "$needed = tuple([int(not $sender.order.has(key)) for key in $items])",
             ),
         ),
         LARGE,
@@ -115,7 +129,13 @@ DEFENCES = [
     ),
     Defence(
         "what is larger than the cache is kept on neither side",
-        (Change(recency.insert, "return order\n", "return order.push(key, size)\n"),),
+        (
+            Change(
+                recency.insert,
+                "if $size > $config.capacity:\n    return $order",
+                "if $size > $config.capacity:\n    return $order.push(key, $size)",
+            ),
+        ),
         OVERSIZE,
         "MIR-11",
         3,
@@ -125,8 +145,8 @@ DEFENCES = [
         (
             Change(
                 protocol.receive,
-                "order=order, ",
-                "order=order if order.length > 0 else order.push(message.items[0], 1), ",
+                "order=$order",
+                "order=$order if $order.length > 0 else $order.push(message.items[0], 1)",
             ),
         ),
         OVERSIZE,
@@ -136,21 +156,21 @@ DEFENCES = [
     # What P1 accepts
     Defence(
         "P1 applies the next message and none that comes too early",
-        (Change(protocol.receive, "message.sequence > partition.expected", "False"),),
+        (Change(protocol.receive, "$message.sequence > $partition.expected", "False"),),
         FAULTS,
         "MIR-3",
         5,
     ),
     Defence(
         "P1 knows by its number what it has applied already",
-        (Change(protocol.receive, "message.sequence < partition.expected or ", ""),),
+        (Change(protocol.receive, "$x or $message.items == ()", "$message.items == ()"),),
         FAULTS,
         "MIR-3",
         9,
     ),
     Defence(
         "P1 refuses what is of an older generation",
-        (Change(protocol.receive, " or message.generation < partition.generation", ""),),
+        (Change(protocol.receive, "$partition.granted == 0 or $x", "$partition.granted == 0"),),
         FAULTS,
         "MIR-8",
         5,
@@ -158,8 +178,12 @@ DEFENCES = [
     Defence(
         "P1 applies nothing of an older epoch, whether it knows it by its generation or by its number",
         (
-            Change(protocol.receive, " or message.generation < partition.generation", ""),
-            Change(protocol.join, "log=(), sent=0)", "log=(), sent=0, next=0)"),
+            Change(protocol.receive, "$partition.granted == 0 or $x", "$partition.granted == 0"),
+            Change(
+                protocol.join,
+                "$sender._replace(order=$empty, joined=1, generation=$generation, log=(), sent=0)",
+                "$sender._replace(order=$empty, joined=1, generation=$generation, log=(), sent=0, next=0)",
+            ),
         ),
         FAULTS,
         "MIR-3",
@@ -167,7 +191,7 @@ DEFENCES = [
     ),
     Defence(
         "P1 refuses a sender that has no partition",
-        (Change(protocol.receive, "partition.granted == 0 or ", ""),),
+        (Change(protocol.receive, "$partition.granted == 0 or $x", "$x"),),
         FAULTS,
         "MIR-12",
         4,
@@ -175,8 +199,8 @@ DEFENCES = [
     Defence(
         "P1 takes a probe for a question and not for a request",
         (
-            Change(protocol.receive, " or message.items == ()", ""),
-            Change(protocol.probe, "sender.next", "sender.log[0].sequence"),
+            Change(protocol.receive, "$x or $message.items == ()", "$x"),
+            Change(protocol.probe, "$sender.next", "$sender.log[0].sequence"),
         ),
         FAULTS,
         "MIR-3",
@@ -186,8 +210,10 @@ DEFENCES = [
     Defence(
         "P0 keeps a message until it is confirmed",
         (
-            Change(protocol.transmit, "sender.log[sender.sent]", "sender.log[0]"),
-            Change(protocol.transmit, "sender._replace(sent=sender.sent + 1)", "sender._replace(log=sender.log[1:])"),
+            Change(protocol.transmit, "$sender.log[$sender.sent]", "$sender.log[0]"),
+            Change(
+                protocol.transmit, "$sender._replace(sent=$sender.sent + 1)", "$sender._replace(log=$sender.log[1:])"
+            ),
         ),
         Config(1, (1, 1), drop=1, outstanding=1),
         "MIR-7/served",
@@ -195,7 +221,7 @@ DEFENCES = [
     ),
     Defence(
         "P1 confirms what it has applied and nothing more",
-        (Change(protocol.confirm, "sequence < expected", "sequence <= expected"),),
+        (Change(protocol.confirm, "$sender.log[0].sequence < $expected", "$sender.log[0].sequence <= $expected"),),
         FAULTS,
         "MIR-7/kept",
         6,
@@ -205,8 +231,11 @@ DEFENCES = [
         (
             Change(
                 protocol.go_back,
-                "sent=0",
-                "sent=0, log=tuple([entry._replace(payloads=(0,) * len(entry.items)) for entry in sender.log])",
+                "$sender._replace(generation=$x, sent=0)",
+                (
+                    "$sender._replace(generation=$x, sent=0, log=tuple([entry._replace(payloads=(0,) * "
+                    "len(entry.items)) for entry in $sender.log]))"
+                ),
             ),
         ),
         FAULTS,
@@ -215,14 +244,14 @@ DEFENCES = [
     ),
     Defence(
         "what P1 lacks goes out again",
-        (Change(protocol.answered, "return go_back(confirmed)", "return confirmed"),),
+        (Change(protocol.answered, "go_back($confirmed)", "$confirmed"),),
         LOSS,
         "MIR-7/served",
         6,
     ),
     Defence(
         "what goes out again goes out in order",
-        (Change(protocol.transmit, "sender.log[sender.sent]", "sender.log[-1]"),),
+        (Change(protocol.transmit, "$sender.log[$sender.sent]", "$sender.log[-1]"),),
         FAULTS,
         "MIR-10",
         9,
@@ -232,9 +261,11 @@ DEFENCES = [
         (
             Change(
                 normative.submitted,
-                "(after, DONE) if backlog else",
-                "(after._replace(messages=(*after.messages, "
-                "after.sender.log[-1]._replace(generation=after.sender.generation))), DONE) if backlog else",
+                "($after, DONE)",
+                (
+                    "($after._replace(messages=(*$after.messages, "
+                    "$after.sender.log[-1]._replace(generation=$after.sender.generation))), DONE)"
+                ),
             ),
         ),
         FAULTS,
@@ -243,7 +274,7 @@ DEFENCES = [
     ),
     Defence(
         "in one generation a message goes out once",
-        (Change(protocol.transmit, "sent=sender.sent + 1", "sent=sender.sent"),),
+        (Change(protocol.transmit, "$sender.sent + 1", "$sender.sent"),),
         FAULTS,
         "MIR-10/once",
         3,
@@ -252,11 +283,11 @@ DEFENCES = [
     Defence(
         "P0 asks before it sends again",
         (
-            Change(normative.expire, "messages = (*link.messages, protocol.probe(link.sender))", ""),
             Change(
                 normative.expire,
-                "with_link(state, op.sender, link._replace(messages=messages))",
-                "begun(state, op.sender, link, link._replace(sender=protocol.go_back(link.sender)))",
+                "$messages = (*$link.messages, protocol.probe($link.sender))\n"
+                "return with_link($state, $op.sender, $link._replace(messages=$messages)), DONE",
+                "return begun($state, $op.sender, $link, $link._replace(sender=protocol.go_back($link.sender))), DONE",
             ),
         ),
         FAULTS,
@@ -265,28 +296,28 @@ DEFENCES = [
     ),
     Defence(
         "a probe bears the next number, so that P1 sees what it lacks",
-        (Change(protocol.probe, "sender.next", "sender.log[0].sequence"),),
+        (Change(protocol.probe, "$sender.next", "$sender.log[0].sequence"),),
         LOSS,
         "MIR-7/served",
         6,
     ),
     Defence(
         "P0 goes back once for a generation",
-        (Change(protocol.go_back, "generation=sender.generation + 1, ", ""),),
+        (Change(protocol.go_back, "generation=$sender.generation + 1", ""),),
         FAULTS,
         "MIR-10",
         10,
     ),
     Defence(
         "P0 heeds no complaint about an older generation",
-        (Change(protocol.answered, " or answer.generation != sender.generation", ""),),
+        (Change(protocol.answered, "$sender.joined == 0 or $x", "$sender.joined == 0"),),
         FAULTS,
         "MIR-10",
         7,
     ),
     Defence(
         "P0 heeds no complaint about what is confirmed already",
-        (Change(protocol.answered, ONE_REPAIR, ""),),
+        (Change(protocol.answered, "$answer.verdict == GAP and $unconfirmed and $first", "$answer.verdict == GAP"),),
         REORDER_IMPATIENT,
         "MIR-10",
         13,
@@ -294,14 +325,14 @@ DEFENCES = [
     # Epochs
     Defence(
         "P0 joins again when it is refused",
-        (Change(protocol.answered, "confirmed._replace(joined=0)", "confirmed"),),
+        (Change(protocol.answered, "$confirmed._replace(joined=0)", "$confirmed"),),
         LOSS,
         "MIR-7/served",
         6,
     ),
     Defence(
         "P0 joins again after it was cleared",
-        (Change(normative.reset_sender, ", joined=0", ""),),
+        (Change(normative.reset_sender, "joined=0", ""),),
         FAULTS,
         "MIR-1",
         4,
@@ -311,8 +342,8 @@ DEFENCES = [
         (
             Change(
                 normative.reset_receiver,
-                "protocol.revoked(state.empty)",
-                "link.partition._replace(order=state.empty)",
+                "$link._replace(partition=protocol.revoked($state.empty))",
+                "$link._replace(partition=$link.partition._replace(order=$state.empty))",
             ),
         ),
         FAULTS,
@@ -321,21 +352,27 @@ DEFENCES = [
     ),
     Defence(
         "P1 knows that a partition is revoked",
-        (Change(protocol.revoked, "Partition(order=empty)", "Partition(order=empty, granted=1)"),),
+        (Change(protocol.revoked, "Partition(order=$empty)", "Partition(order=$empty, granted=1)"),),
         RESET,
         "MIR-7/served",
         2,
     ),
     Defence(
         "P1 grants no more partitions than it has room for",
-        (Change(normative.join, "granted(state) >= partitions(config)", "False"),),
+        (Change(normative.join, "granted($state) >= partitions($config)", "False"),),
         Config(1, (1, 1), senders=2, partitions=1),
         "MIR-11",
         6,
     ),
     Defence(
         "a join empties P0",
-        (Change(protocol.join, "sender._replace(order=empty, ", "sender._replace("),),
+        (
+            Change(
+                protocol.join,
+                "$sender._replace(order=$empty, joined=1, generation=$generation, log=(), sent=0)",
+                "$sender._replace(joined=1, generation=$generation, log=(), sent=0)",
+            ),
+        ),
         FAULTS,
         "MIR-2",
         8,
@@ -345,8 +382,9 @@ DEFENCES = [
         (
             Change(
                 normative.join,
-                "state.empty)",
-                "state.empty)\n    partition = partition._replace(order=link.partition.order)",
+                "$sender, $partition = protocol.join($walk, $link.sender, $empty)",
+                "$sender, $partition = protocol.join($walk, $link.sender, $empty)\n"
+                "$partition = $partition._replace(order=$link.partition.order)",
             ),
         ),
         FAULTS,
@@ -355,14 +393,14 @@ DEFENCES = [
     ),
     Defence(
         "a join keeps what is unanswered",
-        (Change(protocol.join, "unanswered = sender.log", "unanswered = ()"),),
+        (Change(protocol.join, "$sender.log", "()"),),
         FAULTS,
         "MIR-7/kept",
         4,
     ),
     Defence(
         "a join forgets the old numbers of what it numbers anew",
-        (Change(protocol.join, "log=(), ", ""),),
+        (Change(protocol.join, "log=()", ""),),
         FAULTS,
         "MIR-7/kept",
         4,
@@ -372,10 +410,13 @@ DEFENCES = [
         (
             Change(
                 protocol.join,
-                "fresh = commit(walk, fresh, message.items)",
-                "fresh = commit(walk, fresh, message.items)\n"
-                "        decided = fresh.log[-1]._replace(payloads=message.payloads)\n"
-                "        fresh = fresh._replace(log=(*fresh.log[:-1], decided))",
+                "for $message in $unanswered:\n    $fresh = commit(*$rest)",
+                (
+                    "for $message in $unanswered:\n"
+                    "    $fresh = commit(*$rest)\n"
+                    "    decided = $fresh.log[-1]._replace(payloads=$message.payloads)\n"
+                    "    $fresh = $fresh._replace(log=(*$fresh.log[:-1], decided))"
+                ),
             ),
         ),
         FAULTS,
@@ -384,14 +425,20 @@ DEFENCES = [
     ),
     Defence(
         "a join begins a generation",
-        (Change(protocol.join, "sender.generation + 1", "sender.generation"),),
+        (Change(protocol.join, "$sender.generation + 1", "$sender.generation"),),
         FAULTS,
         "MIR-10",
         13,
     ),
     Defence(
         "sequence numbers go on from one epoch to the next",
-        (Change(protocol.join, "log=(), sent=0)", "log=(), sent=0, next=0)"),),
+        (
+            Change(
+                protocol.join,
+                "$sender._replace(order=$empty, joined=1, generation=$generation, log=(), sent=0)",
+                "$sender._replace(order=$empty, joined=1, generation=$generation, log=(), sent=0, next=0)",
+            ),
+        ),
         FAULTS,
         "MIR-7/kept",
         8,
@@ -435,8 +482,8 @@ def test_the_widest_of_these_scopes_is_one_that_is_checked() -> None:
 
 def test_a_change_is_planted_and_taken_back() -> None:
     before = protocol.probe(protocol.Sender(NORMATIVE_MIRROR.start(LARGE).empty, next=4))
-    with planted(Change(protocol.probe, "sender.next", "0")):
+    with planted(Change(protocol.probe, "$sender.next", "0")):
         assert protocol.probe(protocol.Sender(NORMATIVE_MIRROR.start(LARGE).empty, next=4)).sequence == 0
     assert protocol.probe(protocol.Sender(NORMATIVE_MIRROR.start(LARGE).empty, next=4)) == before
-    with pytest.raises(AssertionError, match="0 times"), planted(Change(protocol.probe, "no such text", "")):
+    with pytest.raises(AssertionError, match="0 parts"), planted(Change(protocol.probe, "no_such_name", "0")):
         pass

@@ -62,16 +62,16 @@ LOSS = Config(2, (1, 1), drop=1)
 
 def test_numbers_that_mean_more_than_their_order_are_noticed() -> None:
     """Planted: a message follows another that is two before it; but of a gap only that it is one is kept."""
-    further = Change(era_environment.in_flight, "link.applied + 1", "link.applied + 2")
+    further = Change(era_environment.in_flight, "$link.applied + 1", "$link.applied + 2")
     assert first_disagreement("M3", LOSS, 400) is None
     with planted(further):
         assert first_disagreement("M3", LOSS, 400) is not None
 
 
 FORGETFUL = [
-    Change(normal_form.normal_message, "message.generation >= partition.generation", "False"),
-    Change(normal_form.normal_answer, "answer.generation == sender.generation", "False"),
-    Change(normal_form.normal_sender, "sender.joined == 1", "sender.joined == 2"),
+    Change(normal_form.normal_message, "$message.generation >= $partition.generation", "False"),
+    Change(normal_form.normal_answer, "$answer.generation == $sender.generation", "False"),
+    Change(normal_form.normal_sender, "$sender.joined == 1", "$sender.joined == 2"),
 ]
 
 

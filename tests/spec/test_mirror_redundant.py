@@ -38,7 +38,7 @@ MIXED_SIZES = FAULTS._replace(capacity=2, sizes=(1, 1, 2), items=2, outstanding=
 REDUNDANT = [
     Redundant(
         "P1 adopts a newer generation",
-        (Change(protocol.receive, "partition._replace(generation=message.generation)", "partition"),),
+        (Change(protocol.receive, "$partition._replace(generation=$y)", "$partition"),),
         "Within an epoch a message of an older generation is, but for that number, what the newer one is; whichever P1 "
         "takes first is applied and the other is known by its sequence number. Messages of an older epoch are refused "
         "by the generation of the join. The rule makes MIR-8 hold of generations too, and leaves fewer states.",
@@ -51,11 +51,19 @@ REDUNDANT = [
         (
             Change(
                 protocol.answered,
-                "confirmed = confirm(sender, answer.expected)",
-                "confirmed = sender if answer.generation != sender.generation else confirm(sender, answer.expected)",
+                "confirm($sender, $answer.expected)",
+                "$sender if $answer.generation != $sender.generation else confirm($sender, $answer.expected)",
             ),
-            Change(protocol.receive, "return current, Answer(NONE", "return current, Answer(message.generation"),
-            Change(protocol.receive, "Answer(NONE, after", "Answer(message.generation, after"),
+            Change(
+                protocol.receive,
+                "($current, Answer(NONE, *$rest), False)",
+                "($current, Answer(message.generation, *$rest), False)",
+            ),
+            Change(
+                protocol.receive,
+                "($after, Answer(NONE, *$rest), True)",
+                "($after, Answer(message.generation, *$rest), True)",
+            ),
         ),
         "What goes out again is confirmed in its own generation. The rule spares the sending again of what P1 has "
         "applied in the meantime.",
@@ -65,7 +73,7 @@ REDUNDANT = [
     ),
     Redundant(
         "what a request finds is touched before anything is evicted",
-        (Change(recency.touch_all, "if order.has(key)", "if False"),),
+        (Change(recency.touch_all, "$order.has($key)", "False"),),
         "An item that the request itself evicts is sent (MIR-9), and the order afterwards is the same. The rule spares "
         "that payload; it is needed only on both sides or on neither.",
         PAIRS,

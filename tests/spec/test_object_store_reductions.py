@@ -54,23 +54,29 @@ def test_the_normative_store_is_explored_soundly(scope: str) -> None:
 FORGETFUL = [
     pytest.param(
         Change(
-            normal_form.normal, " and (place, block.identity, block.epoch) not in named", " and store.writing != ()"
+            normal_form.normal,
+            "$place not in $copying and $x",
+            "$place not in $copying and store.writing != ()",
         ),
         ("reordered", NORMATIVE, 1_000),
         id="a header that is still there while another is on its way to its place",
     ),
     pytest.param(
-        Change(normal_form.normal, " and (place, block.identity, block.epoch) not in named", ""),
+        Change(normal_form.normal, "$place not in $copying and $x", "$place not in $copying"),
         ("cleared", NORMATIVE, 400),
         id="what handles name",
     ),
     pytest.param(
-        Change(normal_form.normal_of_counts, "config.stores == 1", "config.stores == 2"),
+        Change(normal_form.normal_of_counts, "$config.stores == 1", "$config.stores == 2"),
         ("reordered", "M3", 400),
         id="the count that P0 finds before the header",
     ),
     pytest.param(
-        Change(normal_form.with_fewer_rounds, "for identity in live:", "for identity in ():"),
+        Change(
+            normal_form.with_fewer_rounds,
+            "for $identity in $live:\n    $body",
+            "for $identity in ():\n    $body",
+        ),
         ("cleared-in-the-walk", "M3", 400),
         id="what cancels out on the other side",
     ),

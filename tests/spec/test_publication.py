@@ -87,34 +87,50 @@ BUGS = [
     (
         "SHM-2",
         TWO_CHUNKS,
-        Change(transitions.has_answered, "exchange.given_up.has((identity, reader)) or ", "True or "),
+        Change(transitions.has_answered, "$exchange.given_up.has(($identity, $reader))", "True"),
     ),
-    ("SHM-2/visible", ONE, Change(transitions.publish, "if exchange.pending:", "if False:")),
-    ("SHM-3", ONE, Change(transitions.publish, "if exchange.pending:", "if False:")),
-    ("SHM-4", FAULTS, Change(transitions.restart, "id_start=0, id_end=0", "id_start=1, id_end=0")),
-    ("SHM-5/segment", FAULTS, Change(transitions.restart, "exchange.number + 1", "exchange.number + 2")),
+    ("SHM-2/visible", ONE, Change(transitions.publish, "$exchange.pending", "False")),
+    ("SHM-3", ONE, Change(transitions.publish, "$exchange.pending", "False")),
+    ("SHM-4", FAULTS, Change(transitions.restart, "id_start=0", "id_start=1")),
+    ("SHM-5/segment", FAULTS, Change(transitions.restart, "$exchange.number + 1", "$exchange.number + 2")),
     (
         "SHM-6",
         TWO_READERS,
-        Change(transitions.free, "lambda identity: may_go(", "lambda identity: not may_go("),
+        Change(transitions.free, "may_go($config, $exchange, $identity)", "not may_go($config, $exchange, $identity)"),
     ),
     (
         "SHM-7",
         ONE,
-        Change(transitions.allocate, "return exchange, outcome", "return exchange._replace(number=1), outcome"),
+        Change(
+            transitions.allocate,
+            "if $outcome.code is not Code.DONE:\n    return ($exchange, $outcome)",
+            "if $outcome.code is not Code.DONE:\n    return ($exchange._replace(number=1), $outcome)",
+        ),
     ),
-    ("SHM-8/step", ONE, Change(transitions.copy, "(*reading.units, ", "(0, *reading.units, ")),
-    ("SHM-10/stored", ONE, Change(transitions.write_counts, "(count_of(reader, at), 0)", "(count_of(reader, at), 1)")),
+    (
+        "SHM-8/step",
+        ONE,
+        Change(
+            transitions.copy,
+            "(*$reading.units, $exchange.memory.get($unit, 0))",
+            "(0, *$reading.units, $exchange.memory.get($unit, 0))",
+        ),
+    ),
+    (
+        "SHM-10/stored",
+        ONE,
+        Change(transitions.write_counts, "(count_of($reader, $at), 0)", "(count_of($reader, $at), 1)"),
+    ),
     (
         "SHM-10/visible",
         ONE,
-        Change(transitions.appear, "exchange.pending[op.which + 1 :]", "exchange.pending[op.which :]"),
+        Change(transitions.appear, "$op.which + 1", "$op.which"),
     ),
-    ("SHM-10/handed", ONE, Change(transitions.publish, "return exchange, REFUSED", "return exchange, ABSENT")),
-    ("SHM-8/served", FAULTS, Change(transitions.open_chunk, "number != exchange.number or ", "")),
-    ("SHM-9", TWO_READERS, Change(transitions.acknowledge, "count_of(op.reader, at), 1", "count_of(0, at), 1")),
-    ("SHM-10", ONE, Change(transitions.write_data, "at)\n", "at) + 1\n")),
-    ("SHM-10", FAULTS, Change(transitions.read_to_the_end, "reading.opened[3] != exchange.number", "True")),
+    ("SHM-10/handed", ONE, Change(transitions.publish, "($exchange, REFUSED)", "($exchange, ABSENT)")),
+    ("SHM-8/served", FAULTS, Change(transitions.open_chunk, "$number != $exchange.number or $x", "$x")),
+    ("SHM-9", TWO_READERS, Change(transitions.acknowledge, "count_of($op.reader, $at)", "count_of(0, $at)")),
+    ("SHM-10", ONE, Change(transitions.write_data, "data_of($config, $at)", "data_of($config, $at) + 1")),
+    ("SHM-10", FAULTS, Change(transitions.read_to_the_end, "$reading.opened[3] != $exchange.number", "True")),
 ]
 
 
@@ -130,7 +146,7 @@ def test_a_reader_that_dies_and_is_not_given_up_keeps_the_chunk() -> None:
     """SHM-8."""
     config, plan = ONE._replace(deaths=1), Plan(symmetry=False, liveness=True)
     assert not explore(COMPONENT, NORMATIVE_PUBLICATION, config, plan).violations
-    with planted(Change(transitions.reader_dies, "given_up.set((identity, op.reader), 1)", "given_up")):
+    with planted(Change(transitions.reader_dies, "$given_up.set(($identity, $op.reader), 1)", "$given_up")):
         found = explore(COMPONENT, NORMATIVE_PUBLICATION, config, plan)
     assert "SHM-8" in {one.property for one in found.violations}
 

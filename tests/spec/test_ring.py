@@ -173,37 +173,55 @@ def test_a_wrong_configuration_is_refused(wrong: dict[str, Any], said: str) -> N
 # That each property can fail ----------------------------------------------------------------------------------------
 
 BUGS = [
-    ("SHM-1", LAPS, Change(chunks.candidate, "<= config.capacity", "<= config.capacity + 1")),
-    ("SHM-1/window", LAPS, Change(chunks.rebased, "end=ring.end - config.capacity", "end=ring.end")),
-    ("SHM-2", LAPS, Change(transitions.may_go, "not segment.unanswered.has(identity)", "True")),
-    ("SHM-2/freed", LAPS, Change(transitions.may_go, "not segment.unanswered.has(identity)", "True")),
-    ("SHM-4", LAPS, Change(transitions.forgotten, "contents.remove(identity), unanswered", "contents, unanswered")),
-    ("SHM-5", TWO_IDS, Change(chunks.reserve, " or ring.starts.has(ring.id_end)", "")),
-    ("SHM-5/segment", SMALL, Change(transitions.restart, "segment.number + 1", "segment.number + 2")),
-    ("SHM-6", LAPS, Change(transitions.free, "outcome.values), outcome", "outcome.values), DONE")),
-    ("SHM-6/wanted", LAPS, Change(chunks.free_chunks, "units + ring.sizes.get(ring.id_start, 0)", "units")),
+    (
+        "SHM-1",
+        LAPS,
+        Change(chunks.candidate, "$at + $total <= $config.capacity", "$at + $total <= $config.capacity + 1"),
+    ),
+    ("SHM-1/window", LAPS, Change(chunks.rebased, "$ring.end - $config.capacity", "$ring.end")),
+    ("SHM-2", LAPS, Change(transitions.may_go, "not $segment.unanswered.has($identity)", "True")),
+    ("SHM-2/freed", LAPS, Change(transitions.may_go, "not $segment.unanswered.has($identity)", "True")),
+    ("SHM-4", LAPS, Change(transitions.forgotten, "($contents.remove($identity), $x)", "($contents, $x)")),
+    ("SHM-5", TWO_IDS, Change(chunks.reserve, "$x or $ring.starts.has($ring.id_end)", "$x")),
+    ("SHM-5/segment", SMALL, Change(transitions.restart, "$segment.number + 1", "$segment.number + 2")),
+    ("SHM-6", LAPS, Change(transitions.free, "($x, $outcome)", "($x, DONE)")),
+    ("SHM-6/wanted", LAPS, Change(chunks.free_chunks, "$units + $ring.sizes.get($ring.id_start, 0)", "$units")),
     (
         "SHM-7",
         LAPS,
-        Change(transitions.allocate, "return segment, outcome", "return segment._replace(number=1), outcome"),
+        Change(
+            transitions.allocate,
+            "if $x:\n    return ($segment, $outcome)",
+            "if $x:\n    return ($segment._replace(number=1), $outcome)",
+        ),
     ),
-    ("SHM-8/room", LAPS, Change(chunks.candidate, "<= config.capacity", "< config.capacity")),
-    ("SHM-8/served", SMALL, Change(transitions.read, "op.segment != segment.number or ", "")),
-    ("SHM-8/once", LAPS, Change(transitions.read, "left = without_handle(segment, handle_of(op))", "left = segment")),
+    (
+        "SHM-8/room",
+        LAPS,
+        Change(chunks.candidate, "$at + $total <= $config.capacity", "$at + $total < $config.capacity"),
+    ),
+    ("SHM-8/served", SMALL, Change(transitions.read, "$op.segment != $segment.number or $x", "$x")),
+    ("SHM-8/once", LAPS, Change(transitions.read, "without_handle($segment, handle_of($op))", "$segment")),
     (
         "SHM-8/held",
         SMALL,
-        Change(transitions.revoke, "not segment.handles.has(handle_of(op))", "segment.unanswered.has(op.identity)"),
+        Change(transitions.revoke, "not $segment.handles.has(handle_of($op))", "$segment.unanswered.has($op.identity)"),
     ),
     (
         "SHM-9",
         LAPS,
         Change(
-            transitions.read, "return answered(left, ", "return answered(left._replace(memory=left.memory.set(0, 9)), "
+            transitions.read,
+            "answered($left, $op.identity)",
+            "answered($left._replace(memory=$left.memory.set(0, 9)), $op.identity)",
         ),
     ),
-    ("SHM-10", LAPS, Change(memory.read_payload, "config.header + unit < end", "config.header + unit + 1 < end")),
-    ("SHM-10", SMALL, Change(transitions.read, "op.segment != segment.number or ", "")),
+    (
+        "SHM-10",
+        LAPS,
+        Change(memory.read_payload, "$at + $config.header + $unit < $end", "$at + $config.header + $unit + 1 < $end"),
+    ),
+    ("SHM-10", SMALL, Change(transitions.read, "$op.segment != $segment.number or $x", "$x")),
 ]
 
 
@@ -219,8 +237,8 @@ def test_a_handle_that_is_given_up_and_not_told_keeps_its_chunk() -> None:
     config = Config(capacity=7, modulus=3, sizes=(1, 2), outstanding=2, revocations=1)
     plan = Plan(symmetry=False, liveness=True)
     assert not explore(COMPONENT, NORMATIVE_RING, config, plan).violations
-    told = "answered(left, op.identity) if op.segment == segment.number else left, DONE"
-    with planted(Change(transitions.revoke, told, "left, DONE")):
+    told = "answered($left, op.identity) if $its_segment else $left, DONE"
+    with planted(Change(transitions.revoke, told, "$left, DONE")):
         found = explore(COMPONENT, NORMATIVE_RING, config, plan)
     assert {one.property for one in found.violations} == {"SHM-8", "SHM-8/once"}
 

@@ -76,17 +76,17 @@ def test_what_was_evicted_is_needed_again() -> None:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("SCH-1", Change(rules.up_to_the_item, "max(0, start - computed)", "start - computed")),
-        ("SCH-2", Change(rules.schedule, "start + tokens", "start + 2 * tokens")),
-        ("SCH-6", Change(rules.finish_by, "computed=changed(state.computed, op.request, 0),", "")),
-        ("SCH-6/asked", Change(rules.add, "(*state.waiting, op.request)", "(op.request, *state.waiting)")),
-        ("SCH-7", Change(rules.admit, "(*plan.state.running, request)", "(request, *plan.state.running)")),
-        ("SCH-2/counted", Change(rules.cached_prefix, "reach - config.block_size", "0")),
-        ("SCH-2/cached", Change(rules.executed, "state = cached(config, state, request)", "pass")),
-        ("SCH-8/reason", Change(rules.run, "plan.tokens)", "plan.tokens, 1)")),
-        ("X-2/held", Change(rules.released, "if position in held else state", "if position < 0 else state")),
-        ("ENC-7", Change(rules.executed, "ask(config, rules, state, Report())[0]", "state")),
-        ("SCH-8", Change(rules.executed, "if end <= state.computed[request]:", "if end < 0:")),
+        ("SCH-1", Change(rules.up_to_the_item, "max(0, $start - $computed)", "$start - $computed")),
+        ("SCH-2", Change(rules.schedule, "$start + $tokens", "$start + 2 * $tokens")),
+        ("SCH-6", Change(rules.finish_by, "computed=changed($state.computed, $op.request, 0)", "")),
+        ("SCH-6/asked", Change(rules.add, "(*$state.waiting, $op.request)", "($op.request, *$state.waiting)")),
+        ("SCH-7", Change(rules.admit, "(*$plan.state.running, $request)", "($request, *$plan.state.running)")),
+        ("SCH-2/counted", Change(rules.cached_prefix, "$reach - $config.block_size", "0")),
+        ("SCH-2/cached", Change(rules.executed, "$state = cached($config, $state, $request)", "pass")),
+        ("SCH-8/reason", Change(rules.run, "min($x, $plan.tokens)", "min($x, $plan.tokens, 1)")),
+        ("X-2/held", Change(rules.released, "$position in $held", "$position < 0")),
+        ("ENC-7", Change(rules.executed, "ask($config, $rules, $state, Report())[0]", "$state")),
+        ("SCH-8", Change(rules.executed, "$end <= $state.computed[$request]", "$end < 0")),
     ],
 )
 def test_a_planted_bug_breaks_the_property(name: str, change: Change) -> None:

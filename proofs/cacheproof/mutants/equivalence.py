@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from cacheproof.model.registry import AnyComponent
+from cacheproof.model.rewriting import Rewritten
 from cacheproof.model.scope import Scope
-from cacheproof.mutants.plant import Plant
 from cacheproof.search.canonical import canonical
 from cacheproof.search.path import Graph, Move
 
@@ -18,7 +18,7 @@ PAIRS = 200_000
 """So many pairs of states that differ are looked at: states of which only ranks grow would never end."""
 
 
-def looks_the_same(component: AnyComponent, scope: Scope, plant: Plant) -> bool:
+def looks_the_same(component: AnyComponent, scope: Scope, forms: Rewritten) -> bool:
     """Every pair of states that the same operations lead to has one view, one alphabet, and equal outcomes.
 
     A pair of one and the same state stands for all that are like it; other pairs are taken as they are.
@@ -27,16 +27,16 @@ def looks_the_same(component: AnyComponent, scope: Scope, plant: Plant) -> bool:
     graph = Graph(
         component, variant, config, scope.plan, canonical(component, variant, config, symmetry=scope.plan.symmetry)
     )
-    plant.choose(mutant=False)
+    forms.choose(rewritten=False)
     start = graph.start()
     known, pending = {(start, start)}, [(start, start)]
     try:
         while pending and len(known) < PAIRS:
             one, other = pending.pop()
             moves = list(graph.moves(one))
-            plant.choose(mutant=True)
+            forms.choose(rewritten=True)
             others = list(graph.moves(other))
-            plant.choose(mutant=False)
+            forms.choose(rewritten=False)
             if not _alike(graph, moves, others):
                 return False
             for (_, after, _), (_, after_other, _) in zip(moves, others, strict=True):
@@ -45,7 +45,7 @@ def looks_the_same(component: AnyComponent, scope: Scope, plant: Plant) -> bool:
                     known.add(pair)
                     pending.append(pair)
     finally:
-        plant.choose(mutant=True)
+        forms.choose(rewritten=True)
     return not pending
 
 

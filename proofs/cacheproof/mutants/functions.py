@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, get_args, get_type_hints
 
 from cacheproof.model.registry import AnyComponent
+from cacheproof.model.rewriting import SPECIFICATION, tree_of
 
-SPECIFICATION = "cachespec"
 KERNEL = "cachespec.kernel"
 
 
@@ -51,12 +50,6 @@ def entrances(component: AnyComponent) -> Iterator[FunctionType]:
     variant = component.normative
     for value in (*variant.transitions.values(), variant.continuation):
         yield from map(inspect.unwrap, _functions_in(value))
-
-
-def tree_of(function: FunctionType) -> ast.FunctionDef | None:
-    """The syntax of the function; None where it is not written as one (a lambda)."""
-    node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    return node if isinstance(node, ast.FunctionDef) else None
 
 
 def _belongs(function: Any, home: str) -> bool:

@@ -10,8 +10,9 @@ from types import FunctionType
 from typing import Any
 
 from cacheproof.model.registry import AnyComponent
+from cacheproof.model.rewriting import tree_of
 from cacheproof.mutants.changes import Change, changes_of
-from cacheproof.mutants.functions import home_of, own_functions, tree_of
+from cacheproof.mutants.functions import home_of, own_functions
 from cacheproof.mutants.statements import changes_of_bodies
 
 LETTERS = 6

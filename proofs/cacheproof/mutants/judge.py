@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cacheproof.model.registry import AnyComponent, component_named
+from cacheproof.model.rewriting import Rewritten
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
 from cacheproof.mutants.equivalence import looks_the_same
 from cacheproof.mutants.functions import entrances
 from cacheproof.mutants.generate import Mutant
-from cacheproof.mutants.plant import Plant, planted
+from cacheproof.mutants.plant import planted
 from cacheproof.mutants.watch import Stopped, TooLongError, timed
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
@@ -79,11 +80,11 @@ def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never) -> Result:
     calls = frozenset(one.__code__ for one in entrances(component))
     started = time.process_time()
     trial = _Trial(mutant, component, limits)
-    with planted(mutant) as plant:
+    with planted(mutant) as forms:
         calls |= {mutant.function.__code__}
         try:
             with timed(limits.seconds, calls, stopped):
-                trial.run(plant)
+                trial.run(forms)
         except TooLongError as late:
             if late.diverged:
                 trial.says(Fate.DIVERGED, "a call does not return")
@@ -109,7 +110,7 @@ class _Trial:
         where = self.scope.name if self.scope is not None else ""
         self.result = replace(self.result, fate=fate, by=by, scope=where)
 
-    def run(self, plant: Plant) -> None:
+    def run(self, forms: Rewritten) -> None:
         """Until something notices it; if nothing does, until something differs."""
         scopes, found, grown = scopes_for(self.component), list[Exploration](), ""
         for self.scope in scopes:
@@ -131,7 +132,7 @@ class _Trial:
             self.says(Fate.WITNESS, missing[0])
             return
         self.says(Fate.SURVIVED)
-        if all(looks_the_same(self.component, scope, plant) for scope in scopes):
+        if all(looks_the_same(self.component, scope, forms) for scope in scopes):
             self.says(Fate.EQUIVALENT)
 
     def exploration(self, scope: Scope) -> Exploration:

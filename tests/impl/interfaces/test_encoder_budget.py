@@ -89,14 +89,22 @@ RULES = "cacheimpl.encoder_budget.rules"
 @pytest.mark.parametrize(
     ("function", "right", "wrong"),
     [
-        ("budget_of", "max(settings.compute, largest)", "settings.compute"),
-        ("budget_of", "max(settings.space, largest)", "max(settings.compute, largest)"),
-        ("budget_of", "most_tokens > longest", "largest > longest"),
-        ("budget_of", "most_tokens > longest", "most_tokens >= longest"),
-        ("budget_of", "if largest == 0:", "if largest < 0:"),
-        ("largest_of", "max((", "min(("),
-        ("settings_of", '"long_prefill_token_threshold", 0', '"no_such_setting", 0'),
-        ("settings_of", '"encoder_cache_size", 0) or batch_tokens', '"encoder_cache_size", 0)'),
+        ("budget_of", "max($settings.compute, $largest)", "$settings.compute"),
+        ("budget_of", "$settings.space", "$settings.compute"),
+        ("budget_of", "$most_tokens > $longest", "largest > $longest"),
+        ("budget_of", "$most_tokens > $longest", "$most_tokens >= $longest"),
+        ("budget_of", "$largest == 0", "$largest < 0"),
+        ("largest_of", "max($x, default=0)", "min($x, default=0)"),
+        (
+            "settings_of",
+            "counted($scheduler_config, 'long_prefill_token_threshold', 0)",
+            "counted($scheduler_config, 'no_such_setting', 0)",
+        ),
+        (
+            "settings_of",
+            "counted($scheduler_config, 'encoder_cache_size', 0) or $batch_tokens",
+            "counted($scheduler_config, 'encoder_cache_size', 0)",
+        ),
     ],
 )
 def test_planted_bugs_are_found(plant: Plant, function: str, right: str, wrong: str) -> None:

@@ -51,12 +51,12 @@ def test_no_era_is_another_one(variant: str) -> None:
 @pytest.mark.parametrize(
     ("variant", "function", "right", "wrong"),
     [
-        ("B1", "budget_of_era", "// largest) + 1", "// largest)"),
-        ("B2", "budget_of_era", "settings.sequences * (most", "settings.sequences + (most"),
-        ("B3", "budget_of_era", "max(settings.batch_tokens, largest)", "settings.batch_tokens"),
-        ("B6", "_as_set", "asked < settings.compute", "asked <= settings.compute"),
-        ("B6", "_as_set", "max(asked, largest)", "asked"),
-        ("B6", "_as_set", "scheduler_config.max_num_encoder_input_tokens = raised.compute", "pass"),
+        ("B1", "budget_of_era", "-(-$settings.batch_tokens // $largest) + 1", "-(-$settings.batch_tokens // $largest)"),
+        ("B2", "budget_of_era", "$settings.sequences * $x", "$settings.sequences + $x"),
+        ("B3", "budget_of_era", "max($settings.batch_tokens, $largest)", "$settings.batch_tokens"),
+        ("B6", "_as_set", "$asked < $settings.compute", "$asked <= $settings.compute"),
+        ("B6", "_as_set", "max(asked, $largest)", "asked"),
+        ("B6", "_as_set", "$x = $raised.compute", "pass"),
     ],
 )
 def test_planted_bugs_are_found(plant: Plant, variant: str, function: str, right: str, wrong: str) -> None:

@@ -45,24 +45,38 @@ def test_a_check_passes_and_says_what_it_did(name: str) -> None:
     assert named >= {figure.name for figure in FIGURES if figure.check == name}
 
 
-MASKED_ADOPTIONS = Change(adopt, "first + (cells - 1)", "first")
-MASKED_RELEASES = Change(release, "torch.where(back, behind_last, nowhere(pool))", "behind_last")
+MASKED_ADOPTIONS = Change(adopt, "$first + ($cells - 1)", "$first")
+MASKED_RELEASES = Change(
+    release,
+    "$write.put($order, torch.where($back, $behind_last, nowhere($pool)), $z())",
+    "$write.put($order, $behind_last, $z())",
+)
 PLANTED: dict[str, tuple[str, Change]] = {
-    "a position that is one too far": ("recorded-decode", Change(CapturedDecode._once, "(lengths - 1)", "lengths")),
+    "a position that is one too far": ("recorded-decode", Change(CapturedDecode._once, "$lengths - 1", "$lengths")),
     "who was not served has a slot": (
         "recorded-decode",
-        Change(CapturedDecode._once, "slots.masked_fill(~done, NO_SLOT)", "slots"),
+        Change(CapturedDecode._once, "$slots.masked_fill(~$done, NO_SLOT)", "$slots"),
     ),
     "results that move": (
         "recorded-decode",
         Change(
             Capture.__call__,
             "return self.results",
-            "self.results = type(self.results)(*map(torch.clone, self.results)); return self.results",
+            "self.results = type(self.results)(*map(torch.clone, self.results))\nreturn self.results",
         ),
     ),
-    "operands that are not those": ("recorded-decode", Change(CapturedDecode.load, ".fill_(self.nobody)", "")),
-    "a field that is not kept": ("recorded-rounds", Change(_keep, "in ready:", "in ready[1:]:")),
+    "operands that are not those": (
+        "recorded-decode",
+        Change(CapturedDecode.load, "self.requests[$count:].fill_(self.nobody)", "self.requests[$count:]"),
+    ),
+    "a field that is not kept": (
+        "recorded-rounds",
+        Change(
+            _keep,
+            "for $ours, $new in $ready:\n    $body",
+            "for $ours, $new in $ready[1:]:\n    $body",
+        ),
+    ),
     "winners that decide, component by component": ("components", MASKED_ADOPTIONS),
     "winners that decide, in a burst": ("bursts", MASKED_ADOPTIONS),
     "winners that decide, in the example": ("example", MASKED_RELEASES),
@@ -83,7 +97,7 @@ def test_exploration_and_refinement_pass_and_fail() -> None:
     exploring.one(task, ASKED, found, quiet)
     assert found.counts["states"] > 10
     assert exploring.refine(task, ASKED, found, 100) >= 100
-    bug = Change(recent, "with_newest(", "(lambda ranks, key: ranks)(")
+    bug = Change(recent, "with_newest($cache.ranks, $x)", "$cache.ranks")
     with planted(bug), pytest.raises(DifferenceError, match="lru normative growth: parts from the specification"):
         exploring.one(task, ASKED, Found(), quiet)
     with planted(Change(pop, "Code.ABSENT", "Code.MISS")):

@@ -69,22 +69,22 @@ def test_a_scope_is_explored_on_a_device(task: Task, monkeypatch: pytest.MonkeyP
 ON_CUDA: dict[str, tuple[str, Change, str]] = {
     "a value is read while a step is recorded": (
         "recorded-decode",
-        Change(CapturedDecode._once, "done.sum(),", "int(done.sum()),"),
+        Change(CapturedDecode._once, "remaining=$y - $done.sum()", "remaining=$y - int($done.sum())"),
         "_local_scalar_dense",
     ),
     "a list is brought while a step is recorded": (
         "recorded-decode",
-        Change(CapturedDecode._once, "(lengths - 1)", "(lengths - lengths.new_tensor(1))"),
+        Change(CapturedDecode._once, "$lengths - 1", "$lengths - $lengths.new_tensor(1)"),
         "a copy from the host",
     ),
     "a shape that depends on data": (
         "recorded-decode",
-        Change(CapturedDecode._once, "done.sum(),", "done[done].sum(),"),
+        Change(CapturedDecode._once, "remaining=$y - $done.sum()", "remaining=$y - $done[$done].sum()"),
         "while a graph is recorded",
     ),
     "tensors of the host among those of the device": (
         "bursts",
-        Change(get_computed_blocks, "torch.arange(cells, device=requests.device)", "torch.arange(cells)"),
+        Change(get_computed_blocks, "device=$requests.device", ""),
         "tensors of the host",
     ),
 }
@@ -101,8 +101,8 @@ def test_a_choice_of_the_host_stays_as_it_was_recorded(monkeypatch: pytest.Monke
     """Planted: what Python decides is decided once, so that a graph is another step than the one it stands for."""
     bug = Change(
         CapturedDecode._once,
-        "decoded.executed",
-        "decoded.executed.logical_not() if self.turned() else decoded.executed",
+        "$decoded.executed",
+        "$decoded.executed.logical_not() if self.turned() else $decoded.executed",
     )
     turns = [True]
     monkeypatch.setattr(CapturedDecode, "turned", lambda self: turns.pop() if turns else False, raising=False)

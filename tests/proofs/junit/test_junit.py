@@ -187,7 +187,7 @@ def test_a_replay_is_a_case(cases: Cases) -> None:
 
 def test_an_obligation_is_a_case(cases: Cases) -> None:
     pytest.importorskip("z3")
-    with planted(Change(transitions.get, "total=cache.total + 1", "total=cache.total")):
+    with planted(Change(transitions.get, "$cache.total + 1", "$cache.total")):
         found = cases("prove", "lru", "--method", "smt", "--no-second-opinion", status=1)
     counted = kinds(found)
     assert counted["passed"] > 0

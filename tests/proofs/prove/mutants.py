@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType
+
+from cacheproof.model.rewriting import tree_of
 
 OTHERWISE: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -34,11 +36,12 @@ OPERATORS = {
 }
 
 
-class Mutant(NamedTuple):
+@dataclass(frozen=True)
+class Mutant:
     """One function with one change."""
 
-    function: Callable[..., Any]
-    text: str
+    function: FunctionType
+    tree: ast.FunctionDef
     change: str
 
     @property
@@ -47,18 +50,18 @@ class Mutant(NamedTuple):
         return f"{self.function.__name__}: {self.change}"
 
 
-def mutants_of(function: Callable[..., Any]) -> Iterator[Mutant]:
+def mutants_of(function: FunctionType) -> Iterator[Mutant]:
     """Comparisons and sums turned, conditions joined otherwise, negations dropped, updates left out."""
-    source = textwrap.dedent(inspect.getsource(function))
-    count = len(list(ast.walk(ast.parse(source))))
-    for place in range(count):
-        tree = ast.parse(source)
-        change = _changed(tree, list(ast.walk(tree))[place])
+    original = tree_of(function)
+    assert original is not None
+    for number in range(len(list(ast.walk(original)))):
+        tree = copy.deepcopy(original)
+        change = _changed(list(ast.walk(tree))[number])
         if change:
-            yield Mutant(function, ast.unparse(ast.fix_missing_locations(tree)), change)
+            yield Mutant(function, tree, change)
 
 
-def _changed(tree: ast.Module, node: ast.AST) -> str:
+def _changed(node: ast.AST) -> str:
     """Change this node, and say how; or say nothing where it stays."""
     line = getattr(node, "lineno", 0)
     if isinstance(node, ast.Compare) and type(node.ops[0]) in OTHERWISE:

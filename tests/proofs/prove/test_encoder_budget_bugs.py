@@ -25,8 +25,13 @@ def test_constants_are_refuted() -> None:
 @pytest.mark.parametrize(
     "bug",
     [
-        Bug(eras.larger_of_step_and_item, "max(settings.batch_tokens, largest), max", "settings.batch_tokens, max", ""),
-        Bug(transitions.with_modality, "max(largest, sizes[modality])", "sizes[modality]", ""),
+        Bug(
+            eras.larger_of_step_and_item,
+            "($largest, max($z, $largest), max($z, $largest))",
+            "($largest, $z, max($z, $largest))",
+            "",
+        ),
+        Bug(transitions.with_modality, "max($largest, $sizes[$modality])", "$sizes[$modality]", ""),
     ],
     ids=identified,
 )
@@ -37,16 +42,16 @@ def test_a_wrong_formula_is_refuted(bug: Bug) -> None:
     assert Verdict.REFUTED in {finding.verdict for finding in findings}
 
 
-FITS = "embeds > min(budget.compute, budget.space)"
+FITS = "$embeds > min($budget.compute, $budget.space)"
 
 
 @pytest.mark.parametrize(
     "bug",
     [
-        Bug(transitions.admit, FITS, "embeds > budget.compute", "BUD-3/space/admit"),
-        Bug(transitions.admit, FITS, "embeds > budget.space", "BUD-3/compute/admit"),
-        Bug(transitions.admit, "tokens > budget.longest", "embeds > budget.longest", "BUD-4/admit"),
-        Bug(transitions.admit, "return budget, REFUSED", "return budget._replace(space=0), REFUSED", "refused/admit"),
+        Bug(transitions.admit, FITS, "$embeds > $budget.compute", "BUD-3/space/admit"),
+        Bug(transitions.admit, FITS, "$embeds > $budget.space", "BUD-3/compute/admit"),
+        Bug(transitions.admit, "$tokens > $budget.longest", "embeds > $budget.longest", "BUD-4/admit"),
+        Bug(transitions.admit, "($budget, REFUSED)", "($budget._replace(space=0), REFUSED)", "refused/admit"),
     ],
     ids=identified,
 )

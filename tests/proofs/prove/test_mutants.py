@@ -7,7 +7,6 @@ from contextlib import closing
 from types import FunctionType, ModuleType
 
 import pytest
-from tests.planting import swapped
 from tests.proofs.prove.mutants import Mutant, mutants_of
 from tests.proofs.prove.planted import reachable
 
@@ -17,6 +16,7 @@ from cacheproof.prove.obligations import lru as lru_obligations
 from cacheproof.prove.obligations import mirror as mirror_obligations
 from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
+from cacheproof.model.rewriting import rewritten
 from cachespec.encoder_cache import transitions as encoder_cache_transitions
 from cachespec.lru import transitions as lru_transitions
 from cachespec.mirror import protocol
@@ -50,7 +50,7 @@ def survives(proof: Proof, mutant: Mutant) -> bool:
     """Whether every obligation is still as required."""
     known = reachable(proof.component)
     with (
-        swapped(mutant.function, mutant.text),
+        rewritten(mutant.function, mutant.tree),
         closing(prove(proof, ask_second=False, reachable=known)) as findings,
     ):
         return all(finding.good for finding in findings)

@@ -15,30 +15,54 @@ from cacheproof.prove.prover import prove
 from cachespec.scheduler import counts, items, normative, rounds
 
 BUGS = (
-    (STEP, Bug(normative.is_positive, "tokens > 0", "tokens >= 0", "SCH-1/schedule")),
-    (STEP, Bug(rounds.scheduled, "current.tokens - fit.tokens", "current.tokens - 1", "SCH-1/budget/schedule")),
+    (STEP, Bug(normative.is_positive, "$tokens > 0", "$tokens >= 0", "SCH-1/schedule")),
+    (STEP, Bug(rounds.scheduled, "$current.tokens - $fit.tokens", "$current.tokens - 1", "SCH-1/budget/schedule")),
     (
         STEP,
         Bug(
             rounds.run,
-            "config.token_budget, config.encoder",
-            "2 * config.token_budget, config.encoder",
+            "$config.token_budget",
+            "2 * $config.token_budget",
             "SCH-1/budget/schedule",
         ),
     ),
-    (STEP, Bug(rounds.run, "config.encoder_compute", "2 * config.encoder_compute", "SCH-4/schedule")),
-    (STEP, Bug(rounds.scheduled, "embeds=fit.embeds", "embeds=current.embeds + 1", "loops/schedule")),
-    (STEP, Bug(rounds.preempt, "ended=1", "ended=1, tokens=current.tokens + 1", "loops/schedule")),
-    (STEP, Bug(rounds.preempt, "left_out(state.running, victim)", "state.running", "loops/schedule")),
-    (ITEMS, Bug(items.up_to, "max(0, min(fit.tokens, item[START] - start))", "item[START] - start", "loops/schedule")),
-    (ITEMS, Bug(items.up_to, "min(fit.tokens, item[START] - start)", "item[START]", "loops/schedule")),
-    (ITEMS, Bug(items.with_room, " or item[LENGTH] > fit.embeds", "", "loops/schedule")),
+    (STEP, Bug(rounds.run, "$config.encoder_compute", "2 * $config.encoder_compute", "SCH-4/schedule")),
+    (STEP, Bug(rounds.scheduled, "$fit.embeds", "current.embeds + 1", "loops/schedule")),
+    (
+        STEP,
+        Bug(
+            rounds.preempt,
+            "$current._replace(state=$state, preempted=$x, ended=1)",
+            "$current._replace(state=$state, preempted=$x, ended=1, tokens=$current.tokens + 1)",
+            "loops/schedule",
+        ),
+    ),
+    (STEP, Bug(rounds.preempt, "left_out($state.running, $victim)", "$state.running", "loops/schedule")),
+    (
+        ITEMS,
+        Bug(items.up_to, "max(0, min($fit.tokens, $item[START] - $start))", "$item[START] - $start", "loops/schedule"),
+    ),
+    (ITEMS, Bug(items.up_to, "min($fit.tokens, $item[START] - $start)", "$item[START]", "loops/schedule")),
+    (ITEMS, Bug(items.with_room, "not $asked.yes or $item[LENGTH] > $fit.embeds", "not $asked.yes", "loops/schedule")),
     (
         COUNTS,
-        Bug(counts.offered, "min(limited(config, tokens), budget)", "limited(config, tokens)", "SCH-1/count/schedule"),
+        Bug(
+            counts.offered,
+            "min(limited($config, $tokens), $budget)",
+            "limited($config, $tokens)",
+            "SCH-1/count/schedule",
+        ),
     ),
-    (COUNTS, Bug(counts.at_least_none, "max(tokens, 0)", "tokens", "SCH-1/count/schedule")),
-    (COUNTS, Bug(counts.aligned, "if boundary > start else tokens", "", "SCH-1/count/schedule")),
+    (COUNTS, Bug(counts.at_least_none, "max($tokens, 0)", "$tokens", "SCH-1/count/schedule")),
+    (
+        COUNTS,
+        Bug(
+            counts.aligned,
+            "$boundary - $start if $boundary > $start else $tokens",
+            "$boundary - $start",
+            "SCH-1/count/schedule",
+        ),
+    ),
 )
 
 

@@ -47,7 +47,7 @@ def test_the_proofs_of_a_component_are_listed_and_kept() -> None:
 
 def test_a_refuted_claim_ends_with_1_and_a_counterexample() -> None:
     reachable("lru")
-    bug = Change(transitions.get, "total=cache.total + 1", "total=cache.total")
+    bug = Change(transitions.get, "$cache.total + 1", "$cache.total")
     with planted(bug):
         report = command(["lru"], method=Method.SMT, second_opinion=False)
     assert report.exit_status is ExitStatus.FELL_SHORT

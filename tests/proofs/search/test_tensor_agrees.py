@@ -105,7 +105,7 @@ def test_a_limit_ends_the_comparison() -> None:
 
 
 def test_a_difference_says_where_it_is(plant: Plant) -> None:
-    plant("cacheimpl.lru.operations.get", "choose(found, hit, counted)", "choose(found, hit, cache)")
+    plant("cacheimpl.lru.operations.get", "choose($found, $hit, $counted)", "choose($found, $hit, cache)")
     difference = tensor.compare(model_of(component_named("lru"), LRU)).difference
     assert difference is not None
     assert isinstance(difference.operation, Get)

@@ -73,7 +73,7 @@ def test_it_goes_on_to_the_same_result(
 
 
 def test_violations_are_remembered(plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    plant("cacheimpl.lru.operations.removed", "$cache.pinned & ~$leaving", "$cache.pinned")
     whole = explored(LRU)
     assert whole.violations
     interrupted(LRU, tmp_path, 0.9, monkeypatch)
@@ -86,7 +86,7 @@ def test_nothing_to_resume_is_a_beginning(tmp_path: Path) -> None:
 
 
 def test_a_difference_leaves_no_checkpoint(plant: Plant, tmp_path: Path) -> None:
-    plant("cacheimpl.lru.operations.get", "choose(found, hit, counted)", "choose(found, hit, cache)")
+    plant("cacheimpl.lru.operations.get", "choose($found, $hit, $counted)", "choose($found, $hit, cache)")
     assert explored(LRU, tmp_path / "kept", share=1.0).ending is Ending.DIFFERED
     assert not (tmp_path / "kept").exists()
 

@@ -123,7 +123,7 @@ def test_words_make_no_difference(config: Any, mix: Mix, largest: int, monkeypat
 
 
 def test_words_make_no_difference_to_a_trace(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    plant("cacheimpl.lru.operations.removed", "$cache.pinned & ~$leaving", "$cache.pinned")
     plan = Plan(until=frozenset({"LRU-3"}))
     whole = explored(LRU, plan)
     monkeypatch.setattr(layout, "LARGEST_WORD", 20)
@@ -147,8 +147,8 @@ def test_a_comparison_of_mixes_alone_is_caught(plant: Plant, monkeypatch: pytest
     monkeypatch.setattr(keys, "mixed", coarse)
     plant(
         "cacheproof.search.tensor.keys.outside",
-        "(visited.words[place] != found.words).any(1)",
-        "visited.mix[place] != found.mix",
+        "($visited.words[$place] != $found.words).any(1)",
+        "$visited.mix[$place] != $found.mix",
     )
     assert explored(LRU, Plan()).states < whole.states
 

@@ -72,7 +72,7 @@ def calls(parting: Parting) -> list[str]:
 
 
 def test_another_next_state(plant: Plant) -> None:
-    plant("cacheimpl.lru.operations.get", "choose(found, hit, counted)", "choose(found, hit, cache)")
+    plant("cacheimpl.lru.operations.get", "choose($found, $hit, $counted)", "choose($found, $hit, cache)")
     parting = parting_of(LRU)
     assert parting.sentence == "get: total is 0, not 1"
     assert calls(parting) == ["get"]
@@ -84,9 +84,7 @@ def test_another_next_state(plant: Plant) -> None:
 
 
 def test_another_outcome(plant: Plant) -> None:
-    plant(
-        "cacheimpl.lru.operations.touch", "either(found, Code.DONE, Code.ABSENT)", "either(found, Code.DONE, Code.DONE)"
-    )
+    plant("cacheimpl.lru.operations.touch", "Code.ABSENT", "Code.DONE")
     parting = parting_of(LRU)
     assert "touch: the outcome is" in parting.sentence
     (line,) = parting.difference.statements
@@ -95,29 +93,37 @@ def test_another_outcome(plant: Plant) -> None:
 
 def test_a_way_with_exchanged_names(plant: Plant) -> None:
     """What the specification says on the way has to be performed with the names that the trace has."""
-    plant("cacheimpl.lru.operations.put", "others_pinned, cache.sizes, 0", "cache.pinned, cache.sizes, 0")
-    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    plant(
+        "cacheimpl.lru.operations.put",
+        "torch.where($others_pinned, $cache.sizes, 0)",
+        "torch.where($cache.pinned, $cache.sizes, 0)",
+    )
+    plant("cacheimpl.lru.operations.removed", "$cache.pinned & ~$leaving", "$cache.pinned")
     parting = parting_of(LruConfig(capacity=2, sizes=(1, 1, 1), lookups=0, pins=1))
     assert calls(parting) == ["put", "pin", "pop"]
     assert len({operation.key for operation in parting.difference.trace.operations}) == 1  # type: ignore[attr-defined]  # all three have a key
 
 
 def test_a_guard_that_allows_too_much(plant: Plant) -> None:
-    plant("cacheproof.tensor_models.lru.pins_are_left", "< config.pins", "<= config.pins")
+    plant(
+        "cacheproof.tensor_models.lru.pins_are_left",
+        "$cache.pinned.sum() < $config.pins",
+        "$cache.pinned.sum() <= $config.pins",
+    )
     parting = parting_of(LRU)
     assert parting.sentence == "pin: the guards of the specification do not allow it here"
     assert calls(parting) == ["put", "pin"], "the way to where it is, as the specification goes"
 
 
 def test_a_field_out_of_bounds(plant: Plant) -> None:
-    plant("cacheimpl.recency.with_newest", "length(rest)", "length(rest) + 3")
+    plant("cacheimpl.recency.with_newest", "length($rest)", "length($rest) + 3")
     parting = parting_of(LRU)
     assert parting.sentence == "put: ranks is 3, outside -1 to 2"
     assert calls(parting) == ["put"]
 
 
 def test_a_derived_field_that_disagrees(plant: Plant) -> None:
-    plant("cacheimpl.lru.operations.removed", "torch.where(leaving, cache.sizes, 0).sum()", "0")
+    plant("cacheimpl.lru.operations.removed", "torch.where($leaving, $cache.sizes, 0).sum()", "0")
     parting = parting_of(LRU)
     assert parting.sentence.startswith(("pop: used is 1, not 0", "pop: used is 2, not 0"))
     assert calls(parting) == ["put", "pop"]
@@ -176,7 +182,7 @@ def test_the_command_says_how_many(check: Any) -> None:
 
 
 def test_a_difference_is_shown_as_a_trace(check: Any, plant: Plant) -> None:
-    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    plant("cacheimpl.lru.operations.removed", "$cache.pinned & ~$leaving", "$cache.pinned")
     status, text = check(*PINS)
     assert status == 1
     assert [f"{call}(key=" in text for call in ("put", "pin", "pop")] == [True] * 3
@@ -190,7 +196,7 @@ def test_a_difference_is_shown_as_a_trace(check: Any, plant: Plant) -> None:
 
 
 def test_leaving_the_layout_is_a_difference(check: Any, plant: Plant) -> None:
-    plant("cacheimpl.recency.with_newest", "length(rest)", "length(rest) + 9")
+    plant("cacheimpl.recency.with_newest", "length($rest)", "length($rest) + 9")
     status, text = check(*PINS)
     assert status == 1
     assert "parts from the specification after 1 operation: put: ranks is 9, outside -1 to 3" in text

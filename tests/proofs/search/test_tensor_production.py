@@ -59,18 +59,18 @@ def first_caught(scope: str) -> str:
 NARROW = {
     "what the older gain": (
         "cacheimpl.recency.total_of_older",
-        "by_age.cumsum(0) -",
-        "by_age.cumsum(0, dtype=torch.int32).long() -",
+        "$by_age.cumsum(0)",
+        "$by_age.cumsum(0, dtype=torch.int32).long()",
     ),
     "bytes given back": (
         "cacheimpl.lru.operations.removed",
-        "torch.where(leaving, cache.sizes, 0).sum()",
-        "torch.where(leaving, cache.sizes, 0).sum(dtype=torch.int32).long()",
+        "torch.where($leaving, $cache.sizes, 0).sum",
+        "torch.where($leaving, $cache.sizes, 0).sum(dtype=torch.int32).long",
     ),
     "pinned bytes": (
         "cacheimpl.lru.operations.put",
-        "torch.where(others_pinned, cache.sizes, 0).sum()",
-        "torch.where(others_pinned, cache.sizes, 0).sum(dtype=torch.int32).long()",
+        "torch.where($others_pinned, $cache.sizes, 0).sum",
+        "torch.where($others_pinned, $cache.sizes, 0).sum(dtype=torch.int32).long",
     ),
 }
 

@@ -51,7 +51,7 @@ def test_portions_make_no_difference() -> None:
 
 @pytest.mark.parametrize("symmetry", [False, True])
 def test_a_violation_has_a_shortest_trace(plant: Plant, symmetry: bool) -> None:
-    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    plant("cacheimpl.lru.operations.removed", "$cache.pinned & ~$leaving", "$cache.pinned")
     found = explore(LRU, Plan(symmetry=symmetry, until=frozenset({"LRU-3"})))
     assert found.ending is Ending.FOUND
     (violation,) = (violation for violation in found.violations if violation.property == "LRU-3")
@@ -63,7 +63,7 @@ def test_a_violation_has_a_shortest_trace(plant: Plant, symmetry: bool) -> None:
 
 
 def test_a_step_property_is_broken_by_its_last_step(plant: Plant) -> None:
-    plant("cacheimpl.encoder_cache.accounting.place", "without(cache.freed, entry)", "cache.freed")
+    plant("cacheimpl.encoder_cache.accounting.place", "without($cache.freed, $entry)", "$cache.freed")
     found = explore(ENCODER, Plan(until=frozenset({"ENC-7"})))
     (violation,) = (violation for violation in found.violations if violation.property == "ENC-7")
     assert violation.trace.operations[-1].wire_name() == "report"
@@ -74,7 +74,7 @@ def test_a_step_property_is_broken_by_its_last_step(plant: Plant) -> None:
 
 
 def test_the_first_violation_ends_the_search_with_its_level(plant: Plant) -> None:
-    plant("cacheimpl.lru.operations.removed", "cache.pinned & ~leaving", "cache.pinned")
+    plant("cacheimpl.lru.operations.removed", "$cache.pinned & ~$leaving", "$cache.pinned")
     found = explore(LRU, Plan(first=True))
     assert (found.ending, found.depth) == (Ending.FOUND, 3)
 

@@ -151,7 +151,7 @@ def test_thousands_of_keys() -> None:
 
 
 def test_a_planted_bug_is_a_difference(plant: Plant) -> None:
-    plant("cacheimpl.recency.oldest_until", "gained_before < need", "gained_before <= need")
+    plant("cacheimpl.recency.oldest_until", "$gained_before < $need", "$gained_before <= $need")
     assert isinstance(first_difference("lru", lru_of(5)._replace(pins=0), 300, some_calls("lru")), Put)
 
 
