@@ -99,16 +99,13 @@ def bug(breaks: str, where: str | Config, *changes: tuple[Any, str, str]) -> Pla
     return Planted(breaks, where, tuple(Change(*change) for change in changes))
 
 
-ROOM = "return state._replace(encoder=encoder), Outcome(outcome.code)"
-NO_ROOM = "op.tokens <= 0 or needed"
-
 PLANTED = [
     bug(
         "SCH-1",
         "blocked-item",
         (items.up_to, "max(0, min($fit.tokens, $item[START] - $start))", "$item[START] - $start"),
         (normative.is_positive, "$tokens > 0", "$tokens != 0"),
-        (kv.allocate_slots, NO_ROOM, "needed"),
+        (kv.allocate_slots, "$op.tokens <= 0 or $lacking", "$lacking"),
     ),
     bug("SCH-1/budget", "shared-item", (counts.offered, "min(limited($config, $tokens), $budget)", "$tokens")),
     bug(
@@ -218,7 +215,7 @@ PLANTED = [
     bug("X-1", "line", (rounds.planned, "emptied($config, $state.leaving)", "$state.leaving")),
     bug("X-1", "line", (requests.gone, "$state.leaving.set($request, 1)", "$state.leaving")),
     bug("X-3", "asynchronous", (requests.abort, "voided($state, $request)", "$state")),
-    bug("X-4", "shared-item", (requests.reset_items, ROOM, "return state, Outcome(outcome.code)")),
+    bug("X-4", "shared-item", (requests.reset_items, "$state._replace(encoder=$encoder)", "$state")),
     bug("ENC-1", "shared-item", (encoder.place, "$cache.free - $size", "$cache.free - $size - 9")),
     bug("ENC-2", "shared-item", (encoder.place, "$cache.free - $size", "$cache.free")),
     bug("ENC-2/freeable", "shared-item", (encoder.place, "$cache.freeable - $size", "$cache.freeable")),
