@@ -219,8 +219,8 @@ class _Filled(ast.NodeTransformer):
         self.bound = bound
 
     def visit(self, node: ast.AST) -> Any:
-        if name := _is_run(node):
-            return self._meant(name)
+        if (name := _is_run(node)) and isinstance(meant := self._meant(name), list):
+            return meant
         if name := _placeholder(node):
             meant = self._meant(name)
             if isinstance(node, ast.Name) and hasattr(meant, "ctx"):

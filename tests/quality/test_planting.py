@@ -84,6 +84,7 @@ def text_of(function: Any, right: str, wrong: str) -> str:
         (doubled, "$total = 0\n$body", "$total = 1\n$body", "total = 1\nfor number in numbers:"),
         (doubled, "$total += $number\n$numbers = $new", "$numbers = $new", "for number in numbers:\n    numbers = "),
         (doubled, "[*$old, $new]", "[$new, *$old]", "[number, *numbers]"),
+        (doubled, "$total += $number", "$total = [*$total, *$number]", "total = [*total, *number]"),
         (doubled, "for $one in $all:\n    $body", "for $one in $all[1:]:\n    $body", "in numbers[1:]:\n    total"),
         (Counter.more, "self.$name += $by", "self.$name -= $by", "self.count -= by"),
         (Counter.more, "$whose.count += by", "$whose.count = by", "self.count = by"),
