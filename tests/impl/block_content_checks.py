@@ -36,7 +36,8 @@ from cacheimpl.block_content import (
     packed,
     settle,
 )
-from cacheimpl.block_content.operations import Burst, Interned
+from cacheimpl.block_content.bursts import Burst
+from cacheimpl.block_content.operations import Interned
 from cacheimpl.block_content.probing import FEW_ITEMS
 from cacheimpl.block_content.state import ABOVE, EMPTY, LOW
 from cacheimpl.writing import COPYING

@@ -12,6 +12,10 @@ from cacheproof.present.book.import_graph import all_circles, import_graph
 PACKAGE = Path(cacheimpl.__file__).parent
 
 
+def test_the_implementation_has_no_circles() -> None:
+    assert all_circles(import_graph(PACKAGE)) == []
+
+
 def test_its_modules_are_read() -> None:
     graph = import_graph(PACKAGE)
     assert "cacheimpl.layout" in graph["cacheimpl.recency"] | graph["cacheimpl.lru.state"]

@@ -6,9 +6,10 @@ hashes cost time and never give one request the blocks of another. It is `look` 
 know in between how much there is to compare. `keep` of `BlockContents` gives rows back.
 """
 
+from cacheimpl.block_content.bursts import Burst, Looked
 from cacheimpl.block_content.extras import NOTHING, ExtraKeys, Item, extras_of
 from cacheimpl.block_content.hashing import packed
-from cacheimpl.block_content.operations import Burst, Interned, Lanes, Looked, again, burst_of, intern, look, settle
+from cacheimpl.block_content.operations import Interned, Lanes, again, burst_of, intern, look, settle
 from cacheimpl.block_content.release import Placed, cleared, grown, held_in, place, with_ancestors
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.block_content.table import BlockContents

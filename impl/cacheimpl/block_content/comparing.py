@@ -5,16 +5,14 @@ A parent is compared by its name: the row of the block before, or the item of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from cacheimpl.block_content.bursts import Burst, Looked
 from cacheimpl.block_content.probing import first_of
 from cacheimpl.block_content.state import NONE, Contents
-
-if TYPE_CHECKING:
-    from cacheimpl.block_content.operations import Burst, Looked
 
 EIGHT, EIGHT_TIMES_TRUE = 8, 0x0101010101010101
 """Bytes of a word, and a word of which each byte is `True`."""

@@ -7,9 +7,10 @@ from itertools import count
 import torch
 from torch import Tensor
 
+from cacheimpl.block_content.bursts import Burst
 from cacheimpl.block_content.errors import BlockContentError, WrongTensorError
 from cacheimpl.block_content.hashing import packed
-from cacheimpl.block_content.operations import Burst, Interned, Lanes, again, burst_of, look, settle
+from cacheimpl.block_content.operations import Interned, Lanes, again, burst_of, look, settle
 from cacheimpl.block_content.release import cleared, grown, held_in, is_closed, occupied, place, with_ancestors
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.counts import whole

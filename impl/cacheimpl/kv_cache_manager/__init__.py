@@ -7,11 +7,9 @@ from cacheimpl.kv_cache_manager.contents import (
     hash_block_tokens,
     hash_request_tokens,
 )
-from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
 from cacheimpl.kv_cache_manager.errors import KVCacheManagerError
 from cacheimpl.kv_cache_manager.events import AllBlocksCleared, BlockRemoved, BlockStored, KVCacheEvent
-from cacheimpl.kv_cache_manager.later import LaterKVCacheManager
-from cacheimpl.kv_cache_manager.manager import KVCacheManager
+from cacheimpl.kv_cache_manager.manager import EarlyKVCacheManager, KVCacheManager, LaterKVCacheManager
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import KV_2025_02, KV_2025_10, KV_2026_11, NORMATIVE, Register, Rules
 

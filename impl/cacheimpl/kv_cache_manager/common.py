@@ -1,16 +1,15 @@
-"""`KVCacheManager`, with the methods and attributes of the field, in both of its shapes.
+"""Calls and attributes that `KVCacheManager` has in both of its shapes.
 
-Until 0.7 it is made of block counts, returns lists of blocks, and has a call of its own for running requests. From 0.11
-on it is made of a `kv_cache_config`, returns `KVCacheBlocks`, and has one call for all. `KVCacheManager(...)` is the
-one that its first argument tells. One call is about one request; for bursts there are tensors elsewhere in `cacheimpl`.
+One call is about one request; for bursts there are tensors elsewhere in `cacheimpl`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
+from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, check_request
 from cacheimpl.kv_cache_manager.errors import (
@@ -20,13 +19,10 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.protocols import Request
 from cacheimpl.kv_cache_manager.rules import Register, Rules
-from cacheimpl.kv_cache_manager.slots import Demand, allocate
+from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import Tables, at_least
-
-if TYPE_CHECKING:
-    from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager
-    from cacheimpl.kv_cache_manager.later import LaterKVCacheManager
 
 
 @dataclass
@@ -39,27 +35,8 @@ class PrefixCacheStats:
     hits: int = 0
 
 
-class KVCacheManager:
-    """Which blocks hold whose keys and values, and which prefixes can be found again.
-
-    Of a request are read: `request_id`, `all_token_ids`, `num_computed_tokens`; items, adapter and salt where it has
-    them (see `contents.generate_block_hash_extra_keys`); `block_hashes`, where it comes with keys. Where a call is
-    refused the state is as it was; `cacheimpl.kv_cache_manager.errors` lists what is raised.
-    """
-
-    @overload
-    def __new__(cls, block_size: int, *arguments: Any, **named: Any) -> EarlyKVCacheManager: ...
-    @overload
-    def __new__(cls, *arguments: Any, **named: Any) -> LaterKVCacheManager: ...
-    def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        """The shape that is asked for: the early one by its block counts."""
-        if cls is not KVCacheManager:
-            return super().__new__(cls)
-        from cacheimpl.kv_cache_manager.early import EarlyKVCacheManager  # noqa: PLC0415  # they are made of this one
-        from cacheimpl.kv_cache_manager.later import LaterKVCacheManager  # noqa: PLC0415  # the same
-
-        early = "block_size" in named or (bool(arguments) and isinstance(arguments[0], int))
-        return super().__new__(EarlyKVCacheManager if early else LaterKVCacheManager)
+class CommonCalls:
+    """What both shapes of `KVCacheManager` share."""
 
     def _begin(
         self,
@@ -115,7 +92,7 @@ class KVCacheManager:
         stats, self.prefix_cache_stats = self.prefix_cache_stats, PrefixCacheStats()
         return stats
 
-    def commit(self, request: Any, num_computed_tokens: int) -> None:
+    def commit(self, request: Request, num_computed_tokens: int) -> None:
         """A step was executed: the request's tokens before this one have their keys and values written.
 
         From now on what they fill can be found. Not a call of the field before 0.11, where later `cache_blocks` is it.
@@ -126,7 +103,7 @@ class KVCacheManager:
         for group in self._groups:
             group.commit(request, computed)
 
-    def free(self, request: Any) -> None:
+    def free(self, request: Request) -> None:
         """The request is finished, aborted or preempted: it has no table any more. Nothing happens where it has none.
 
         Raises `RequestMismatchError` where the id is that of another request's table.
@@ -152,7 +129,7 @@ class KVCacheManager:
 
     # For both shapes ------------------------------------------------------------------------------------------------
 
-    def _found(self, request: Any) -> list[list[KVCacheBlock]]:
+    def _found(self, request: Request) -> list[list[KVCacheBlock]]:
         """The longest prefix that is cached in all groups of layers; a token is left to compute."""
         check_request(request)
         tokens = len(request.all_token_ids)
@@ -162,7 +139,7 @@ class KVCacheManager:
         return [hits[:common] for hits in found]
 
     def _allocated(
-        self, request: Any, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
+        self, request: Request, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
     ) -> list[list[KVCacheBlock]] | None:
         """Slots; where blocks are registered when they are scheduled, that too."""
         check_request(request)
@@ -180,14 +157,14 @@ class KVCacheManager:
         return [group.common_prefix(request_id, named, count) for group in self._groups]
 
 
-def check_running(request: Any) -> None:
+def check_running(request: Request) -> None:
     """Raises `NotRunningError` for a request that says that it does not run."""
     status = getattr(getattr(request, "status", None), "name", "RUNNING")
     if status != "RUNNING":
         raise NotRunningError(f"{request.request_id!r} is {status}, and does not run")
 
 
-def tokens_of(request: Any) -> int:
+def tokens_of(request: Request) -> int:
     """How many tokens the request says are computed. Raises `InvalidCountError`."""
     check_request(request)
     name = f"num_computed_tokens of request {request.request_id!r}"

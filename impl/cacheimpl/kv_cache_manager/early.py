@@ -6,19 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, several, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
-from cacheimpl.kv_cache_manager.manager import KVCacheManager, check_running, several, tokens_of
+from cacheimpl.kv_cache_manager.protocols import Request
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, blocks_for, whole
 
 
-class EarlyKVCacheManager(KVCacheManager):
-    """Lists of blocks come and go.
-
-    `sliding_window` is taken and never used, as released. `num_preallocate_tokens`: slots that are taken in advance
-    wherever a block is taken at all, as far as blocks are free and the longest request has them.
-    """
+class EarlyCalls(CommonCalls):
+    """The calls of `EarlyKVCacheManager`."""
 
     def __init__(
         self,
@@ -62,7 +59,7 @@ class EarlyKVCacheManager(KVCacheManager):
         """Those that can be found, by key and number."""
         return self._pool.cached_block_hash_to_block
 
-    def get_computed_blocks(self, request: Any) -> tuple[list[KVCacheBlock], int]:
+    def get_computed_blocks(self, request: Request) -> tuple[list[KVCacheBlock], int]:
         """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
 
         A request that keeps hashes of its blocks (`set_kv_block_hashes`) is given them.
@@ -79,7 +76,7 @@ class EarlyKVCacheManager(KVCacheManager):
 
     def allocate_slots(
         self,
-        request: Any,
+        request: Request,
         num_tokens: int,
         computed_blocks: Sequence[KVCacheBlock] | None = None,
         *,
@@ -102,7 +99,7 @@ class EarlyKVCacheManager(KVCacheManager):
         fresh = self._allocated(request, demand, [hits or ()])
         return None if fresh is None else fresh[0]
 
-    def append_slots(self, request: Any, num_tokens: int) -> list[KVCacheBlock] | None:
+    def append_slots(self, request: Request, num_tokens: int) -> list[KVCacheBlock] | None:
         """Slots for so many tokens more of a request that has a table. Raises `UnknownRequestError`, a `KeyError`.
 
         Otherwise as `allocate_slots` without blocks.
@@ -115,7 +112,7 @@ class EarlyKVCacheManager(KVCacheManager):
         return fresh
 
     def get_num_common_prefix_blocks(
-        self, request: Any, num_running_requests: int, *, running: Iterable[str] | None = None
+        self, request: Request, num_running_requests: int, *, running: Iterable[str] | None = None
     ) -> int:
         """How many leading blocks all running requests have.
 
@@ -129,13 +126,14 @@ class EarlyKVCacheManager(KVCacheManager):
         check_running(request)
         return self._common_prefix(request.request_id, running, count)[0]
 
-    def free_block_hashes(self, request: Any) -> None:
+    def free_block_hashes(self, request: Request) -> None:
         """The request is over (0.7.3). Nothing is kept here of a request without a table."""
 
-    def _tell_hashes(self, request: Any) -> None:
+    def _tell_hashes(self, request: Request) -> None:
         """A request that keeps the keys of its blocks is told them."""
-        if hasattr(request, "set_kv_block_hashes"):
+        keeper: Any = request
+        if hasattr(keeper, "set_kv_block_hashes"):
             full = self._tables.chains.full_blocks(request, len(request.all_token_ids))
             keys = [link.key for link in self._tables.chains.extended(request, (), full)]
-            if list(request.kv_block_hashes) != keys:
-                request.set_kv_block_hashes(keys)
+            if list(keeper.kv_block_hashes) != keys:
+                keeper.set_kv_block_hashes(keys)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheimpl.kv_cache_manager.contents import BlockHashType, Link
+from cacheimpl.kv_cache_manager.protocols import RequestTokens
 
 MEDIUM_GPU = "GPU"
 BITS = 64
@@ -61,7 +62,9 @@ class AllBlocksCleared(KVCacheEvent):
     """No block can be found any more."""
 
 
-def stored(request: Any, before: Link | None, links: Sequence[Link], first: int, block_size: int) -> BlockStored:
+def stored(
+    request: RequestTokens, before: Link | None, links: Sequence[Link], first: int, block_size: int
+) -> BlockStored:
     """These blocks of a request, of which the first is number `first` in its table, can be found from now on."""
     start, end = first * block_size, (first + len(links)) * block_size
     adapter = getattr(request, "lora_request", None)

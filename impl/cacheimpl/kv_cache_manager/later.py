@@ -8,6 +8,7 @@ from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
+from cacheimpl.kv_cache_manager.common import CommonCalls, PrefixCacheStats, check_running, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
@@ -16,36 +17,19 @@ from cacheimpl.kv_cache_manager.errors import (
     UnsupportedError,
 )
 from cacheimpl.kv_cache_manager.events import KVCacheEvent
-from cacheimpl.kv_cache_manager.manager import KVCacheManager, PrefixCacheStats, check_running, tokens_of
 from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.protocols import KVCacheConfig, Request
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, whole
 
-NOT_THERE = {
-    "dcp_world_size": 1,
-    "pcp_world_size": 1,
-    "num_hash_lookahead_tokens": 0,
-    "num_prefill_lookahead": 0,
-    "enable_mamba_shared_prefix_checkpoint": False,
-}
-"""Settings that must have these values."""
-OF_NO_EFFECT = {"max_in_flight_tokens", "max_num_batched_tokens", "metrics_collector"}
-"""Settings that change nothing for one group of full attention."""
 
-
-class LaterKVCacheManager(KVCacheManager):
-    """Groups of layers with full attention and blocks of one size; block 0 is set aside as the null block.
-
-    Read of `kv_cache_config`: `num_blocks`, `kv_cache_groups[i].kv_cache_spec.block_size`. Layers with a window keep
-    all of their blocks. A manager that is told its `scheduler_block_size`, as from 0.33 on, returns three values from
-    `get_computed_blocks`. With `use_eagle` the last block of a prefix that is found is computed again; with
-    `enable_kv_cache_events` `take_events` tells what can be found.
-    """
+class LaterCalls(CommonCalls):
+    """The calls of `LaterKVCacheManager`."""
 
     def __init__(
         self,
-        kv_cache_config: Any,
+        kv_cache_config: KVCacheConfig,
         max_model_len: int,
         *,
         enable_caching: bool = True,
@@ -57,10 +41,22 @@ class LaterKVCacheManager(KVCacheManager):
         watermark: float = 0.0,
         rules: Rules = NORMATIVE,
         hash_function: HashFunction = hash,
-        **settings: Any,
+        dcp_world_size: int = 1,
+        pcp_world_size: int = 1,
+        num_hash_lookahead_tokens: int = 0,
+        num_prefill_lookahead: int = 0,
+        enable_mamba_shared_prefix_checkpoint: bool = False,
+        max_in_flight_tokens: int | None = None,  # noqa: ARG002  # no effect on full attention; so the next two
+        max_num_batched_tokens: int | None = None,  # noqa: ARG002
+        metrics_collector: object = None,  # noqa: ARG002
     ) -> None:
         block_size = _block_size(kv_cache_config, scheduler_block_size, hash_block_size)
-        _check(settings, watermark)
+        counts.amount("watermark", watermark, InvalidCountError, most=1.0)
+        _only("dcp_world_size", dcp_world_size, 1)
+        _only("pcp_world_size", pcp_world_size, 1)
+        _only("num_hash_lookahead_tokens", num_hash_lookahead_tokens, 0)
+        _only("num_prefill_lookahead", num_prefill_lookahead, 0)
+        _only("enable_mamba_shared_prefix_checkpoint", enable_mamba_shared_prefix_checkpoint, False)
         self._begin(
             block_size,
             kv_cache_config.num_blocks,
@@ -95,7 +91,7 @@ class LaterKVCacheManager(KVCacheManager):
         """What was looked up since the last call; None where `log_stats` is off."""
         return super().make_prefix_cache_stats() if self.log_stats else None
 
-    def get_computed_blocks(self, request: Any, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
+    def get_computed_blocks(self, request: Request, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
         """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
 
         `max_cache_hit_length`: no more tokens than these. In the shape of 0.33 a third value is 0: there is no group
@@ -120,7 +116,7 @@ class LaterKVCacheManager(KVCacheManager):
 
     def allocate_slots(
         self,
-        request: Any,
+        request: Request,
         num_new_tokens: int,
         num_new_computed_tokens: int = 0,
         new_computed_blocks: KVCacheBlocks | None = None,
@@ -166,7 +162,7 @@ class LaterKVCacheManager(KVCacheManager):
         fresh = self._allocated(request, demand, hits, registers=not delay_cache_blocks)
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
-    def cache_blocks(self, request: Any, num_computed_tokens: int) -> None:
+    def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
         """The request's tokens before this one are written, or have been loaded: as `commit`."""
         if self.enable_caching:
             self.commit(request, num_computed_tokens)
@@ -175,7 +171,7 @@ class LaterKVCacheManager(KVCacheManager):
             at_least("num_computed_tokens", num_computed_tokens, 0)
 
     def get_num_common_prefix_blocks(
-        self, request: Any, num_running_requests: int = 1, *, running: Iterable[str] | None = None
+        self, request: Request | str, num_running_requests: int = 1, *, running: Iterable[str] | None = None
     ) -> list[int]:
         """How many leading blocks all running requests have; from 0.20 on of an id, without a count. See the early one.
 
@@ -206,14 +202,14 @@ class LaterKVCacheManager(KVCacheManager):
         return self._pool.take_events()
 
 
-def skips(request: Any) -> bool:
+def skips(request: Request) -> bool:
     """Whether nothing is to be found for this request."""
     parameters = getattr(request, "sampling_params", None)
     whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None
     return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
 
 
-def _block_size(kv_cache_config: Any, *others: int | None) -> int:
+def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:
     """Tokens of a block, in every group of layers, and everywhere else."""
     try:
         found = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
@@ -230,13 +226,7 @@ def _block_size(kv_cache_config: Any, *others: int | None) -> int:
     return sizes.pop()
 
 
-def _check(settings: dict[str, Any], watermark: float) -> None:
-    """Raises for a setting that is not known, or asks for what is not there."""
-    counts.amount("watermark", watermark, InvalidCountError, most=1.0)
-    for name, value in settings.items():
-        if name in OF_NO_EFFECT:
-            continue
-        if name not in NOT_THERE:
-            raise TypeError(f"KVCacheManager takes no {name}")
-        if value != NOT_THERE[name]:
-            raise UnsupportedError(f"{name} must be {NOT_THERE[name]}, not {value!r}")
+def _only(name: str, value: int, supported: int) -> None:
+    """Raises `UnsupportedError` for a setting with another value than the one that is supported."""
+    if value != supported:
+        raise UnsupportedError(f"{name} must be {supported}, not {value!r}")

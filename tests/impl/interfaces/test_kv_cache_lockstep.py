@@ -10,9 +10,9 @@ from tests.impl.interfaces.lockstep import differs, findings
 from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError
+from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.slots import allocate
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_overloads
 
 import pytest
 import torch
@@ -302,6 +303,32 @@ def test_the_shape_of_0_33_says_a_third_thing() -> None:
 def test_what_a_later_manager_cannot_be(error: type[Exception], config: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(error):
         LaterKVCacheManager(config, 100, **settings)
+
+
+def test_both_shapes_are_made_by_one_name() -> None:
+    early, later = KVCacheManager(4, 8, 32), KVCacheManager(kv_cache_config(8), 32)
+    assert (type(early), type(later)) == (EarlyKVCacheManager, LaterKVCacheManager)
+    assert isinstance(early, KVCacheManager)
+    assert isinstance(later, KVCacheManager)
+    assert not isinstance(early, LaterKVCacheManager)
+
+    class Own(LaterKVCacheManager):
+        """An engine may derive its own."""
+
+    assert isinstance(Own(kv_cache_config(8), 32), KVCacheManager)
+
+
+def test_one_name_takes_what_the_shapes_take() -> None:
+    """The overloads, by which type checkers judge a call, are the constructors."""
+    overloads = [inspect.signature(overload) for overload in get_overloads(KVCacheManager.__new__)]
+    shapes = [inspect.signature(shape.__init__) for shape in (EarlyKVCacheManager, LaterKVCacheManager)]
+
+    def parameters(signature: inspect.Signature) -> list[tuple[Any, ...]]:
+        return [
+            (each.name, each.kind, each.default, each.annotation) for each in list(signature.parameters.values())[1:]
+        ]
+
+    assert [parameters(overload) for overload in overloads] == [parameters(shape) for shape in shapes]
 
 
 def test_groups_of_layers_share_a_pool_and_nothing_else() -> None:

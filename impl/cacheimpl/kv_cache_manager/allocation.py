@@ -1,0 +1,32 @@
+"""Slots for one request in all groups of layers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.protocols import Request
+from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.tables import Tables
+
+
+def allocate(
+    groups: Sequence[Tables], request: Request, demand: Demand, hits: Sequence[Sequence[KVCacheBlock]]
+) -> list[list[KVCacheBlock]] | None:
+    """Slots in every group, behind its hits; the new blocks of each. None, and nothing changed, where room lacks.
+
+    The hits of all groups are touched before a block is taken for any (KV-9, C-KV-12).
+    """
+    plans = [one.plan(request, demand, its) for one, its in zip(groups, hits, strict=True)]
+    pool = groups[0].pool
+    free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for its in hits for block in its)
+    if sum(plan.must_fit for plan in plans) > free - demand.reserved:
+        return None
+    for one, plan in zip(groups, plans, strict=True):
+        one.begin(request, demand, plan)
+    in_advance, fresh = free - sum(plan.needed for plan in plans), list[list[KVCacheBlock]]()
+    for one, plan in zip(groups, plans, strict=True):
+        more = min(demand.preallocated, in_advance, plan.spare)
+        fresh.append(one.lengthen(request, plan.needed + more))
+        in_advance -= more
+    return fresh
