@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cacheproof.model.rewriting import Rewritten, rewritten
 from cacheproof.mutants.changes import INJECTED
 from cacheproof.mutants.generate import Mutant
-from cacheproof.model.rewriting import Rewritten, rewritten
 
 
 @contextmanager

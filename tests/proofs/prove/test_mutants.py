@@ -10,13 +10,13 @@ import pytest
 from tests.proofs.prove.mutants import Mutant, mutants_of
 from tests.proofs.prove.planted import reachable
 
+from cacheproof.model.rewriting import rewritten
 from cacheproof.prove import solvers
 from cacheproof.prove.obligations import encoder_cache as encoder_cache_obligations
 from cacheproof.prove.obligations import lru as lru_obligations
 from cacheproof.prove.obligations import mirror as mirror_obligations
 from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
-from cacheproof.model.rewriting import rewritten
 from cachespec.encoder_cache import transitions as encoder_cache_transitions
 from cachespec.lru import transitions as lru_transitions
 from cachespec.mirror import protocol
