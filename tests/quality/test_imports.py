@@ -51,9 +51,6 @@ MEASURED = "proofs/cacheproof/bench/released/child"
 PLANTED = "proofs/cacheproof/releases/planted/child"
 """Runs there too, with a bug in it; it uses what drives the package."""
 
-REPRODUCED = "proofs/cacheproof/releases/results/scripts/child"
-"""Runs there too, and runs scripts; the stand-ins are those of what drives the package."""
-
 RECORDER = "proofs/cacheproof/logs/record/child"
 """Runs inside an engine that records itself, where nothing of ours is installed either."""
 
@@ -64,7 +61,7 @@ RULES = (
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED, PLANTED, REPRODUCED, RECORDER, *RELEASED_OTHERS),
+        apart=(RELEASED, MEASURED, PLANTED, RECORDER, *RELEASED_OTHERS),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
@@ -72,7 +69,6 @@ RULES = (
     Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "requests_in_pages", "sglang", "torch")),
     Rule(RELEASED_OTHERS[2], ("driver", "paged", "requests_in_pages", "serving", "torch", "transformers")),
     Rule(RECORDER, ("vllm",)),
-    Rule(REPRODUCED, ("driver",)),
     Rule(PLANTED, ("bugs", "driver", "vllm")),
 )
 

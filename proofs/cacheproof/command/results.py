@@ -1,4 +1,4 @@
-"""`cacheproof results run|scripts|write`: the results book."""
+"""`cacheproof results run|reproduce|write`: the results book."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from cacheproof.command import conform
-from cacheproof.foundation.console import Progress, Report, announce, progress
+from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.present.book.results_writing import stale, wanted, write
-from cacheproof.releases.results.checking import Checked, checked, of_findings, of_record
+from cacheproof.releases.results.cases import of_finding, of_violation
+from cacheproof.releases.results.checking import Checked, of_cases, of_scripts
 from cacheproof.releases.results.findings.finding import findings
-from cacheproof.releases.results.gathering import VLLM, record_of, try_scripts
+from cacheproof.releases.results.gathering import record_of, reproduce
 from cacheproof.releases.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
-from cacheproof.releases.results.scripts.composing import named
 from cacheproof.releases.results.wording import NOT_KNOWN
 
 STEPS = 20_000
@@ -26,7 +26,7 @@ class Action(Enum):
     """What is to be done."""
 
     RUN = "run"
-    SCRIPTS = "scripts"
+    REPRODUCE = "reproduce"
     WRITE = "write"
 
 
@@ -46,15 +46,14 @@ def command(
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Change nothing; end with 1 where a script or a page says otherwise."),
+        typer.Option("--check", help="Change nothing; end with 1 if a reproduction or a page is not as recorded."),
     ] = False,
 ) -> Report:
-    """Keep what runs of released packages showed in docs/results, and make its pages and scripts from that.
+    """Keep what runs of released packages showed in docs/results, and make its pages from that.
 
-    `run` holds each release to its eras as `conform` does, and keeps a record of it, with what a script of every
-    violation printed there. `scripts` makes and runs the scripts of a record again, without the rest; with `--check` it
-    runs those that are there, and those of the findings. `write` makes the pages and the scripts of all records and
-    findings. Works in a checkout.
+    `run` holds each release to its eras as `conform` does, makes each violation again and keeps a record. `reproduce`
+    makes the violations of a record again and keeps how they ended; with `--check` it compares, with the scripts of the
+    findings. `write` makes the pages of all records. Works in a checkout.
     """
     given = targets or []
     if action is Action.WRITE:
@@ -65,9 +64,9 @@ def command(
         raise InputError(f"results {action.value} needs a release, as in vllm==0.33.0")
     if not FOLDER.is_dir():
         raise InputError(f"there is no {FOLDER.absolute()}: go to a checkout")
-    if action is Action.SCRIPTS:
+    if action is Action.REPRODUCE:
         records = [load(FOLDER / RECORDS / f"{target.replace('==', '-')}.json") for target in given]
-        return compared(records) if check else tried(records)
+        return compared(records) if check else again(records)
     if check:
         raise InputError("results run has no --check: it makes a record, which is what the others are checked against")
     return ran(given, steps=steps, seed=seed, violations=violations, install=install)
@@ -98,49 +97,45 @@ def said(record: Record) -> str:
     agreeing = sum(row.agrees for row in record.rows)
     shown = sum(bool(one.verdict) for one in record.violations)
     return (
-        f"{agreeing} of {len(record.rows)} rows agree; {len(record.violations)} violations, {shown} with a script, "
+        f"{agreeing} of {len(record.rows)} rows agree; {len(record.violations)} violations, {shown} reproduced, "
         f"{sum(is_new(one) for one in record.violations)} {NOT_KNOWN}"
     )
 
 
-def tried(records: list[Record]) -> Report:
-    """The scripts of records made anew and run; what they print is kept."""
+def again(records: list[Record]) -> Report:
+    """The violations of records made again; how they end is kept."""
     lines = []
     with progress() as show:
         for record in records:
-            _only_vllm(record, show)
-            named(record.violations)
-            try_scripts(record.target, record.violations)
+            reproduce(record.violations, show)
             lines.append(f"{save(record, FOLDER)}: {said(record)}")
     return Report({"records": [record.target for record in records]}, lines)
 
 
 def compared(records: list[Record]) -> Report:
-    """The scripts of the records and of the findings, run; each has to end as is recorded."""
+    """The violations of the records and the scripts of the findings; each has to end as is recorded."""
     found: list[Checked] = []
-    with progress() as show:
+    with progress() as show, interruptible() as stop:
         for record in records:
-            _only_vllm(record, show)
             target = record.target
-            found += checked(target, [*of_record(record, FOLDER), *of_findings(findings(), target, FINDINGS)])
+            known = [finding for finding in findings() if target in finding.ends]
+            cases = [*map(of_violation, record.violations), *(of_finding(finding, target) for finding in known)]
+            found.extend(of_cases(cases, show))
+            show(f"{target}: scripts of findings")
+            found.extend(of_scripts(known, target, FINDINGS))
     wrong = [one for one in found if not one.agrees]
     lines = [
-        f"{one.script}: ended with {one.status}, {one.printed}; recorded: {one.wanted}, {one.recorded}" for one in wrong
+        f"{one.name}: ended with {one.status}, {one.printed}; recorded: {one.wanted}, {one.recorded}" for one in wrong
     ]
-    lines.append(f"{len(found)} scripts were run, {len(wrong)} ended otherwise than is recorded")
-    if not found:
-        return Report({"scripts": []}, ["there is no script: nothing was seen"], ExitStatus.INCONCLUSIVE)
-    return Report({"scripts": found}, lines, ExitStatus.FELL_SHORT if wrong else ExitStatus.AS_EXPECTED)
-
-
-def _only_vllm(record: Record, show: Progress) -> None:
-    if not record.target.startswith(VLLM):
-        raise InputError(f"there are no scripts for {record.target}: they are written for releases of vLLM")
-    show(f"{record.target}: scripts")
+    lines.append(f"{len(found)} reproductions, {len(wrong)} ended otherwise than is recorded")
+    if not found and not stop.happened:
+        return Report({"reproductions": []}, ["nothing is recorded of a violation"], ExitStatus.INCONCLUSIVE)
+    status = ExitStatus.FELL_SHORT if wrong else ExitStatus.AS_EXPECTED
+    return Report({"reproductions": found}, lines, status, interrupted=stop.happened)
 
 
 def written(*, check: bool) -> Report:
-    """Pages and scripts as they belong to the records."""
+    """Pages as they belong to the records."""
     files = wanted()
     changed = stale(files)
     names = [str(path) for path in changed]
@@ -151,5 +146,5 @@ def written(*, check: bool) -> Report:
             {"files": len(files), "stale": names}, [*lines, f"{len(files)} files, {len(names)} stale"], status
         )
     write(changed)
-    lines = [f"{'removed' if text is None else 'written'}: {path}" for path, text in changed.items()]
+    lines = [f"written: {name}" for name in names]
     return Report({"files": len(files), "written": names}, [*lines, f"{len(files)} files, {len(names)} changed"])

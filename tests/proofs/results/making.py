@@ -10,20 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from cacheproof.model.registry import component_named
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
+from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wire import config_from_message, config_to_message
+from cacheproof.releases.reproduce import running
 from cacheproof.releases.results.record import Machine, Record, Row, Undriven, Violation
-from cacheproof.releases.results.scripts.performing import Performed
+from cacheproof.targets.specification import SpecificationTarget
+from cachespec.kernel import Operation, Outcome
 
 Ends = Callable[..., int]
 """Arguments of the command line, and the exit status."""
+
+STATEMENT = "the free slots and the sizes of the resident entries sum to the capacity"
 
 MANAGER = """
 class EncoderCacheManager:
     def __init__(self, cache_size):
         self.num_free_slots = self.num_freeable_slots = cache_size
         self.cached, self.freeable, self.freed = {}, {}, []
+    def check_and_update_cache(self, request, input_id):
+        return False
     def allocate(self, request, input_id):
         content = request.mm_features[input_id].identifier
         WHERE_PRESENT
@@ -43,15 +51,15 @@ def charged_again(**changes: Any) -> Violation:
         variant="E2",
         target="vllm==0.33.0",
         property="ENC-2",
-        statement="the free slots and the sizes of the resident entries sum to the capacity",
+        statement=STATEMENT,
         config=dict(config_to_message(config_from_message(component, given))),
         operations=[call, call],
         outcomes=[{"code": "done"}, {"code": "done"}],
         reach="misuse",
         operation="allocate",
         catalogue=["C-ENC-2"],
-        script="encoder_cache-E2-ENC-2-C-ENC-2.py",
-        verdict="VIOLATED: 0 slots are free and the entries have 1, of a capacity of 2",
+        id="encoder_cache-E2-ENC-2-C-ENC-2",
+        verdict="VIOLATED: after call 2, allocate(request=0, input=0) -> done, ENC-2 does not hold: " + STATEMENT,
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -74,16 +82,46 @@ def record(*violations: Violation, **changes: Any) -> Record:
 
 
 def made_up(folder: Path, where_present: str) -> Path:
-    """A package with the one class, that does this where an entry is there already."""
+    """A package with the one class, that does this if an entry is there already, and what the package imports."""
     path = folder / "vllm" / "v1" / "core" / "encoder_cache_manager.py"
     path.parent.mkdir(parents=True)
     path.write_text(MANAGER.replace("WHERE_PRESENT", where_present))
+    for imported in ("torch", "numpy", "cachetools", "msgspec"):
+        (folder / f"{imported}.py").write_text("")
     return folder
 
 
-def run_with(package: Path, script: Path) -> Performed:
+def run_with(package: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Python with this package and nothing else, not even what is installed."""
     environment = {**os.environ, "PYTHONPATH": str(package)}
-    ended = subprocess.run(  # what the test has written itself
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
+    return subprocess.run(
+        [sys.executable, "-S", *command], capture_output=True, text=True, check=False, env=environment
     )
-    return Performed(ended.returncode, ended.stdout + ended.stderr)
+
+
+def on_the_era(component: str, variant: str) -> Target:
+    """A release that does what the era says."""
+    owner = component_named(component)
+    return SpecificationTarget(owner, variant_named(owner, variant))
+
+
+class Failing:
+    """A release whose driver fails."""
+
+    def reset(self, config: Any) -> None:
+        raise TargetError("the driver does not fit")
+
+    def apply(self, operation: Operation) -> Outcome:
+        raise TargetError("the driver does not fit")
+
+    def observe(self) -> Any:
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, opened: Callable[[AnyComponent, AnyVariant], Target]) -> None:
+    """Every release is installed, and is this."""
+    monkeypatch.setattr(running, "installed", lambda release: release)
+    monkeypatch.setattr(running, "open_target", lambda name, component, variant, seconds: opened(component, variant))

@@ -1,27 +1,32 @@
-"""Findings: their scripts are made of what is their own, need nothing but a release, and end on it as is said."""
+"""Findings: their scripts need nothing but a release, and end on it as recorded; so does `cacheproof reproduce`."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
-from tests.proofs.results.making import Ends, charged_again
+from tests.proofs.results.making import Ends, pretend, record
 
+from cacheproof.command import results
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.wire import config_from_message, operation_from_message
 from cacheproof.present.book.findings_page import findings_part
+from cacheproof.releases.reproduce.judge import Ending, judged
 from cacheproof.releases.results import checking
-from cacheproof.releases.results.checking import MISSING, Checked, checked, of_findings
-from cacheproof.releases.results.findings.finding import SOURCES, Ending, Finding, findings, read
-from cacheproof.releases.results.record import FINDINGS
-from cacheproof.releases.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
+from cacheproof.releases.results.cases import of_finding
+from cacheproof.releases.results.checking import MISSING, Checked, of_scripts
+from cacheproof.releases.results.findings.finding import SOURCES, Finding, ScriptEnding, findings, read
+from cacheproof.releases.results.record import FINDINGS, save
+from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.release import Release, add, installed
 
+VIOLATED, NOT_SHOWN = Ending.VIOLATED, Ending.NOT_SHOWN
 ROOT = Path(__file__).parents[3]
 KNOWN = findings()
 TARGETS = sorted({target for finding in KNOWN for target in finding.ends})
@@ -39,13 +44,7 @@ def needs(target: str) -> None:
 
 
 def run(target: str, known: Sequence[Finding], folder: Path) -> dict[str, Checked]:
-    return {one.script.stem: one for one in checked(target, of_findings(known, target, folder))}
-
-
-def written(finding: Finding, folder: Path) -> Path:
-    path = folder / f"{finding.name}.py"
-    path.write_text(finding.script, encoding="utf-8")
-    return path
+    return {Path(one.name).stem: one for one in of_scripts(known, target, folder)}
 
 
 @pytest.mark.parametrize("finding", KNOWN, ids=lambda finding: finding.name)
@@ -67,7 +66,7 @@ def test_the_table_says_what_is_said_of_the_scripts() -> None:
 def test_a_script_needs_nothing_of_ours(finding: Finding) -> None:
     imported = {
         name.partition(".")[0]
-        for node in ast.walk(ast.parse(finding.script))
+        for node in ast.walk(ast.parse((ROOT / FINDINGS / f"{finding.name}.py").read_text(encoding="utf-8")))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
     }
@@ -92,90 +91,99 @@ def test_scripts_end_on_a_release_that_is_fetched(target: str) -> None:
     test_scripts_end_on_a_release_as_is_said(target)
 
 
-def test_what_is_wrongly_said_of_a_release_is_refused(tmp_path: Path) -> None:
+SCRIPTS = {
+    "seen": ("print('VIOLATED: there')\nraise SystemExit(1)", 1, "VIOLATED: there"),
+    "unseen": ("print('one')\nprint('NOT SHOWN: nothing')", 0, "NOT SHOWN: nothing"),
+    "broken": ("import vllm.no_such_module", 1, "No module named 'vllm.no_such_module'"),
+    "ended": ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, ""),
+    "on_the_release": ("import vllm\nprint(vllm.NAME)", 0, "the release"),
+}
+
+
+@pytest.fixture
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A release of one module, and stand-ins for nothing, in this environment."""
+    child = tmp_path / "child"
+    (child / "driver").mkdir(parents=True)
+    (child / "driver/stand_ins.py").write_text("import sys\n\ndef install(source): sys.path.insert(0, str(source))\n")
+    (tmp_path / "vllm.py").write_text("NAME = 'the release'")
+    monkeypatch.setattr(checking, "START", child / "start.py")
+    monkeypatch.setattr(checking, "needed", lambda release: SimpleNamespace(source=tmp_path))
+    monkeypatch.setattr(checking, "needed_environment", lambda: SimpleNamespace(python=sys.executable))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_how_a_script_ends_is_told(added: Path, name: str) -> None:
+    text, status, last = SCRIPTS[name]
+    script = added / "script.py"
+    script.write_text(text)
+    ended = checking.run(script, "vllm==0.33.0")
+    assert ended[0] == status
+    assert last in ended[1]
+
+
+def test_a_script_that_does_not_end_cannot_be_run(added: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "SECONDS_FOR_A_SCRIPT", 0.1)
+    script = added / "script.py"
+    script.write_text("import time; time.sleep(60)")
+    assert checking.run(script, "vllm==0.33.0")[0] == Ending.CANNOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("ended", "agrees"),
+    [
+        ((NOT_SHOWN, "as recorded"), True),
+        ((NOT_SHOWN, "in other words"), False),
+        ((VIOLATED, "as recorded"), False),
+    ],
+)
+def test_a_script_has_to_end_as_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: tuple[int, str], agrees: bool
+) -> None:
     target = "vllm==0.33.0"
-    needs(target)
-    right = named(LINE)
-    said = right.ends[target]
-    wrong = {
-        "status": msgspec.structs.replace(said, status=VIOLATED),
-        "words": msgspec.structs.replace(said, prints=said.prints.replace("0 of 37", "1 of 37")),
-        "both": Ending(VIOLATED, right.ends[right.target].prints),
-    }
-    known = [right, *(msgspec.structs.replace(right, name=name, ends={target: end}) for name, end in wrong.items())]
-    for finding in known:
-        written(finding, tmp_path)
-    found = run(target, known, tmp_path)
-    assert {name for name, one in found.items() if one.agrees} == {LINE}
-    assert {one.status for one in found.values()} == {NOT_SHOWN}
-
-
-def test_a_script_that_does_something_else_is_refused(tmp_path: Path) -> None:
-    needs(named(LINE).target)
-    changes = {
-        "unseen": ("call(engine.update, 0)\n    lines", "call(engine.update, 0)\n    lines[:] = []\n    lines"),
-        "broken": ("engine.shown()", "engine.no_such_method()"),
-        "unprinted": ("return last == len(lines)", "return not last == len(lines)"),
-    }
-    known = []
-    for name, (right, other) in changes.items():
-        text = named(LINE).reproduce
-        assert text.count(right) == 1
-        known.append(msgspec.structs.replace(named(LINE), name=name, reproduce=text.replace(right, other)))
-        written(known[-1], tmp_path)
-    known.append(msgspec.structs.replace(named(LINE), name="gone"))
-    found = run(named(LINE).target, known, tmp_path)
-    assert {name: one.status for name, one in found.items()} == {
-        "unseen": NOT_SHOWN,
-        "broken": CANNOT_RUN,
-        "unprinted": NOT_SHOWN,
-        "gone": MISSING,
-    }
-    assert not any(one.agrees for one in found.values())
+    known = [msgspec.structs.replace(named(LINE), ends={target: ScriptEnding(NOT_SHOWN, "as recorded")})]
+    monkeypatch.setattr(checking, "run", lambda script, target: ended)
+    (missing,) = of_scripts(known, target, tmp_path)
+    assert (missing.status, missing.agrees) == (MISSING, False)
+    (tmp_path / f"{LINE}.py").write_text("")
+    (found,) = of_scripts(known, target, tmp_path)
+    assert found.agrees == agrees
+    assert list(of_scripts(known, "vllm==0.20.2", tmp_path)) == []
 
 
 @pytest.mark.parametrize("wrong", ["", "output_without_a_place"])
-def test_scripts_of_findings_are_checked_with_those_of_the_record(
+def test_scripts_of_findings_are_checked_with_the_record(
     book: Path,
     ends: Ends,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     wrong: str,
 ) -> None:
-    def performed(target: str, scripts: Sequence[Path], first: str = "") -> Mapping[Path, Performed]:
-        said = {one.script: Performed(one.status, one.printed) for one in of_findings(KNOWN, target, FINDINGS)}
-        assert set(said) <= set(scripts)
-        recorded = Performed(VIOLATED, charged_again().verdict)
-        found = {script: said.get(script, recorded) for script in scripts}
-        return {script: Performed(VIOLATED, "") if script.stem == wrong else one for script, one in found.items()}
+    target = "vllm==0.20.2"
+    pretend(monkeypatch, SpecificationTarget)
 
-    monkeypatch.setattr(checking, "performed", performed)
-    assert ends("results", "write") == 0
-    assert ends("results", "scripts", "--check", "vllm==0.33.0") == (1 if wrong else 0)
+    def scripts(known: Sequence[Finding], name: str, folder: Path) -> Iterator[Checked]:
+        for finding in known:
+            ending = finding.ends[name]
+            status = VIOLATED if finding.name == wrong else ending.status
+            yield Checked(f"{finding.name}.py", status, ending.prints, ending.status, ending.prints)
+
+    monkeypatch.setattr(results, "of_scripts", scripts)
+    save(record(target=target), book)
+    assert ends("results", "reproduce", "--check", target) == (1 if wrong else 0)
     shown = capsys.readouterr().out
-    assert f"{1 + len(KNOWN)} scripts were run" in shown
+    assert f"{2 * len(KNOWN)} reproductions, {1 if wrong else 0} ended otherwise" in shown
     assert ("output_without_a_place.py: ended with 1" in shown) == bool(wrong)
-
-
-def test_scripts_that_are_not_current_are_refused(book: Path, ends: Ends) -> None:
-    assert ends("results", "write") == 0
-    script = FINDINGS / f"{LINE}.py"
-    assert script.read_text(encoding="utf-8") == (ROOT / script).read_text(encoding="utf-8")
-    script.write_text(script.read_text(encoding="utf-8").replace("range(3, 40)", "range(3, 41)"), encoding="utf-8")
-    assert ends("results", "write", "--check") == 1
-    assert ends("results", "write") == 0
-    script.with_name("of_nobody.py").write_text("", encoding="utf-8")
-    assert ends("results", "write", "--check") == 1
-    assert ends("results", "write") == 0
-    assert ends("results", "write", "--check") == 0
-    assert not script.with_name("of_nobody.py").exists()
 
 
 @pytest.mark.parametrize(
     ("right", "other", "says"),
     [
         ('"C-SCH-13"', '"C-SCH-99"', "no C-SCH-99"),
-        ('component = "scheduler"', 'component = "block_hash"', "block_hash"),
+        ('component = "scheduler"', 'component = "lru"', "no block_size"),
+        ('"SCH-8/line"', '"SCH-99"', "no property SCH-99"),
+        ('{op = "schedule"}', '{op = "plan"}', "unknown operation 'plan'"),
         ('component = "scheduler"', 'component = "nothing"', "nothing"),
         ('target = "vllm==0.11.0"', 'target = "vllm==0.7.3"', r"about vllm==0\.7\.3"),
         ('target = "vllm==0.11.0"', 'target = "vllm==0.20.2"', r"about vllm==0\.20\.2"),
@@ -183,7 +191,6 @@ def test_scripts_that_are_not_current_are_refused(book: Path, ends: Ends) -> Non
         ("status = 0", "status = 2", "not with 2"),
         ("block_size = 2", "block_sizes = 2", "block_sizes"),
         ("block_size = 2", "block_size = 0", "must be positive"),
-        ("for number in range(3):", "for number in range(3)", "not Python"),
         ("heading =", "headings =", "heading"),
         ("[config]", "[config", "line"),
     ],
@@ -217,3 +224,15 @@ def test_the_specification_puts_back_as_its_releases_do(variant: str, behind: li
         waiting = component.observe(config, era.view(config, state))["waiting"]
         assert waiting == ((newest - 1, 1) if behind else (newest - 2, newest - 1))
         call(op="add", request=newest)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("finding", KNOWN, ids=lambda finding: finding.name)
+def test_its_calls_break_the_property_in_the_eras_of_releases_that_have_it(finding: Finding, target: str) -> None:
+    case = of_finding(finding, target)
+    assert case.recorded == finding.ends[target].status
+    ended = judged(case, SpecificationTarget(case.subject.component, case.subject.variant))
+    if not finding.rule:
+        assert ended.ending is NOT_SHOWN, "no era has what is outside the model"
+    else:
+        assert ended.ending == case.recorded

@@ -1,39 +1,31 @@
-"""Records of runs, the pages and scripts that are made from them, and who notices where one is not as it should be."""
+"""Records of runs, the pages made of them, their violations made again, and what is not as recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.proofs.results.making import Ends, charged_again, made_up, record, run_with
+from tests.proofs.results.making import Ends, Failing, charged_again, on_the_era, pretend, record
 
 from cacheproof.catalogue.kept import load as kept_of
 from cacheproof.command import results
 from cacheproof.foundation.errors import InputError
-from cacheproof.model.registry import component_named, variant_named
 from cacheproof.present.book.results_writing import stale, wanted
-from cacheproof.releases.results import checking, gathering
+from cacheproof.releases.reproduce.judge import Ending, judged
+from cacheproof.releases.results import checking
+from cacheproof.releases.results.cases import of_violation, recorded_on
 from cacheproof.releases.results.catalogued import shown_by_release
-from cacheproof.releases.results.gathering import merged, row_of, told_apart
+from cacheproof.releases.results.gathering import merged, named, row_of, told_apart
 from cacheproof.releases.results.record import load, save
-from cacheproof.releases.results.scripts.composing import named, script_of
-from cacheproof.releases.results.scripts.performing import CANNOT_RUN, NOT_SHOWN, VIOLATED, Performed
-from cacheproof.releases.results.scripts.writer import NotWrittenError, writer_of
-from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release, add
 
 ROOT = Path(__file__).parents[3]
 
-NOT_WRITTEN = {
-    "the configuration has chunks with a header of 4 bytes, and not 8",
-    "the configuration has chunks with a header of 2 bytes, and not 8",
-    "no script is written for two groups of layers",
-    "no script is written for contents with one hash",
-}
-"""Why there is none of a catalogued violation, of a component of which scripts are written."""
+DENIED = {"scheduler-S2b-SCH-9-C-ENC-16"}
+"""What a look at the release denies, though the era breaks the property."""
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -52,86 +44,18 @@ def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
         load(path)
 
 
-@pytest.mark.parametrize(
-    ("where_present", "status"),
-    [
-        ("pass", VIOLATED),
-        ("if content in self.cached: return", NOT_SHOWN),
-        ("if content in self.cached: raise ValueError('present')", NOT_SHOWN),
-        ("request.no_such_attribute", CANNOT_RUN),
-    ],
-)
-def test_a_script_says_what_a_package_does(tmp_path: Path, where_present: str, status: int) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(script_of(charged_again()))
-    ended = run_with(made_up(tmp_path / "package", where_present), script)
-    assert ended.status == status, ended.printed
-    word = {VIOLATED: "VIOLATED: 0 slots", NOT_SHOWN: "NOT SHOWN: 1 slots", CANNOT_RUN: "CANNOT RUN"}[status]
-    assert word in ended.printed
-
-
-@pytest.mark.parametrize(
-    ("where_present", "status"),
-    [
-        ("pass", VIOLATED),
-        ("self.freed.append(content)", NOT_SHOWN),
-        ("self.freeable[content] = 1", NOT_SHOWN),
-        ("request.request_id = 'r1'", NOT_SHOWN),
-    ],
-)
-def test_all_that_is_left_is_compared_where_nobody_says_how_to_see_it(
-    tmp_path: Path, where_present: str, status: int
-) -> None:
-    """Of a property that has no observation of its own."""
-    script = tmp_path / "script.py"
-    script.write_text(script_of(charged_again(property="ENC-4/constant")))
-    ended = run_with(made_up(tmp_path / "package", where_present), script)
-    assert ended.status == status, ended.printed
-
-
-def test_a_script_without_the_package_cannot_run(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(script_of(charged_again()))
-    ended = run_with(tmp_path, script)
-    assert (ended.status, ended.verdict) == (CANNOT_RUN, "CANNOT RUN: No module named 'vllm'")
-
-
-def test_a_script_says_what_a_maintainer_asks_first() -> None:
-    text = script_of(charged_again())
-    for told in (
-        "vllm==0.33.0",
-        "ENC-2: free slots and resident",
-        "C-ENC-2",
-        "a caller breaks what the class",
-        "1 where",
-    ):
-        assert told in text
-    assert "cacheproof" not in text
-
-
 @pytest.mark.parametrize("era", table().eras, ids=lambda era: f"{era.component}-{era.variant}-{era.release.version}")
-def test_scripts_of_all_catalogued_violations_are_written(era: Era) -> None:
-    """And are Python; that they show what they say is seen on the releases."""
-    component = component_named(era.component)
-    made = list(shown_by_release(era, SpecificationTarget(component, variant_named(component, era.variant))))
+def test_all_catalogued_violations_of_an_era_are_reproduced_on_it(era: Era) -> None:
+    target = on_the_era(era.component, era.variant)
+    made = list(shown_by_release(era, target))
     assert bool(made) == any(kept.variant == era.variant for kept in kept_of(era.component).values())
     named(made)
-    assert len({one.script for one in made}) == len(made)
-    for violation in made:
-        if writer_of(era.component) is None:
-            with pytest.raises(NotWrittenError):
-                script_of(violation)
-            continue
-        try:
-            text = script_of(violation)
-        except NotWrittenError as reason:
-            assert str(reason) in NOT_WRITTEN  # noqa: PT017  # the test goes on with the next violation
-            continue
-        compile(text, violation.script, "exec")
-        assert violation.statement in text
+    assert len({one.id for one in made}) == len(made)
+    ended = {each.id: judged(of_violation(each), target) for each in made}
+    assert {name for name, one in ended.items() if one.ending is not Ending.VIOLATED} <= DENIED
 
 
-def test_pages_and_scripts_are_written_once(book: Path, ends: Ends) -> None:
+def test_pages_are_written_once(book: Path, ends: Ends) -> None:
     assert ends("results", "write", "--check") == 1
     assert ends("results", "write") == 0
     assert ends("results", "write", "--check") == 0
@@ -143,28 +67,21 @@ def test_pages_and_scripts_are_written_once(book: Path, ends: Ends) -> None:
         "there is a reason",
         "seed 7",
         "allocate(request=0",
+        "`cacheproof reproduce encoder_cache-E2-ENC-2-C-ENC-2 vllm==0.33.0` prints last:",
+        charged_again().verdict,
     ):
         assert told in page
     assert "agrees, 100 calls" in (book / "index.md").read_text()
 
 
-@pytest.mark.parametrize("what", ["page", "index", "script", "gone", "left"])
-def test_what_is_not_current_is_refused(book: Path, ends: Ends, what: str) -> None:
+@pytest.mark.parametrize("name", ["vllm-0.33.0.md", "index.md"])
+def test_what_is_not_current_is_refused(book: Path, ends: Ends, name: str) -> None:
     assert ends("results", "write") == 0
-    script = book / "scripts" / "vllm-0.33.0" / charged_again().script
-    page = book / ("index.md" if what == "index" else "vllm-0.33.0.md")
-    if what in ("page", "index"):
-        page.write_text(page.read_text().replace("agrees", "differs"))
-    elif what == "script":
-        script.write_text(script.read_text().replace("!= CAPACITY", "== CAPACITY"))
-    elif what == "gone":
-        script.unlink()
-    else:
-        script.with_name("other.py").write_text("")
+    page = book / name
+    page.write_text(page.read_text().replace("agrees", "differs"))
     assert ends("results", "write", "--check") == 1
     assert ends("results", "write") == 0
     assert ends("results", "write", "--check") == 0
-    assert not script.with_name("other.py").exists()
 
 
 @pytest.mark.parametrize(
@@ -172,14 +89,12 @@ def test_what_is_not_current_is_refused(book: Path, ends: Ends, what: str) -> No
     [
         ("write", "vllm==0.33.0"),
         ("run",),
-        ("scripts",),
-        ("scripts", "vllm==9.9"),
+        ("reproduce",),
+        ("reproduce", "vllm==9.9"),
         ("run", "vllm==0.33.0", "--check"),
-        ("scripts", "--check", "sglang==0.5.23"),
     ],
 )
 def test_wrong_use_is_one_line(book: Path, ends: Ends, arguments: Sequence[str]) -> None:
-    save(record(target="sglang==0.5.23"), book)
     assert ends("results", *arguments) == 2
 
 
@@ -189,37 +104,49 @@ def test_it_works_in_a_checkout_only(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert ends("results", "run", "vllm==0.33.0") == 2
 
 
+RIGHT = charged_again().verdict
+
+
 @pytest.mark.parametrize(
-    ("recorded", "where_present", "status"),
-    [
-        (charged_again().verdict, "pass", 0),
-        ("VIOLATED: 1 slots are free", "pass", 1),
-        (charged_again().verdict, "if content in self.cached: return", 1),
-    ],
+    ("recorded", "variant", "status"),
+    [(RIGHT, "E2", 0), (RIGHT.replace("call 2", "call 1"), "E2", 1), (RIGHT, "E0", 1)],
 )
 def test_a_wrong_verdict_is_caught(
-    book: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch, recorded: str, where_present: str, status: int
+    book: Path,
+    ends: Ends,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: str,
+    variant: str,
+    status: int,
 ) -> None:
-    package = made_up(book.parent, where_present)
+    """The release is the era, or another one."""
+    pretend(monkeypatch, lambda component, wanted: on_the_era(component.name, variant))
     save(record(charged_again(verdict=recorded)), book)
-    assert ends("results", "write") == 0
-
-    def performed(target: str, scripts: Sequence[Path], first: str = "") -> Mapping[Path, Performed]:
-        return {script: run_with(package, script) for script in scripts}
-
-    monkeypatch.setattr(checking, "performed", performed)
     monkeypatch.setattr(results, "findings", list)
-    assert ends("results", "scripts", "--check", "vllm==0.33.0") == status
+    assert ends("results", "reproduce", "--check", "vllm==0.33.0") == status
+    assert f"1 reproductions, {status} ended otherwise than is recorded" in capsys.readouterr().out
 
 
-def test_a_script_that_does_not_show_it_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def performed(target: str, scripts: Sequence[Path], first: str = "") -> Mapping[Path, Performed]:
-        return {script: Performed(NOT_SHOWN, "NOT SHOWN: all is well") for script in scripts}
+def test_nothing_to_reproduce_is_no_agreement(book: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(record(target="sglang==0.5.23"), book)
+    assert ends("results", "reproduce", "--check", "sglang==0.5.23") == 3
 
-    monkeypatch.setattr(gathering, "performed", performed)
-    violation = charged_again()
-    gathering.try_scripts("vllm==0.33.0", [violation])
-    assert (violation.verdict, "all is well" in violation.no_script) == ("", True)
+
+def test_how_a_violation_ends_is_kept(book: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, lambda component, wanted: on_the_era(component.name, "E0"))
+    assert ends("results", "reproduce", "vllm==0.33.0") == 0
+    (kept,) = load(book / "records" / "vllm-0.33.0.json").violations
+    assert (kept.verdict, kept.unshown[:9]) == ("", "NOT SHOWN")
+    pretend(monkeypatch, lambda component, wanted: on_the_era(component.name, "E2"))
+    assert ends("results", "reproduce", "vllm==0.33.0") == 0
+    assert load(book / "records" / "vllm-0.33.0.json").violations == [charged_again()]
+
+
+def test_a_driver_that_fails_keeps_nothing(book: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, lambda component, wanted: Failing())
+    assert ends("results", "reproduce", "vllm==0.33.0") == 3
+    assert load(book / "records" / "vllm-0.33.0.json").violations == [charged_again()]
 
 
 def test_of_findings_that_say_the_same_the_most_telling_is_kept() -> None:
@@ -270,11 +197,11 @@ def test_the_book_that_comes_along_is_current(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "docs/results/records").glob("vllm-*.json")), ids=lambda path: path.stem
 )
-def test_every_script_shows_on_its_release_what_is_recorded(path: Path) -> None:
-    found = load(path)
-    add(Release.parsed(found.target), progress=print)
-    checked = list(checking.checked(found.target, checking.of_record(found, ROOT / "docs/results")))
-    assert checked
+def test_everything_ends_on_its_release_as_is_recorded(path: Path) -> None:
+    target = load(path).target
+    add(Release.parsed(target), progress=print)
+    checked = list(checking.of_cases(recorded_on(target)))
+    assert len(checked) >= len(load(path).violations)
     assert [one for one in checked if not one.agrees] == []
 
 
@@ -291,4 +218,4 @@ def test_a_record_is_made_of_a_release(book: Path, ends: Ends) -> None:
     assert any(one.verdict for one in made.violations)
     assert ends("results", "write") == 0
     assert ends("results", "write", "--check") == 0
-    assert ends("results", "scripts", "--check", target) == 0
+    assert ends("results", "reproduce", "--check", target) == 0

@@ -1,4 +1,4 @@
-"""Pages and scripts say of a violation what was seen of it, and no more."""
+"""Pages say of a violation what was seen of it, and no more."""
 
 from __future__ import annotations
 
@@ -8,26 +8,13 @@ from tests.proofs.results.making import charged_again, record
 from cacheproof.lockstep.stalls import Sort
 from cacheproof.present.book.results_matrix import broken, what_is_new
 from cacheproof.present.book.results_pages import ENDINGS, page_of
-from cacheproof.releases.results.record import UNSHOWN, Row, Search
-from cacheproof.releases.results.scripts.composing import script_of
+from cacheproof.releases.results.record import Row, Search
 
 
-def test_an_entry_explains_only_what_it_was_shown_by() -> None:
-    shown = script_of(charged_again(certainty="shown"))
-    assert "What happens:" in shown
-    assert "Known as: C-ENC-2" in shown
-    like = script_of(charged_again(certainty="like"))
-    assert "What happens:" not in like
-    assert "Known as: possibly C-ENC-2" in like
-    assert like.startswith('"""vllm==0.33.0: ENC-2 is broken: free slots and resident')
-    several = script_of(charged_again(certainty="shown", catalogue=["C-ENC-2", "C-ENC-6"]))
-    assert "What happens:" not in several
-
-
-def test_what_no_script_showed_is_told_apart() -> None:
-    seen, unseen = charged_again(), charged_again(verdict="", no_script=f"{UNSHOWN}: NOT SHOWN: all is well")
+def test_what_a_look_denied_is_told_apart() -> None:
+    seen, unseen = charged_again(), charged_again(verdict="", unshown="NOT SHOWN: all are served")
     assert list(broken(record(seen), "encoder_cache")) == ["properties broken, misuse: 1"]
-    assert list(broken(record(unseen), "encoder_cache")) == ["broken in its era, not seen by a script: 1"]
+    assert list(broken(record(unseen), "encoder_cache")) == ["broken in its era, not seen on the release: 1"]
     assert list(broken(record(seen, unseen), "encoder_cache")) == ["properties broken, misuse: 1"]
     assert list(broken(record(seen), "lru")) == []
     assert "*: this does not hold." in page_of(record(seen))
@@ -76,4 +63,3 @@ def test_what_no_entry_explains_is_listed() -> None:
     (line,) = what_is_new([record(unknown, charged_again())])
     assert "ENC-2 in `allocate`" in line
     assert "**in no entry of the catalogue**" in page_of(record(unknown))
-    assert "Known as: in no entry of the catalogue" in script_of(unknown)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.tables import anchor, markdown_table
+from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.results.findings.finding import Finding, findings
-from cacheproof.releases.results.scripts.performing import VIOLATED
 from cacheproof.targets.vllm.eras import table
 
 
@@ -27,4 +27,4 @@ def _seen(finding: Finding, release: str) -> str:
     ending = finding.ends.get(release)
     if ending is None:
         return "not run"
-    return "seen" if ending.status == VIOLATED else "not seen"
+    return "seen" if ending.status == Ending.VIOLATED else "not seen"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cacheproof.model.registry import components
 from cacheproof.present.book.tables import markdown_table
 from cacheproof.releases.reach import REACHES, SHORT
-from cacheproof.releases.results.record import Record, Row, is_new, is_unshown
+from cacheproof.releases.results.record import Record, Row, is_new
 from cacheproof.releases.results.wording import reach_with_faults
 
 FEW = 3
@@ -37,15 +37,15 @@ def cell(record: Record, component: str) -> str:
 
 
 def broken(record: Record, component: str) -> Iterator[str]:
-    """How many properties with which reach, each counted once; those apart that a script did not see on the release."""
+    """How many properties with which reach, each counted once; those apart that a look at the release denied."""
     found = [one for one in record.violations if one.component == component]
     for reach in REACHES:
-        properties = {one.property for one in found if one.reach == reach and not is_unshown(one)}
+        properties = {one.property for one in found if one.reach == reach and not one.unshown}
         if properties:
             yield f"properties broken, {SHORT[reach]}: {len(properties)}"
-    left = {one.property for one in found} - {one.property for one in found if not is_unshown(one)}
+    left = {one.property for one in found} - {one.property for one in found if not one.unshown}
     if left:
-        yield f"broken in its era, not seen by a script: {len(left)}"
+        yield f"broken in its era, not seen on the release: {len(left)}"
 
 
 def summed(rows: Sequence[Row]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from cacheproof.model.wording import operation_text
 from cacheproof.present.book.results_matrix import matrix, what_is_new
 from cacheproof.present.book.tables import anchor, link, markdown_table
 from cacheproof.releases.reach import REACHES, SHORT
-from cacheproof.releases.results.record import FOLDER, RECORDS, SCRIPTS, Record, Row, Violation, is_new, load, load_all
+from cacheproof.releases.results.record import FOLDER, RECORDS, Record, Row, Violation, is_new, load, load_all
 from cacheproof.releases.results.wording import known_as, reach_with_faults, what_is_broken
 
 CATALOGUE_PAGE = "../catalogue.md"
@@ -37,13 +37,13 @@ def page_of(record: Record) -> str:
         parts += ["## Not driven", markdown_table(("component", "why"), rows)]
     parts += ["## What it breaks", _violations(record)]
     for violation in record.violations:
-        parts += [f"### {heading(violation)}", _detail(record, violation)]
+        parts += [f"### {heading(violation)}", _detail(violation)]
     return "\n\n".join(parts)
 
 
 def heading(violation: Violation) -> str:
-    """Of the part that is about one violation: the name of its script, so there is one of each."""
-    return violation.script.removesuffix(".py")
+    """Of the part that is about one violation: its id, so there is one of each."""
+    return violation.id
 
 
 def _how(record: Record) -> str:
@@ -95,11 +95,11 @@ def _violations(record: Record) -> str:
             SHORT[one.reach] + (f", with {', '.join(one.faults)}" if one.faults else ""),
             str(len(one.operations)),
             _known(one),
-            _script(record, one),
+            "no" if one.unshown else "yes",
         )
         for one in record.violations
     ]
-    return markdown_table(("component", "property", "reach", "calls", "known as", "script"), rows)
+    return markdown_table(("component", "property", "reach", "calls", "known as", "reproduced"), rows)
 
 
 def _nothing_more(record: Record) -> str:
@@ -118,13 +118,7 @@ def _known(violation: Violation) -> str:
     return f"**{said}**" if is_new(violation) else said
 
 
-def _script(record: Record, violation: Violation) -> str:
-    if not violation.verdict:
-        return f"none: {violation.no_script}"
-    return f"[script]({SCRIPTS}/{record.name}/{violation.script})"
-
-
-def _detail(record: Record, violation: Violation) -> str:
+def _detail(violation: Violation) -> str:
     said = [
         f"*{violation.statement}*: {what_is_broken(violation)}.",
         f"Reach: {reach_with_faults(violation)}. {_found(violation)}. Known as {_known(violation)}.",
@@ -133,12 +127,11 @@ def _detail(record: Record, violation: Violation) -> str:
         said[1] += f" {ENDINGS[violation.ending]}."
     if violation.also:
         said.append(f"Also broken in {', '.join(f'`{one}`' for one in violation.also)}.")
-    if violation.verdict:
-        said.append(f"{_script(record, violation)[:-1].replace('[script]', '[Its script]')}) prints:")
-    blocks = [f"```text\n{violation.verdict}\n```"] if violation.verdict else []
+    said.append(f"`cacheproof reproduce {violation.id} {violation.target}` prints last:")
     calls = list(_calls(violation))
     listing = "```text\n" + "\n".join(calls or ["(in the initial state)"]) + "\n```"
-    return "\n\n".join([" ".join(said), *blocks, "The calls, and how the release answered:", listing])
+    printed = f"```text\n{violation.verdict or violation.unshown}\n```"
+    return "\n\n".join([" ".join(said), printed, "The calls, and how the release answered:", listing])
 
 
 def _found(violation: Violation) -> str:
@@ -192,9 +185,7 @@ def _runs(records: Sequence[Record]) -> str:
         )
         for record in records
     ]
-    return markdown_table(
-        ("release", "day", "seed", "calls compared", "calls searched", "violations with a script"), rows
-    )
+    return markdown_table(("release", "day", "seed", "calls compared", "calls searched", "violations reproduced"), rows)
 
 
 def new_page(record: Record) -> str:

@@ -1,1 +1,1 @@
-"""What runs of released packages showed, kept as records, and the pages and scripts that are made of them."""
+"""What runs of released packages showed, kept as records, and the pages that are made of them."""

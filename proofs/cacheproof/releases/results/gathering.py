@@ -1,25 +1,24 @@
-"""One run of one release, from beginning to end: agreement, violations, and a script of each that is tried there."""
+"""One run of one release, from beginning to end: agreement, violations, and each violation made again."""
 
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 import cachespec
+from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.model.fingerprint import specification_digest
 from cacheproof.releases.conformance import open_released
 from cacheproof.releases.reach import STRENGTH
+from cacheproof.releases.reproduce.judge import Ending
+from cacheproof.releases.reproduce.running import on_release
+from cacheproof.releases.results.cases import of_violation
 from cacheproof.releases.results.catalogued import shown_by_release
 from cacheproof.releases.results.machine import this_machine
-from cacheproof.releases.results.record import UNSHOWN, Message, Record, Row, Search, Undriven, Violation
-from cacheproof.releases.results.scripts.composing import named, script_of
-from cacheproof.releases.results.scripts.performing import VIOLATED, performed
-from cacheproof.releases.results.scripts.writer import NotWrittenError
+from cacheproof.releases.results.record import Message, Record, Row, Search, Undriven, Violation
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release
 
@@ -29,7 +28,7 @@ Progress = Callable[[str], None]
 
 
 def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, show: Progress) -> Record:
-    """What `conform --json` said of a target, with the catalogue's traces made on it and a script of each violation."""
+    """What `conform --json` said of a target, with the catalogue's traces made on it and each violation made again."""
     found = [msgspec.convert(message, Violation) for message in said.get("violations", ())]
     found = [one for one in found if one.target == target]
     observed = said.get("component")
@@ -56,11 +55,7 @@ def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, sh
     violations = told_apart(found)
     named(violations)
     if target.startswith(VLLM):
-        show(f"{target}: scripts")
-        try_scripts(target, violations)
-    else:
-        for violation in violations:
-            violation.no_script = "scripts are written for releases of vLLM"
+        reproduce(violations, show)
     return Record(
         target=target,
         date=dt.datetime.now(dt.UTC).date().isoformat(),
@@ -173,26 +168,26 @@ def left_out(release: Release, driven: set[str]) -> Iterator[Undriven]:
             yield Undriven(component, "no era of it is this release")
 
 
-def try_scripts(target: str, violations: Sequence[Violation]) -> None:
-    """Write a script of each into a scratch folder, and run it: the verdict is kept where the violation was seen."""
-    with tempfile.TemporaryDirectory() as scratch:
-        written: dict[str, dict[Path, Violation]] = {}
-        for place, violation in enumerate(violations):
-            violation.verdict, violation.no_script = "", ""
-            try:
-                text = script_of(violation)
-            except NotWrittenError as reason:
-                violation.no_script = str(reason)
-                continue
-            path = Path(scratch) / f"{place}-{violation.script}"
-            path.write_text(text, encoding="utf-8")
-            written.setdefault(violation.first, {})[path] = violation
-        for first, paths in written.items():
-            for path, ended in performed(target, list(paths), first).items():
-                if ended.status == VIOLATED:
-                    paths[path].verdict = ended.verdict
-                else:
-                    paths[path].no_script = f"{UNSHOWN}: {ended.verdict}"
+def named(violations: Sequence[Violation]) -> None:
+    """Give each an id: no two of a release have the same."""
+    taken: set[str] = set()
+    for violation in violations:
+        parts = [violation.component, violation.variant, violation.property.replace("/", "-").replace("@", "-")]
+        known = "-".join((*parts, *violation.catalogue[:1]))
+        names = (known, *(f"{known}-{number}" for number in range(2, 1000)))
+        violation.id = next(name for name in names if name not in taken)
+        taken.add(violation.id)
+
+
+def reproduce(violations: Sequence[Violation], show: Progress) -> None:
+    """Make the calls of each on its release again, and keep the last line. Raises InconclusiveError."""
+    by_id = {violation.id: violation for violation in violations}
+    for made in on_release(map(of_violation, violations), show):
+        if made.ending is Ending.CANNOT_RUN:
+            raise InconclusiveError(f"{made.case.target}: {made.case.id}: {made.last_line}")
+        seen = made.ending is Ending.VIOLATED
+        by_id[made.case.id].verdict = made.last_line if seen else ""
+        by_id[made.case.id].unshown = "" if seen else made.last_line
 
 
 def _place(violation: Violation) -> tuple[Any, ...]:

@@ -16,12 +16,11 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import replace_file
 from cacheproof.releases.reach import Reach
 
-FORMAT, VERSION = "cacheproof-results", "0.1"
+FORMAT, VERSION = "cacheproof-results", "0.2"
 FOLDER = Path("docs/results")
 FINDINGS = Path("docs/findings")
-"""Where the scripts of the findings are."""
+"""Scripts of the findings, written by hand."""
 RECORDS = "records"
-SCRIPTS = "scripts"
 
 Message = dict[str, Any]
 
@@ -29,10 +28,10 @@ Message = dict[str, Any]
 class Violation(msgspec.Struct, omit_defaults=True):
     """One property that the release breaks, with the shortest calls that were found to show it.
 
-    `found` says how: by search alone, or by making the trace of the catalogue on the release. `script` is the name of
-    its script, and `verdict` the line that this printed in the environment of the release; where there is none,
-    `no_script` says why. `also` are other calls and faults with which the same property was broken, and that are like
-    the same entries of the catalogue.
+    `found` says how: by search alone, or by making the trace of the catalogue on the release. `id` is its name for
+    `cacheproof reproduce`, and `verdict` the last line that this printed on the release. If that did not show it,
+    `verdict` is empty and the line is in `unshown`. `also` are other calls and faults with which the same property was
+    broken, and that are like the same entries of the catalogue.
     """
 
     component: str
@@ -58,23 +57,14 @@ class Violation(msgspec.Struct, omit_defaults=True):
     steps: int | None = None
     found: Literal["search", "catalogue"] = "search"
     also: list[str] = []
-    script: str = ""
+    id: str = ""
     verdict: str = ""
-    no_script: str = ""
-
-
-UNSHOWN = "the script that was made did not show it"
-"""How the reason begins why there is no script, where one ran and saw something else on the release's own objects."""
+    unshown: str = ""
 
 
 def is_new(violation: Violation) -> bool:
     """Whether no entry of the catalogue explains it; of public threads, those are known that an entry names."""
     return not violation.catalogue
-
-
-def is_unshown(violation: Violation) -> bool:
-    """Whether release and era agreed call by call, the era breaks it, and a script did not see that on the release."""
-    return violation.no_script.startswith(UNSHOWN)
 
 
 class Row(msgspec.Struct, omit_defaults=True):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cacheproof.catalogue.likeness import Certainty
-from cacheproof.catalogue.register import Entry, entry_named
 from cacheproof.releases.reach import REACHES
-from cacheproof.releases.results.record import Violation, is_new, is_unshown
+from cacheproof.releases.results.record import Violation, is_new
 
 FAULTS = "with faults of the environment between the processes: {}"
 NOT_KNOWN = "in no entry of the catalogue"
 BROKEN = "this does not hold"
-BROKEN_IN_THE_ERA = "this does not hold in the era, with which the release agreed in these calls"
+BROKEN_IN_THE_ERA = (
+    "this does not hold in the era, with which the release agreed in these calls; a look at the release did not show it"
+)
 
 
 def reach_with_faults(violation: Violation) -> str:
@@ -29,13 +30,6 @@ def known_as(violation: Violation, linked: Callable[[str], str] = str) -> str:
     return fits + ", ".join((*map(linked, violation.catalogue), *violation.issues))
 
 
-def explanation(violation: Violation) -> Entry | None:
-    """The entry that says what happens; None where it is only like some, and may be another thing."""
-    if violation.certainty != Certainty.SHOWN.value or len(violation.catalogue) != 1:
-        return None
-    return entry_named(violation.catalogue[0])
-
-
 def what_is_broken(violation: Violation) -> str:
     """How far that was seen, after the property's statement."""
-    return BROKEN_IN_THE_ERA if is_unshown(violation) else BROKEN
+    return BROKEN_IN_THE_ERA if violation.unshown else BROKEN

@@ -1,4 +1,4 @@
-"""A finding as a file has it, and its script: what is its own, with the head that all scripts of its release have."""
+"""A finding as its file has it: its calls, the property that they break, and how its script ends on which release."""
 
 from __future__ import annotations
 
@@ -10,43 +10,40 @@ import msgspec
 from cacheproof.catalogue.register import entry_named
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named
-from cacheproof.model.wire import config_from_message, config_to_message
+from cacheproof.model.wire import config_from_message, operation_from_message
+from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.results.record import Message
-from cacheproof.releases.results.scripts.case import Setting
-from cacheproof.releases.results.scripts.composing import composed, docstring_of
-from cacheproof.releases.results.scripts.performing import NOT_SHOWN, VIOLATED
-from cacheproof.releases.results.scripts.writer import writer_of
 from cacheproof.targets.vllm.release import Release
 
 SOURCES = Path(__file__).parent
 
 
-class Ending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a script has to end on a release: its exit status, and its last line."""
+class ScriptEnding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the script ends on a release; `cacheproof reproduce` ends with the same status."""
 
     status: int
     prints: str
 
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One finding. `reproduce` is Python: calls of the engine of this configuration, and what they show."""
+    """One finding. `docs/findings/NAME.py` is its script, written by hand."""
 
     name: str
     """Of its file, and of its script."""
     heading: str
     """Of its part of the page."""
-    title: str
-    what: str
     target: str
     """The release that it is about."""
     component: str
     catalogue: str
     """The entry that it belongs to."""
+    rule: str = msgspec.field(name="property")
+    """What the calls break; empty if they end in a failed assertion that the model does not have."""
     config: Message
     """Fields with a default may be left out."""
-    reproduce: str
-    ends: dict[str, Ending]
-    """By release; on one that is not named the script does not run."""
+    operations: list[Message]
+    ends: dict[str, ScriptEnding]
+    """By release; on one that is not named it cannot be run."""
 
     @property
     def known_as(self) -> str:
@@ -55,28 +52,6 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         if entry is None:
             raise InputError(f"the catalogue has no {self.catalogue}")
         return ", ".join((entry.id, *entry.threads))
-
-    @property
-    def setting(self) -> Setting:
-        """Its release in its configuration; InputError where that is none."""
-        config = config_from_message(component_named(self.component), self.config)
-        return Setting(self.target, "", dict(config_to_message(config)))
-
-    @property
-    def script(self) -> str:
-        """The text of its script."""
-        writer = writer_of(self.component)
-        if writer is None:
-            raise InputError(f"nobody has said how a script makes the calls of {self.component}")
-        told = [
-            ("Release", self.target),
-            ("Code", writer.subject),
-            ("What happens", self.what),
-            ("Known as", self.known_as),
-        ]
-        docstring = docstring_of(f"{self.target}: {self.title}", told, needs=self.target)
-        body = [*writer.setup(self.setting), "", *self.reproduce.strip().splitlines()]
-        return composed(writer, self.setting, docstring, body)
 
 
 def findings(folder: Path = SOURCES) -> list[Finding]:
@@ -91,17 +66,21 @@ def read(path: Path) -> Finding:
         _check(finding)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, InputError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-    except SyntaxError as error:
-        raise InputError(f"{path}: what reproduces it is not Python: {error.msg}: {error.text}") from None
     return finding
 
 
 def _check(finding: Finding) -> None:
-    """Whether a script can be made, and it is said how it ends; raises InputError or SyntaxError."""
+    """Raises InputError if it cannot be reproduced, or its endings are none."""
+    finding.known_as  # noqa: B018  # raises
+    component = component_named(finding.component)
+    config_from_message(component, finding.config)
+    for message in finding.operations:
+        operation_from_message(component.operations, message)
+    if finding.rule and finding.rule not in {each.name for each in component.properties()}:
+        raise InputError(f"{finding.component} has no property {finding.rule}")
     for target, ending in finding.ends.items():
         Release.parsed(target)
-        if ending.status not in (VIOLATED, NOT_SHOWN):
-            raise InputError(f"a script ends with {VIOLATED} or {NOT_SHOWN} on {target}, not with {ending.status}")
-    if finding.target not in finding.ends or finding.ends[finding.target].status != VIOLATED:
+        if ending.status not in (Ending.VIOLATED, Ending.NOT_SHOWN):
+            raise InputError(f"a script ends with 1 or 0 on {target}, not with {ending.status}")
+    if finding.target not in finding.ends or finding.ends[finding.target].status != Ending.VIOLATED:
         raise InputError(f"it is about {finding.target}, so there it has to be seen")
-    compile(finding.script, f"{finding.name}.py", "exec")

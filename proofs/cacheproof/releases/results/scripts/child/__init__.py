@@ -1,1 +1,0 @@
-"""Runs in the environment of a release."""

@@ -1,1 +1,0 @@
-"""One module for each component of which scripts can be written, with its `WRITER`."""
