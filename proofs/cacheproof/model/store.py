@@ -9,10 +9,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import announce
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import replace_file
 from cacheproof.model.fingerprint import specification_digest
@@ -31,11 +33,12 @@ def home() -> Path:
     return Path(os.environ.get(HOME_VARIABLE) or ".cacheproof")
 
 
-def save(kind: str, name: str, record: Record) -> Path:
-    """Keep a run under its kind (`check`, `fuzz`, `prove` …) and name, in the place of an earlier one.
+def save(kind: str, name: str, record: Record) -> Path | None:
+    """Keep a run under its kind (`check`, `fuzz`, `prove` …) and name, in the place of an earlier run.
 
-    The record holds what JSON can say; `source` is added, the digest of the specification that the run
-    was of. The file is either the old one or the new one, never half of one.
+    The record holds what JSON can say; `source` is added: the digest of the specification that was run. The file is
+    replaced as a whole. If it cannot be written, the first such failure is announced on standard error and the result
+    is None: a verdict is worth more than its record.
     """
     path = _path(kind, name)
     head = {"format": FORMAT, "version": VERSION, "kind": kind, "name": name, "source": specification_digest()}
@@ -44,10 +47,18 @@ def save(kind: str, name: str, record: Record) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text + "\n")
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror}; set {HOME_VARIABLE} to a folder that can"
-        ) from None
+        _warn(home(), error.strerror or type(error).__name__)
+        return None
     return path
+
+
+@cache
+def _warn(folder: Path, reason: str) -> None:
+    """Said once for a folder: on a full disk every run of a long check fails in the same way."""
+    announce(
+        f"cacheproof: warning: runs are not kept: {folder} cannot be written: {reason}; "
+        f"set {HOME_VARIABLE} to a folder that can"
+    )
 
 
 def name_of(*parts: str) -> str:

@@ -102,14 +102,28 @@ def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     assert "CACHEPROOF_PATH names no-such-folder" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("verb", "status", "verdict"),
+    [
+        ("check lru --scope three-keys --variant normative --jobs 1", 0, "hold"),
+        ("fuzz lru --target spec:M2 --steps 2000 --driver lockstep --seed 1", 1, "difference"),
+        ("replay --shipped", 0, "as expected"),
+    ],
+)
+def test_a_verdict_is_not_lost_with_its_record(
+    verb: str,
+    status: int,
+    verdict: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "file"))
     with pytest.raises(SystemExit) as ended:
-        command.main(["check", "lru", "--scope", "three-keys"])
+        command.main(verb.split())
     captured = capsys.readouterr()
-    assert (ended.value.code, captured.out) == (2, "")
-    assert "cannot be written" in captured.err.splitlines()[-1]
+    assert ended.value.code == status
+    assert verdict in captured.out
+    assert captured.err.count("cannot be written") == 1
     assert "Traceback" not in captured.err
