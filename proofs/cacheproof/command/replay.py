@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +13,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from cacheproof.foundation.console import Report, announce, interruptible, progress
-from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError, shortened
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.foundation.limits import MEGABYTES, memory, too_large
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.replay.options import pairs
 from cacheproof.replay.readers import read, reader_for
@@ -28,6 +30,8 @@ from cachespec.kernel import NORMATIVE
 
 INFINITE = "infinite"
 CLOCK = "clock"
+LONGEST_COUNT = 12
+"""Digits of a capacity or a concurrency."""
 
 
 def command(
@@ -51,6 +55,9 @@ def command(
         typer.Option(metavar="N", help="Requests that run at the same time, or 'clock': as the trace's clock says."),
     ] = "1",
     shipped: Annotated[bool, typer.Option("--shipped", help="All slices that come with the package.")] = False,
+    megabytes: Annotated[
+        int, typer.Option("--memory", min=64, metavar="MB", help="Memory that reading and replaying may take.")
+    ] = MEGABYTES,
     junit: JunitOption = None,
     help_: Annotated[bool, typer.Option("--help", help="This; with a TRACE, its options as well.")] = False,
 ) -> Report:
@@ -65,7 +72,8 @@ def command(
     if not traces or not component or not capacity:
         raise InputError("replay needs a TRACE, --component and --capacity, or --shipped")
     chosen, options = component_named(component), pairs(option or [])
-    workload = read(traces, options)
+    with _bounded(megabytes):
+        workload = read(traces, options)
     setting = Setting(
         component=chosen,
         variant=variant_named(chosen, variant),
@@ -74,7 +82,7 @@ def command(
         check_every=check_every,
         concurrency=_concurrency(concurrency),
     )
-    result, interrupted = _replay(setting, target)
+    result, interrupted = _replay(setting, target, megabytes)
     data = data_of(setting, result, traces, options, target=target, interrupted=interrupted)
     keep(data)
     amiss = [violation.sentence() for violation in result.violations]
@@ -96,24 +104,38 @@ def _case(setting: Setting, result: Result, name: str, amiss: list[str], target:
 def _capacity(text: str, workload: Workload) -> int:
     if text == INFINITE:
         return workload.infinite
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise InputError(f"the capacity is a positive integer or '{INFINITE}', not '{text}'")
+    if not text.isascii() or not text.isdigit() or len(text) > LONGEST_COUNT or int(text) == 0:
+        raise InputError(
+            f"the capacity is an integer from 1 to {'9' * LONGEST_COUNT}, or '{INFINITE}', not '{shortened(text)}'"
+        )
     return int(text)
 
 
 def _concurrency(text: str) -> int:
     if text == CLOCK:
         return BY_CLOCK
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise InputError(f"the concurrency is a positive integer or '{CLOCK}', not '{text}'")
+    if not text.isascii() or not text.isdigit() or len(text) > LONGEST_COUNT or int(text) == 0:
+        raise InputError(
+            f"the concurrency is an integer from 1 to {'9' * LONGEST_COUNT}, or '{CLOCK}', not '{shortened(text)}'"
+        )
     return int(text)
 
 
-def _replay(setting: Setting, target: str | None) -> tuple[Result, bool]:
-    """The replay, as far as it came."""
+@contextmanager
+def _bounded(megabytes: int) -> Iterator[None]:
+    """Work that takes more memory ends with one line: a number in a trace may ask for any number of blocks."""
+    try:
+        with memory(megabytes):
+            yield
+    except (MemoryError, OverflowError):
+        raise InconclusiveError(f"the replay {too_large(megabytes)}, or raise --memory") from None
+
+
+def _replay(setting: Setting, target: str | None, megabytes: int) -> tuple[Result, bool]:
+    """The replay, as far as it came. The target is opened before: a child would inherit the limit of memory."""
     workload = setting.workload
     opened = None if target is None else open_target(target, setting.component, setting.variant)
-    with nullcontext() if opened is None else closing(opened):
+    with nullcontext() if opened is None else closing(opened), _bounded(megabytes):
         replay = replay_of(setting, opened)
         announce(workload.title + ("" if workload.seed is None else f", seed {workload.seed}"))
         with progress() as show, interruptible() as stop:

@@ -11,9 +11,15 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.errors import InputError, shortened
 
 GZIP_MAGIC = b"\x1f\x8b"
+LONGEST_LINE_BYTES = 16 << 20
+"""After decompression: a small compressed file may hold a line of gigabytes."""
+MOST_TOKENS = 100_000_000
+"""Of one request: ten times the longest context that a model takes, and no more memory than a machine has."""
+LARGEST = 1 << 53
+"""Of the integers in a trace: up to here they are exact as floats too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +38,18 @@ class Record:
     def integer(self, name: str) -> int:
         """A field that is an integer."""
         value = self._field(name)
-        return (
-            value if isinstance(value, int) and not isinstance(value, bool) else self._wrong(name, value, "an integer")
-        )
+        if not isinstance(value, int) or isinstance(value, bool):
+            self._wrong(name, value, "an integer")
+        if abs(value) > LARGEST:
+            self.fail(f"the field '{name}' must be an integer from -2^53 to 2^53")
+        return value
+
+    def tokens(self, name: str) -> int:
+        """A field that counts the tokens of a request."""
+        count = self.integer(name)
+        if count > MOST_TOKENS:
+            self.fail(f"the field '{name}' must be at most {MOST_TOKENS:,} tokens, not {count:,}")
+        return count
 
     def array(self, name: str) -> list[Any]:
         """A field that is an array."""
@@ -69,7 +84,10 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with _opened(path) as file:
-            for number, raw in enumerate(file, start=1):  # an error is reported with the line it stopped at
+            while raw := file.readline(LONGEST_LINE_BYTES + 1):
+                number += 1  # an error is reported with the line it stopped at
+                if len(raw) > LONGEST_LINE_BYTES:
+                    raise InputError(f"{path}, line {number}: longer than {LONGEST_LINE_BYTES:,} bytes")
                 text = raw.decode("utf-8").rstrip("\r\n")
                 if text.strip():
                     yield number, text
@@ -100,7 +118,7 @@ def record(path: Path, number: int, text: str) -> Record:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{path}, line {number}: this is not JSON: {error}") from None
+        raise InputError(f"{path}, line {number}: this is not JSON: {shortened(str(error))}") from None
     except RecursionError:
         raise InputError(f"{path}, line {number}: this JSON is nested too deeply") from None
     if not isinstance(value, dict):

@@ -115,7 +115,10 @@ def test_what_was_found_is_kept(replay: Verb) -> None:
         ((POPE, "--component", "lru"), "replay needs a TRACE"),
         ((POPE, "--capacity", "3"), "replay needs a TRACE"),
         ((POPE, "--component", "lruu", "--capacity", "3"), "unknown component 'lruu'"),
-        ((POPE, "--component", "lru", "--capacity", "0"), "the capacity is a positive integer or 'infinite', not '0'"),
+        (
+            (POPE, "--component", "lru", "--capacity", "0"),
+            "the capacity is an integer from 1 to 999999999999, or 'infinite', not '0'",
+        ),
         ((POPE, "--component", "lru", "--capacity", "-3"), "the capacity is"),
         ((POPE, "--component", "lru", "--capacity", "1e3"), "the capacity is"),
         ((POPE, "--component", "lru", "--capacity", "3", "--variant", "M9"), "lru has no variant 'M9'"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.replay.lines import lines
+from cacheproof.replay.lines import MOST_TOKENS, lines
 from cacheproof.replay.options import integer, number
 from cacheproof.replay.readers import Reader
 from cacheproof.replay.workload import Arrival, Pace, Workload
@@ -51,6 +51,8 @@ def _rows(path: Path) -> Iterator[_Row]:
             _fail(path, line, "there must be a time and two integers")
         if row.prompt <= 0 or row.output <= 0:
             _fail(path, line, "a request has at least one token, and generates one")
+        if max(row.prompt, row.output) > MOST_TOKENS:
+            _fail(path, line, f"a request has at most {MOST_TOKENS:,} tokens, and generates as many")
         yield row
 
 

@@ -32,7 +32,7 @@ def _names(record: Record, length: int) -> list[int]:
 
 
 def _prompt(record: Record, offset: float, contents: dict[int, int], ids: str) -> Prompt:
-    length, output = record.integer("input_length"), record.integer("output_length")
+    length, output = record.tokens("input_length"), record.tokens("output_length")
     if length <= 0 or output < 0:
         record.fail("a prompt has at least one token, and an output is not negative")
     names = _names(record, length)

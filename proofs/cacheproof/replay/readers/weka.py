@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cacheproof.replay.lines import Record, records
+from cacheproof.replay.lines import LARGEST, Record, records
 from cacheproof.replay.options import choice, integer, number
 from cacheproof.replay.prompts import COUNTING, NEXT_PROMPT, NONE, TIMING, UNIQUE, Prompt, workload
 from cacheproof.replay.readers import Reader
@@ -47,8 +47,8 @@ class _Request(NamedTuple):
 
 def _seconds(record: Record, name: str) -> float:
     value = record.fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        record.fail(f"the field '{name}' must be a number of seconds, not negative")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        record.fail(f"the field '{name}' must be a number of seconds from 0 to 2^53")
     return float(value)
 
 
@@ -63,7 +63,7 @@ def _runs(record: Record, length: int) -> tuple[tuple[int, int], ...]:
 
 
 def _request(record: Record) -> _Request:
-    length, output = record.integer("in"), record.integer("out")
+    length, output = record.tokens("in"), record.tokens("out")
     if length <= 0 or output < 0:
         record.fail("a prompt has at least one token, and an output is not negative")
     return _Request(
