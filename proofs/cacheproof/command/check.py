@@ -55,6 +55,13 @@ def command(
         typer.Option(min=0, help="Steps of an implementation that are compared with the specification's, in all runs."),
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
+    to_the_end: Annotated[
+        bool,
+        typer.Option(
+            "--to-the-end",
+            help="Go on with a run that has far more states than expected (default: stop it).",
+        ),
+    ] = False,
     junit: JunitOption = None,
 ) -> Report:
     """Explore every scope, and compare with the expected verdicts and counts."""
@@ -82,6 +89,7 @@ def command(
             checkpoint=checkpoint,
             resume=resume,
             refine=TRIPLES if refine is None else refine,
+            to_the_end=to_the_end or accept,
         )
     everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
     complete = everything and all(run.exploration.ending.conclusive for run in runs) and not interrupted

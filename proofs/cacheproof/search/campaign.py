@@ -83,6 +83,10 @@ MORE = 1.02
 """States are chosen, and not triples: of chance, some have fewer."""
 
 
+TIMES_BEYOND, STATES_BEYOND = 4, 10_000
+"""A run stops at this many times the expected states, and this many more: an edited specification may have no end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How the work is done; what is found does not depend on it.
@@ -90,7 +94,7 @@ class Effort:
     `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes share
     each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's progress in; with `resume` it goes
     on from what is there. Of an implementation that is explored, the steps from these shares of the states are compared
-    with the specification's.
+    with the specification's. With `to_the_end`, a run goes on however many more states it has than are expected.
     """
 
     jobs: int = 1
@@ -98,6 +102,7 @@ class Effort:
     checkpoint: Path | None = None
     resume: bool = False
     shares: Mapping[Task, float] = field(default_factory=dict)
+    to_the_end: bool = False
 
     def shared_by(self, tasks: Sequence[Task]) -> int:
         """How many processes share a run: several if that was asked for, or if a single run is known to be large."""
@@ -196,7 +201,10 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     """Explore, and judge; `shared_by` is the number of processes."""
     component = component_named(task.component)
     variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
-    subject = Subject(component.name, variant.tag, scope.config, scope.plan_for(task.variant))
+    plan = scope.plan_for(task.variant)
+    if not effort.to_the_end:
+        plan = bounded(plan, scope.expectation(task.variant).states)
+    subject = Subject(component.name, variant.tag, scope.config, plan)
     how: dict[str, Any] = {}
     if shared_by > 1:
         how["crew"] = Processes(subject, shared_by)
@@ -208,8 +216,33 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     try:
         exploration = engine_named(task.engine)(component, variant, scope.config, subject.plan, watch, **how)
     except UnsoundReductionError as error:
-        raise InputError(f"{task}: {error}; set symmetry = false in the scope, or mend the declarations") from None
+        exploration = _unreduced(task, variant, scope, plan, watch)
+        return Run(task, scope, exploration, judge(component, variant, scope, exploration, (f"{error}; {UNSOUND}",)))
     return Run(task, scope, exploration, judge(component, variant, scope, exploration))
+
+
+def bounded(plan: Plan, golden: int | None) -> Plan:
+    """The plan with a limit of states far beyond the golden count; a scope's own limit stays."""
+    if golden is None or plan.limit_states is not None:
+        return plan
+    return replace(plan, limit_states=max(TIMES_BEYOND * golden, golden + STATES_BEYOND))
+
+
+UNSOUND = (
+    "a transition does not respect the declared reduction (`interchangeable`, ranks or `normal`), or the declaration "
+    "is wrong; the properties below were looked for without reductions, up to the first violation"
+)
+
+
+def _unreduced(task: Task, variant: AnyVariant, scope: Scope, plan: Plan, watch: Watch | None) -> Exploration:
+    """What the same run finds without symmetry and without a canonical form, up to the first violation."""
+    component = component_named(task.component)
+    most = max(plan.limit_states or 0, STATES_BEYOND)
+    plain = replace(plan, symmetry=False, first=True, until=frozenset(), limit_states=most)
+    try:
+        return engine_named(REFERENCE)(component, replace(variant, normal=None), scope.config, plain, watch)
+    except UnsoundReductionError:
+        return Exploration(component.name, variant.tag, task.engine, 0, 0, 0, "", Ending.UNSOUND)
 
 
 def judged_anew(run: Run) -> Run:

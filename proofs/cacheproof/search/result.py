@@ -26,6 +26,8 @@ class Ending(Enum):
     """The limit of time was reached."""
     DIFFERED = "differed"
     """An implementation was explored, and parted from the specification."""
+    UNSOUND = "unsound"
+    """A declared reduction merged states that behave differently, and no counterexample could be reconstructed."""
     INTERRUPTED = "interrupted"
     """The user ended it."""
 

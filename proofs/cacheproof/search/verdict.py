@@ -53,12 +53,20 @@ class Judgement:
     status: ExitStatus
 
 
-def judge(component: AnyComponent, variant: AnyVariant, scope: Scope, exploration: Exploration) -> Judgement:
-    """Compare what was found with what the scope file expects."""
+def judge(
+    component: AnyComponent, variant: AnyVariant, scope: Scope, exploration: Exploration, remarks: tuple[str, ...] = ()
+) -> Judgement:
+    """Compare what was found with what the scope file expects. A remark says what else is wrong with the run."""
     verdicts = tuple(_verdicts(component, variant, scope, exploration))
     violated_unasked = any(v.found is Finding.VIOLATED and v.expected is not Finding.VIOLATED for v in verdicts)
     if exploration.parting is not None:
         return Judgement(verdicts, (), (_parted(exploration.parting),), ExitStatus.FELL_SHORT)
+    if remarks:
+        return Judgement(verdicts, (), remarks, ExitStatus.FELL_SHORT)
+    golden = scope.expectation(variant.tag).states
+    if exploration.ending is Ending.STATES and golden is not None and exploration.states > golden:
+        beyond = f"states: {exploration.states} and more, where {golden} was expected: stopped there"
+        return Judgement(verdicts, (beyond,), (), ExitStatus.FELL_SHORT)
     if not exploration.ending.conclusive:
         status = ExitStatus.FELL_SHORT if violated_unasked else ExitStatus.INCONCLUSIVE
         return Judgement(verdicts, (), (), status)

@@ -277,3 +277,56 @@ def test_an_entry_that_no_scope_shows(counter: Counter, accepted: str) -> None:
     ended = counter("catalogue", "C-CNT-9")
     assert (ended.status, ended.out) == (2, "")
     assert "no scope shows 'C-CNT-9'" in ended.err
+
+
+# Runs without an end, and reductions that are unsound ---------------------------------------------------------------
+
+
+ENDLESS = """
+[[scope]]
+name = "endless"
+about = "counts for ever, and is expected to end"
+variants = ["normative"]
+[scope.config]
+top = 0
+[scope.expect.normative]
+states = 3
+transitions = 4
+depth = 2
+digest = "0000000000000000"
+"""
+
+
+def test_a_run_far_beyond_its_golden_count_ends_and_falls_short(counter: Counter) -> None:
+    ended = counter.check(ENDLESS)
+    assert ended.status == 1
+    assert "states: 10003 and more, where 3 was expected: stopped there" in ended.out
+
+
+def test_more_states_are_explored_if_that_is_asked_for(counter: Counter) -> None:
+    ended = counter.check(
+        ENDLESS
+        + "\n[[scope]]"
+        + ENDLESS.split("[[scope]]")[1].replace('"endless"', '"long"').replace("top = 0", "top = 20000"),
+        "--scope",
+        "long",
+        "--to-the-end",
+    )
+    assert ended.status == 1
+    assert "states: 20001, where 3 was expected" in ended.out
+
+
+def test_an_unsound_reduction_is_a_verdict_on_its_run_alone(counter: Counter, tmp_path: Path) -> None:
+    """The canonical form makes 4 into a number beyond the top, which no call leads to."""
+    source = (tmp_path / "counter.py").read_text()
+    unsound = "alphabet=calls,\n    normal=lambda config, state: State(99) if state.number == 4 else state,"
+    broken = source.replace("alphabet=calls,", unsound).replace("{Add: add, Reset", "{Add: add_too_much, Reset")
+    (tmp_path / "counter.py").write_text(broken)
+    counter.scopes.write_text(SCOPES + SCOPES.replace("five", "three").replace("top = 5", "top = 3"))
+    call = [sys.executable, "-m", "cacheproof", "check", "counter", "--variant", "normative", "--jobs", "1", "--json"]
+    ended = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended.stderr
+    five, three = json.loads(ended.stdout)["runs"]
+    assert "does not respect the declared reduction" in five["amiss"][0]
+    assert [verdict["property"] for verdict in five["verdicts"] if verdict["found"] == "violated"] == ["CNT-1"]
+    assert (three["scope"], three["amiss"]) == ("three", [])
