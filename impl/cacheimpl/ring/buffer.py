@@ -59,8 +59,9 @@ class SingleWriterShmRingBuffer:
     ) -> None:
         """`data_buffer_size` in bytes; a reader (`create` is false) needs the name, and no keyword.
 
-        The cells for `max_readers` times `max_handles` handles are 8 bytes each, and take memory only where they are
-        used. Raises `WriterAliveError`, `ForeignSegmentError`, `NoSpaceError`, `NoWriterYetError`, `InvalidSizeError`.
+        Memory for the data is reserved. Each of the `max_readers` rows has `max_handles` cells of 8 bytes, and takes
+        memory from the time at which a store counts with its reader. Raises `WriterAliveError`, `ForeignSegmentError`,
+        `NoSpaceError`, `NoWriterYetError`, `InvalidSizeError`.
         """
         least = self.ID_NBYTES + self.SIZE_NBYTES
         header_bytes = whole("header_bytes", header_bytes, InvalidSizeError, least=least, most=LARGEST)

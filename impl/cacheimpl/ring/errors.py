@@ -42,7 +42,7 @@ class ForeignSegmentError(RingError, FileExistsError):
 
 
 class NoSpaceError(RingError, OSError):
-    """There is not as much shared memory left; a process that used more than there is would be killed for it."""
+    """Too little shared memory is left for the segment. Used without this check, it would end the process (SIGBUS)."""
 
 
 class NoWriterYetError(RingError, FileNotFoundError):

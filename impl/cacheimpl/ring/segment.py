@@ -100,8 +100,8 @@ class Segment:
         self._locks, self._tracked, self._process = locks, tracked, os.getpid()
         whole = block.first_data + block.data_bytes
         # A mapping of its own lives as long as somebody views it; that of `SharedMemory` refuses to be closed then.
-        self.memory = locks.mapped(whole)
-        self.data = memoryview(self.memory)[block.first_data : whole]
+        self.memory = memoryview(locks.mapped(whole))
+        self.data = self.memory[block.first_data : whole]
 
     @classmethod
     def create(cls, name: str | None, block: Superblock) -> Segment:
@@ -173,13 +173,19 @@ class Segment:
             raise ClosedError(f"the segment '{self.name}' is not open in this process") from None
 
     def cells(self, reader: int) -> memoryview:
-        """[handles] int64: the row of this reader."""
+        """[handles] int64: the row of this reader, whose memory is reserved. Raises `NoSpaceError`."""
         row = self.block.handles * CELL
         first = _FIRST_CELL + reader * row
-        return memoryview(self.memory)[first : first + row].cast("q")
+        reserve(self._locks.descriptor, first, row)
+        return self.memory[first : first + row].cast("q")
 
     def agree_on_readers(self, readers: int, *, writes: bool) -> None:
-        """The writer says how many readers it waits for; a reader that expects another number is refused."""
+        """The writer says how many readers it waits for; a reader that expects another number is refused.
+
+        Raises `ReaderTakenError`, `ClosedError`.
+        """
+        if not self.is_usable:
+            raise ClosedError(f"the segment '{self.name}' is not open in this process")
         if not 0 < readers <= self.block.readers:
             raise ReaderTakenError(f"the segment has cells for 1 to {self.block.readers} readers, not for {readers}")
         if writes:
@@ -211,7 +217,8 @@ class Segment:
 
         Views of the data that somebody still has stay mapped as long as they are used.
         """
-        usable, self.data = self.is_usable and self._process == os.getpid(), memoryview(b"")
+        usable = self.is_usable and self._process == os.getpid()
+        self.data = self.memory = memoryview(b"")
         writes = usable and WRITER in self._locks.held
         if writes and self._locks.is_still_named():
             self._unlink()
@@ -226,14 +233,39 @@ class Segment:
 
 
 def made_file(block: Superblock) -> int:
-    """A descriptor of a new file without a name, with this superblock. Raises `NoSpaceError`."""
+    """A descriptor of a new file without a name, with this superblock; its data is reserved. Raises `NoSpaceError`."""
     free = os.statvfs(FOLDER)
+    # Looked at first: a reservation that fails takes all memory that is left for a moment, from others too.
     if block.data_bytes > free.f_bavail * free.f_frsize:
-        raise NoSpaceError(errno.ENOSPC, f"{FOLDER} has no room for {block.data_bytes} bytes")
+        raise no_space(block.data_bytes)
     descriptor = os.open(FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    os.ftruncate(descriptor, block.first_data + block.data_bytes)
-    os.pwrite(descriptor, _HEAD.pack(MAGIC, block.header_bytes, block.readers, *_numbers(block), block.secret), 0)
+    try:
+        os.ftruncate(descriptor, block.first_data + block.data_bytes)
+        reserve(descriptor, 0, _FIRST_CELL)
+        reserve(descriptor, block.first_data, block.data_bytes)
+        os.pwrite(descriptor, _HEAD.pack(MAGIC, block.header_bytes, block.readers, *_numbers(block), block.secret), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def reserve(descriptor: int, first: int, nbytes: int) -> None:
+    """Shared memory for these bytes of a file, now: a store that finds none ends its process with SIGBUS.
+
+    Raises `NoSpaceError`.
+    """
+    try:
+        os.posix_fallocate(descriptor, first, nbytes)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise no_space(nbytes) from error
+
+
+def no_space(nbytes: int) -> NoSpaceError:
+    """The error of a segment for which too little shared memory is left."""
+    return NoSpaceError(errno.ENOSPC, f"{FOLDER} has no room for {nbytes} bytes")
 
 
 def _numbers(block: Superblock) -> tuple[int, ...]:
