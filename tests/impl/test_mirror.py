@@ -95,12 +95,12 @@ BUGS: dict[str, Change] = {
     ),
     "an older generation is read": Change(
         MirrorReceiver.receive,
-        "$partition is None or $x",
-        "$partition is None",
+        "$message.generation < $partition.generation",
+        "False",
     ),
     "a join empties nothing": Change(
         MirrorReceiver.admit,
-        "$partition is None or $x",
+        "$partition is None or $request.generation > $partition.generation",
         "$partition is None",
     ),
     "a reset keeps the partitions": Change(MirrorReceiver.reset, "self._partitions.clear()", "pass"),
@@ -241,7 +241,7 @@ def test_after_a_reset_payloads_are_asked_again_for_what_is_unconfirmed() -> Non
 def test_a_join_of_before_a_reset_is_not_granted_after_it() -> None:
     receiver = MirrorReceiver(4)
     sender = joined(receiver)
-    late = JoinRequest("front", receiver.incarnation, sender.generation, 0)
+    late = JoinRequest("front", sender.session, receiver.incarnation, sender.generation, 0)
     sender.receive(receiver.receive(sent(sender, ("a", 2))).answer)
     receiver.reset()
     refusal = receiver.admit(late)
@@ -253,10 +253,10 @@ def test_a_join_of_before_a_reset_is_not_granted_after_it() -> None:
 def test_without_incarnations_a_late_join_stops_a_sender_for_ever() -> None:
     receiver = MirrorReceiver(4)
     sender = joined(receiver)
-    late = JoinRequest("front", receiver.incarnation, sender.generation, 0)
+    late = JoinRequest("front", sender.session, receiver.incarnation, sender.generation, 0)
     assert sender.receive(receiver.receive(sent(sender, ("a", 2), tag="one")).answer) == ("one",)
     receiver.reset()
-    with planted(Change(MirrorReceiver.admit, "$request.incarnation != self.incarnation", "False")):
+    with planted(Change(MirrorReceiver.admit, "$request.incarnation != $wanted", "False")):
         assert isinstance(receiver.admit(late), Grant)
     sender.receive(receiver.receive(sent(sender, ("a", 2), tag="two")).answer)
     for _ in range(20):
@@ -269,7 +269,7 @@ def test_without_incarnations_a_late_join_stops_a_sender_for_ever() -> None:
 def test_the_same_question_gets_the_same_grant_and_empties_nothing() -> None:
     receiver = MirrorReceiver(4)
     sender = joined(receiver)
-    late = JoinRequest("front", receiver.incarnation, sender.generation, 0)
+    late = JoinRequest("front", sender.session, receiver.incarnation, sender.generation, 0)
     receiver.receive(sent(sender, ("a", 2)))
     grant = receiver.admit(late)
     assert isinstance(grant, Grant)
@@ -281,7 +281,7 @@ def test_a_forgotten_partition_is_not_granted_again_by_a_late_join() -> None:
     receiver = MirrorReceiver(4, partitions=2)
     sender, other = joined(receiver), joined(receiver, "other")
     receiver.receive(sent(other, ("b", 1)))
-    late = JoinRequest("front", receiver.incarnation, sender.generation, 0)
+    late = JoinRequest("front", sender.session, receiver.incarnation, sender.generation, 0)
     receiver.forget("front")
     refusal = receiver.admit(late)
     assert isinstance(refusal, Refusal)
@@ -378,13 +378,13 @@ def test_a_capacity_that_is_none(make: Callable[[], Any]) -> None:
 # On the wire --------------------------------------------------------------------------------------------------------
 
 EACH: tuple[AnyMessage, ...] = (
-    Message("front", 2, 7, (Item("a", 3), Item("b", 0)), (b"pixels", None)),
-    Message("front", 2, 7, (), ()),
-    Answer("front", -1, 8, Verdict.ACCEPTED),
-    Answer("front", 2, 7, Verdict.GAP),
-    JoinRequest("front", 2**62 - 1, 3, 0),
-    Grant("front", 2**62 - 1, 3),
-    Refusal("front", 1, 3, Reason.FULL),
+    Message("front", 5, 2, 7, (Item("a", 3), Item("b", 0)), (b"pixels", None)),
+    Message("front", 5, 2, 7, (), ()),
+    Answer("front", 5, -1, 8, Verdict.ACCEPTED),
+    Answer("front", 5, 2, 7, Verdict.GAP),
+    JoinRequest("front", 2**62 - 2, 2**62 - 1, 3, 0),
+    Grant("front", 2**62 - 2, 2**62 - 1, 3),
+    Refusal("front", 5, 1, 3, Reason.FULL),
 )
 
 
@@ -398,12 +398,13 @@ def test_every_message_comes_back_from_msgpack(message: AnyMessage) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        *([None, 3, [], {}, "grant", ["nothing"], ["grant", "front", 1], [["grant"], "front", 1, 2]]),
-        *(["grant", 1, 1, 2], ["grant", "front", -2, 2], ["grant", "front", 1, True], ["grant", "front", 1, "2"]),
-        *(["answer", "front", 1, 2, 3], ["refusal", "front", 1, 2, 7]),
-        *(["message", "front", 1, 2, [["a", 1]], []], ["message", "front", 1, 2, [["a"]], [None]]),
-        *(["message", "front", 1, 2, [["a", -1]], [None]], ["message", "front", 1, 2, "ab", [None, None]]),
-        ["message", "front", 1, 2, [["a", 1]], b"x"],
+        *([None, 3, [], {}, "grant", ["nothing"], ["grant", "front", 5, 1], [["grant"], "front", 5, 1, 2]]),
+        *(["grant", 1, 5, 1, 2], ["grant", "front", 5, -2, 2], ["grant", "front", 5, 1, True]),
+        *(["grant", "front", 5, 1, "2"], ["grant", "front", "5", 1, 2], ["grant", "front", 1, 2]),
+        *(["answer", "front", 5, 1, 2, 3], ["refusal", "front", 5, 1, 2, 7]),
+        *(["message", "front", 5, 1, 2, [["a", 1]], []], ["message", "front", 5, 1, 2, [["a"]], [None]]),
+        *(["message", "front", 5, 1, 2, [["a", -1]], [None]], ["message", "front", 5, 1, 2, "ab", [None, None]]),
+        ["message", "front", 5, 1, 2, [["a", 1]], b"x"],
     ],
 )
 def test_anything_else_is_refused(given: object) -> None:

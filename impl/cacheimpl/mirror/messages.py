@@ -1,8 +1,11 @@
 """The messages between the two sides, and their plain form: lists of integers, texts and payloads, as msgpack has them.
 
-Source: the normative protocol, with one addition. There a join is one step; here it is a question and an answer, which
-may both be late, so it names the *incarnation* of P1 that it is meant for: what P1 had granted before it forgot
-everything cannot be granted again by a question that was on its way.
+Source: the normative protocol, with two additions.
+
+- A join is one step there. Here it is a question and an answer, which may both be late. The question names an
+  *incarnation* of P1, so a question from before P1 forgot everything is not granted afterwards.
+- A sender is one process there. Here a frontend may restart under its old name. Every message names the *session*, a
+  random number of one life of the frontend: no message, answer or grant of an earlier life counts in a later one.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class Message(NamedTuple):
     """A request on its way to P1. Without items it is a probe: it asks how far P1 has come."""
 
     sender: str
+    session: int
+    """Of the sender: drawn at random by each process that begins under this name."""
     generation: int
     sequence: int
     items: tuple[Item, ...]
@@ -53,6 +58,7 @@ class Answer(NamedTuple):
     """P1's answer to one message. A confirmation is good for ever and names no generation; a complaint is about one."""
 
     sender: str
+    session: int
     generation: int
     expected: int
     """The sequence number that P1 expects next; all before it are applied."""
@@ -63,8 +69,10 @@ class JoinRequest(NamedTuple):
     """A sender asks for a partition. P1 forgets what it held for this sender."""
 
     sender: str
+    session: int
     incarnation: int
-    """Of P1, as far as the sender knows it."""
+    """Of P1, as far as the sender knows it. P1 draws a new one when it starts or forgets everything, and for a name
+    whenever it admits another session of it."""
     generation: int
     sequence: int
     """Of the first message to come."""
@@ -74,6 +82,7 @@ class Grant(NamedTuple):
     """The partition is there, empty."""
 
     sender: str
+    session: int
     incarnation: int
     generation: int
 
@@ -82,7 +91,7 @@ class Reason(IntEnum):
     """Why a join is refused."""
 
     INCARNATION = 0
-    """It was meant for P1 before it forgot everything: the refusal names the one to ask."""
+    """It was meant for P1 before it forgot everything or admitted another session: the refusal names the one to ask."""
     FULL = 1
     """Every partition is granted to others."""
     LATE = 2
@@ -93,6 +102,7 @@ class Refusal(NamedTuple):
     """No partition."""
 
     sender: str
+    session: int
     incarnation: int
     generation: int
     reason: Reason
@@ -110,7 +120,7 @@ def plain(message: AnyMessage) -> list[Any]:
     """The kind of the message and its fields; payloads as they are, everything else lists, texts and integers."""
     fields: list[Any] = list(message)
     if isinstance(message, Message):
-        fields[3:] = [[list(item) for item in message.items], list(message.payloads)]
+        fields[4:] = [[list(item) for item in message.items], list(message.payloads)]
     elif isinstance(message, Answer | Refusal):
         fields[-1] = int(fields[-1])
     return [NAMES[type(message)], *fields]
@@ -126,15 +136,15 @@ def from_plain(given: object) -> AnyMessage:
     if not isinstance(fields[0], str):
         raise BadMessageError(f"{given[0]}: the sender is a text, not {fields[0]!r}")
     if kind is Message:
-        fields[3], fields[4] = _items(fields[3]), _payloads(fields[3], fields[4])
+        fields[4], fields[5] = _items(fields[4]), _payloads(fields[4], fields[5])
     for name, value in zip(kind._fields[1:], fields[1:], strict=True):
         if name not in ("items", "payloads") and not _is_integer(value):
             raise BadMessageError(f"{given[0]}: {name} is an integer, not {value!r}")
     try:
         if kind is Answer:
-            fields[3] = Verdict(fields[3])
+            fields[-1] = Verdict(fields[-1])
         if kind is Refusal:
-            fields[3] = Reason(fields[3])
+            fields[-1] = Reason(fields[-1])
     except ValueError as error:
         raise BadMessageError(f"{given[0]}: {error}") from None
     return kind(*fields)
@@ -154,7 +164,7 @@ def checked(message: object, *kinds: type[AnyMessage]) -> None:
     if isinstance(message, Message):
         given: Any = message
         items, payloads = given.items, given.payloads
-        numbers = numbers[:2]
+        numbers = numbers[:3]
         if not isinstance(items, tuple) or not all(isinstance(one, Item) and is_item(*one) for one in items):
             raise BadMessageError("message: items are pairs of a key and a size in bytes")
         _payloads(items, payloads)

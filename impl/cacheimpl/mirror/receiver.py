@@ -33,11 +33,22 @@ class Delivery(NamedTuple):
     """For each item of the message its payload, where the message was applied now; None where it was not."""
 
 
+class Admission(NamedTuple):
+    """The session that P1 admitted last under a name."""
+
+    session: int
+    incarnation: int
+    """The number that this session names in its questions."""
+    following: int
+    """The number that another session has to name: drawn afterwards, so no question from before can name it."""
+
+
 class Partition:
     """A sender's part of P1."""
 
-    def __init__(self, capacity: int, generation: int, expected: int) -> None:
+    def __init__(self, capacity: int, session: int, generation: int, expected: int) -> None:
         self.order = RecencyOrder(capacity)
+        self.session = session
         self.generation = generation
         self.expected = expected
         self.payloads: dict[str, Any] = {}
@@ -59,12 +70,13 @@ class MirrorReceiver:
         self.incarnation = _new_incarnation()
         """Another number after every `reset` and in every process."""
         self._partitions: dict[str, Partition] = {}
+        self._admissions: dict[str, Admission] = {}
         self._forgotten: dict[str, int] = {}
         """The last generation of each sender that was forgotten alone: a join that was on its way is not granted."""
 
     @property
     def senders(self) -> tuple[str, ...]:
-        """Who has a partition."""
+        """The senders that have a partition."""
         return tuple(self._partitions)
 
     def order(self, sender: str) -> tuple[Item, ...]:
@@ -85,14 +97,14 @@ class MirrorReceiver:
         """
         checked(message, Message)
         partition = self._partitions.get(message.sender)
-        if partition is None or message.generation < partition.generation:
-            return Delivery(Answer(message.sender, message.generation, NONE, Verdict.STALE), None)
+        if partition is None or message.session != partition.session or message.generation < partition.generation:
+            return Delivery(answer_to(message, message.generation, NONE, Verdict.STALE), None)
         if message.sequence != partition.expected or not message.items:
             partition.generation = message.generation
             if message.sequence > partition.expected:
-                answer = Answer(message.sender, message.generation, partition.expected, Verdict.GAP)
+                answer = answer_to(message, message.generation, partition.expected, Verdict.GAP)
             else:
-                answer = Answer(message.sender, NONE, partition.expected, Verdict.ACCEPTED)
+                answer = answer_to(message, NONE, partition.expected, Verdict.ACCEPTED)
             return Delivery(answer, None)
         _check_sizes(partition, message)
         walk = partition.order.plan(message.items)
@@ -100,26 +112,38 @@ class MirrorReceiver:
         _apply(partition, walk, {item.key: payload for item, payload in zip(message.items, used, strict=True)})
         partition.generation = message.generation
         partition.expected += 1
-        return Delivery(Answer(message.sender, NONE, partition.expected, Verdict.ACCEPTED), used)
+        return Delivery(answer_to(message, NONE, partition.expected, Verdict.ACCEPTED), used)
 
     def admit(self, request: JoinRequest) -> Grant | Refusal:
-        """Grant the sender a partition, empty, whatever it had before; the same question again gets the same grant."""
+        """Grant the sender a partition, empty, whatever it had before; the same question again gets the same grant.
+
+        A frontend that begins again under its name has another session. It gets an empty partition in the place of the
+        old one. Questions of its earlier life that are still on their way name an earlier incarnation, and are refused.
+        """
         checked(request, JoinRequest)
+        last = self._admissions.get(request.sender)
+        wanted = self._incarnation_for(request, last)
+        if request.incarnation != wanted:
+            return self._refused(request, wanted, Reason.INCARNATION)
         partition = self._partitions.get(request.sender)
-        if request.incarnation != self.incarnation:
-            return self._refused(request, Reason.INCARNATION)
         if partition is None and len(self._partitions) >= self.most:
-            return self._refused(request, Reason.FULL)
-        known = partition.generation if partition is not None else self._forgotten.get(request.sender, NONE) + 1
-        if request.generation < known:
-            return self._refused(request, Reason.LATE)
+            return self._refused(request, wanted, Reason.FULL)
+        if last is None or last.session != request.session:
+            self._admissions[request.sender] = Admission(request.session, wanted, _new_incarnation())
+            partition = None
+        else:
+            known = self._forgotten.get(request.sender, NONE) + 1 if partition is None else partition.generation
+            if request.generation < known:
+                return self._refused(request, wanted, Reason.LATE)
         if partition is None or request.generation > partition.generation:
-            self._partitions[request.sender] = Partition(self.capacity, request.generation, request.sequence)
-        return Grant(request.sender, self.incarnation, request.generation)
+            fresh = Partition(self.capacity, request.session, request.generation, request.sequence)
+            self._partitions[request.sender] = fresh
+        return Grant(request.sender, request.session, wanted, request.generation)
 
     def reset(self) -> None:
         """Forget everything (sleep, weight update): messages are refused until their senders have joined again."""
         self._partitions.clear()
+        self._admissions.clear()
         self._forgotten.clear()
         self.incarnation = _new_incarnation()
 
@@ -129,8 +153,19 @@ class MirrorReceiver:
         if partition is not None:
             self._forgotten[sender] = partition.generation
 
-    def _refused(self, request: JoinRequest, reason: Reason) -> Refusal:
-        return Refusal(request.sender, self.incarnation, request.generation, reason)
+    def _incarnation_for(self, request: JoinRequest, last: Admission | None) -> int:
+        """The number that the request has to name."""
+        if last is None:
+            return self.incarnation
+        return last.incarnation if last.session == request.session else last.following
+
+    def _refused(self, request: JoinRequest, incarnation: int, reason: Reason) -> Refusal:
+        return Refusal(request.sender, request.session, incarnation, request.generation, reason)
+
+
+def answer_to(message: Message, generation: int, expected: int, verdict: Verdict) -> Answer:
+    """The answer to the session that sent the message."""
+    return Answer(message.sender, message.session, generation, expected, verdict)
 
 
 def _check_sizes(partition: Partition, message: Message) -> None:

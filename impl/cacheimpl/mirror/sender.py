@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -58,6 +59,8 @@ class MirrorSender:
                 f"a sender has a name and a positive number of bytes, not {name!r}, {capacity!r}"
             )
         self.name = name
+        self.session = secrets.randbits(62)
+        """Of this object: a frontend that begins again under the same name has another."""
         self.order = RecencyOrder(capacity)
         """What P1 holds once it has applied every message."""
         self.generation = 0
@@ -126,17 +129,18 @@ class MirrorSender:
         """No answer came for too long: a probe, which asks how far P1 is; None where nothing is unconfirmed."""
         if not self.joined or not self._log:
             return None
-        return Message(self.name, self.generation, self.next, (), ())
+        return Message(self.name, self.session, self.generation, self.next, (), ())
 
     def receive(self, answer: Answer) -> tuple[Any, ...]:
         """Take an answer, and give the tags of the requests that it confirms, oldest first.
 
-        Afterwards there may be a backlog, or no partition. While the sender waits for a grant it takes no answers: its
-        requests are decided anew by then, from what the answer would not know of. Raises `BadMessageError`.
+        An answer to an earlier session of this name confirms nothing. While the sender waits for a grant it takes no
+        answers, because the grant decides its requests anew. Afterwards there may be a backlog, or no partition. Raises
+        `BadMessageError`.
         """
         checked(answer, Answer)
         self._check_name(answer.sender)
-        if self.waits_for_grant:
+        if self.waits_for_grant or answer.session != self.session:
             return ()
         if answer.expected > self.next:
             raise BadMessageError(f"answer: {self.next} requests were submitted, and {answer.expected} are confirmed")
@@ -158,7 +162,7 @@ class MirrorSender:
         """The question for a partition, for the first time or again; None where the sender has one."""
         if self.joined:
             return None
-        self._asked = JoinRequest(self.name, self._incarnation, self.generation + 1, self.next)
+        self._asked = JoinRequest(self.name, self.session, self._incarnation, self.generation + 1, self.next)
         return self._asked
 
     def take_grant(self, grant: Grant) -> bool:
@@ -169,7 +173,7 @@ class MirrorSender:
         checked(grant, Grant)
         self._check_name(grant.sender)
         asked = self._asked
-        if asked is None or (grant.incarnation, grant.generation) != (asked.incarnation, asked.generation):
+        if asked is None or grant != Grant(*asked[:4]):
             return False
         unanswered = tuple(self._log)
         self._asked, self.joined, self.generation, self._sent = None, True, grant.generation, 0
@@ -187,7 +191,7 @@ class MirrorSender:
         checked(refusal, Refusal)
         self._check_name(refusal.sender)
         asked = self._asked
-        if asked is None or refusal.generation != asked.generation:
+        if asked is None or (refusal.session, refusal.generation) != (asked.session, asked.generation):
             return None
         if refusal.reason is Reason.INCARNATION and refusal.incarnation != asked.incarnation:
             self._incarnation = refusal.incarnation
@@ -213,7 +217,7 @@ class MirrorSender:
         for (key, _), need, payload in zip(entry.items, entry.needed, payloads, strict=True):
             if need and payload is None:
                 raise InvalidItemError(f"{key} has to be sent, and its payload is None, which means that P1 has it")
-        return Message(self.name, self.generation, entry.sequence, entry.items, payloads)
+        return Message(self.name, self.session, self.generation, entry.sequence, entry.items, payloads)
 
     def _checked(self, items: Iterable[tuple[str, int]]) -> tuple[Item, ...]:
         try:

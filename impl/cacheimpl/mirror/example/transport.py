@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cacheimpl.mirror.errors import BadMessageError
 from cacheimpl.mirror.example.settings import Settings
 from cacheimpl.mirror.messages import AnyMessage, from_plain, plain
 
@@ -32,8 +33,11 @@ def packed(envelope: Envelope) -> bytes:
 
 
 def unpacked(data: bytes) -> Envelope:
-    """Back; raises `BadMessageError` or `msgspec.DecodeError` for what is none."""
-    name, message = msgspec.msgpack.decode(data, type=tuple[str, Any])
+    """Back. Raises `BadMessageError` for bytes that are no message, whatever they are."""
+    try:
+        name, message = msgspec.msgpack.decode(data, type=tuple[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadMessageError(f"no message: {error}") from error
     return Envelope(name, from_plain(message))
 
 

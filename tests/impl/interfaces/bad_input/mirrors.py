@@ -56,12 +56,13 @@ ITEMS: Sort = {
     "a key that is no text": always([(3, 1)]),
 }
 ANSWER: Sort = {
-    **one_of(None, 3, ("p0", 0, 0, 0)),
+    **one_of(None, 3, ("p0", 0, 0, 0, 0)),
     "to another sender": lambda good: good._replace(sender="p9"),
     "of what was never sent": lambda good: good._replace(expected=2),
-    **within(count(-1), lambda bad: Answer("p0", -1, bad, Verdict.ACCEPTED), "expected: "),
-    **within(count(-1), lambda bad: Answer("p0", bad, 1, Verdict.ACCEPTED), "generation: "),
-    **within(one_of(None, 7, "no"), lambda bad: Answer("p0", -1, 1, bad), "verdict: "),
+    **within(count(-1), lambda bad: Answer("p0", 5, -1, bad, Verdict.ACCEPTED), "expected: "),
+    **within(count(-1), lambda bad: Answer("p0", 5, bad, 1, Verdict.ACCEPTED), "generation: "),
+    **within(count(-1), lambda bad: Answer("p0", bad, -1, 1, Verdict.ACCEPTED), "session: "),
+    **within(one_of(None, 7, "no"), lambda bad: Answer("p0", 5, -1, 1, bad), "verdict: "),
 }
 
 SENDER = Face(
@@ -79,15 +80,17 @@ SENDER = Face(
             {"tag": "the caller's own"},
             says=SAYS,
         ),
-        "receive": Call(lambda made: {"answer": Answer("p0", -1, 1, Verdict.ACCEPTED)}, {"answer": ANSWER}, says=SAYS),
+        "receive": Call(
+            lambda made: {"answer": Answer("p0", made.session, -1, 1, Verdict.ACCEPTED)}, {"answer": ANSWER}, says=SAYS
+        ),
         "take_grant": Call(
-            lambda made: {"grant": Grant("p0", 1, 1)},
-            {"grant": {**one_of(None, 3), "to another sender": always(Grant("p9", 1, 1))}},
+            lambda made: {"grant": Grant("p0", 5, 1, 1)},
+            {"grant": {**one_of(None, 3), "to another sender": always(Grant("p9", 5, 1, 1))}},
             says=SAYS,
         ),
         "take_refusal": Call(
-            lambda made: {"refusal": Refusal("p0", 1, 1, Reason.FULL)},
-            {"refusal": {**one_of(None, 3), "to another sender": always(Refusal("p9", 1, 1, Reason.FULL))}},
+            lambda made: {"refusal": Refusal("p0", 5, 1, 1, Reason.FULL)},
+            {"refusal": {**one_of(None, 3), "to another sender": always(Refusal("p9", 5, 1, 1, Reason.FULL))}},
             says=SAYS,
         ),
     },
@@ -123,7 +126,7 @@ def receiving() -> Any:
 
 def second(made: Any, **more: Any) -> Message:
     wanted = {"generation": made.sender.generation, "sequence": 1, "items": (Item("b", 2),), "payloads": (b"bb",)}
-    return Message("p0", **{**wanted, **more})
+    return Message("p0", made.sender.session, **{**wanted, **more})
 
 
 def replaced(field: str, value: Any) -> Any:
@@ -135,8 +138,9 @@ def sized(value: Any) -> Any:
 
 
 MESSAGE: Sort = {
-    **one_of(None, 3, ("p0", 1, 1, (), ())),
+    **one_of(None, 3, ("p0", 5, 1, 1, (), ())),
     **{f"generation: {what}": replaced("generation", bad) for what, bad in count(-1).items()},
+    **{f"session: {what}": replaced("session", bad) for what, bad in count(-1).items()},
     **{f"sequence: {what}": replaced("sequence", bad) for what, bad in count(-1).items()},
     **{f"items: {what}": sized(bad) for what, bad in count(0).items()},
     "items: no items": lambda good: good._replace(items=(3,)),
@@ -172,14 +176,15 @@ RECEIVER = Face(
             says=SAYS,
         ),
         "admit": Call(
-            lambda made: {"request": JoinRequest("p1", made.incarnation, 1, 0)},
+            lambda made: {"request": JoinRequest("p1", 5, made.incarnation, 1, 0)},
             {
                 "request": {
                     **one_of(None, 3),
-                    **within(count(-1), lambda bad: JoinRequest("p1", 1, bad, 0), "generation: "),
-                    **within(count(-1), lambda bad: JoinRequest("p1", 1, 1, bad), "sequence: "),
-                    **within(count(-1), lambda bad: JoinRequest("p1", bad, 1, 0), "incarnation: "),
-                    **within(one_of(None, 3), lambda bad: JoinRequest(bad, 1, 1, 0), "sender: "),
+                    **within(count(-1), lambda bad: JoinRequest("p1", 5, 1, bad, 0), "generation: "),
+                    **within(count(-1), lambda bad: JoinRequest("p1", 5, 1, 1, bad), "sequence: "),
+                    **within(count(-1), lambda bad: JoinRequest("p1", 5, bad, 1, 0), "incarnation: "),
+                    **within(count(-1), lambda bad: JoinRequest("p1", bad, 1, 1, 0), "session: "),
+                    **within(one_of(None, 3), lambda bad: JoinRequest(bad, 5, 1, 1, 0), "sender: "),
                 }
             },
             says=SAYS,
