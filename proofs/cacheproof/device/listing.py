@@ -98,29 +98,29 @@ HERE = "cacheproof.device.tensor"
 CHECKS = (
     Check(
         "recorded-decode",
-        "a recorded decode step is the step that is not recorded, over thousands of steps, at addresses that stay",
+        "a recorded decode step equals the unrecorded step, over thousands of steps, at fixed addresses",
         f"{HERE}.recorded:decode_steps",
-        "the same class, calling the function instead of a graph",
+        "the same class, which calls the function instead of a graph",
     ),
     Check(
         "recorded-rounds",
-        "recorded rounds of the scheduler are those that are not recorded",
+        "recorded rounds of the scheduler equal unrecorded ones",
         f"{HERE}.recorded:rounds",
-        "the same class, calling the function instead of a graph",
+        "the same class, which calls the function instead of a graph",
     ),
     Check(
         "components",
         "every operation of every component with tensor code, on hundreds of states at once: the same tensors on the "
         "device and on the CPU",
         f"{HERE}.components:lockstep",
-        "the other side is the CPU where another one of repeated indices wins",
+        "compared with a CPU on which the first of repeated indices wins",
     ),
     Check(
         "bursts",
         "random bursts of production size (KV blocks, contents of blocks, the arena, the scheduler): the same tensors "
         "on the device and on the CPU",
         f"{HERE}.bursts:lockstep",
-        "the other side is the CPU where another one of repeated indices wins",
+        "compared with a CPU on which the first of repeated indices wins",
     ),
     Check(
         "refinement",
@@ -130,13 +130,13 @@ CHECKS = (
     ),
     Check(
         "example",
-        "the example of the README serves the recorded load and says what it says on the CPU",
+        "the example of the README serves the recorded load with the same result as on the CPU",
         f"{HERE}.example:readme",
-        "twice: another one of repeated indices wins the second time",
+        "twice: the second time the first of repeated indices wins",
     ),
     Check("decode-speed", "decode steps, eager and recorded", f"{HERE}.speed:decode", "eager only"),
     Check("round-speed", "rounds of the scheduler, eager and recorded", f"{HERE}.speed:rounds", "eager only"),
-    Check("burst-speed", "a burst of prompts that nobody has seen", f"{HERE}.speed:burst", "the same"),
+    Check("burst-speed", "a burst of new prompts", f"{HERE}.speed:burst", "the same"),
     Check(
         "arena-speed",
         "gather and store of encoder outputs beside a copy of the same bytes",
@@ -170,7 +170,7 @@ FIGURES = (
         "gather-share",
         "arena-speed",
         "%",
-        "the rate of the gather, of that of the copy",
+        "the rate of the gather as a share of the copy's",
         needs_cuda=False,
         goal=90.0,
         goal_is_most=False,
@@ -180,7 +180,7 @@ FIGURES = (
         "store-share",
         "arena-speed",
         "%",
-        "the rate of the store, of that of the copy",
+        "the rate of the store as a share of the copy's",
         needs_cuda=False,
         goal=90.0,
         goal_is_most=False,

@@ -123,8 +123,13 @@ UNSEEN = next(one for one in planted_in(Release("0.20.2")) if one.bug is not Non
         (RELEASED, None, ExitStatus.AS_EXPECTED, "agrees"),
         (RELEASED, DIFFERENCE, ExitStatus.FELL_SHORT, "differs: start: used"),
         (RELEASED, BREAKDOWN, ExitStatus.INCONCLUSIVE, "the driver failed: the driver is gone"),
-        (UNSEEN, None, ExitStatus.AS_EXPECTED, "not found: what is asked for"),
-        (UNSEEN, DIFFERENCE, ExitStatus.FELL_SHORT, "start: used, though it was said that what is asked for"),
+        (UNSEEN, None, ExitStatus.AS_EXPECTED, "not found: every item that was asked for"),
+        (
+            UNSEEN,
+            DIFFERENCE,
+            ExitStatus.FELL_SHORT,
+            "start: used, though it was said that every item that was asked for",
+        ),
         (UNSEEN, BREAKDOWN, ExitStatus.INCONCLUSIVE, "the driver failed: the driver is gone"),
     ],
 )

@@ -126,7 +126,7 @@ def test_it_is_planted_once_and_before_the_driver_is_made(release: Any) -> None:
 def test_a_bug_by_its_name() -> None:
     found = bug_named("lru/touch-does-nothing")
     assert (found.name, found.where) == ("touch-does-nothing", "LRUCache.touch")
-    assert found.says == "A key that is touched stays where it is."
+    assert found.says == "A touch does not change the order."
 
 
 def test_which_releases_have_it() -> None:

@@ -13,10 +13,10 @@ def device_part(words: Sequence[str]) -> str:
     """`checks`, or `figures`."""
     if list(words) == ["checks"]:
         rows = [(f"`{check.name}`", check.about, check.without_a_device) for check in CHECKS]
-        return markdown_table(("check", "what is seen on a device", "what is done on a CPU"), rows)
+        return markdown_table(("check", "on a device", "on a CPU"), rows)
     if list(words) == ["figures"]:
         shown = [(f"`{one.name}`", one.about, one.unit, goal(one), where(one)) for one in FIGURES]
-        return markdown_table(("figure", "of what", "unit", "goal", "where"), shown)
+        return markdown_table(("figure", "meaning", "unit", "goal", "machine"), shown)
     raise InputError(f"nothing of a device is called '{' '.join(words)}': there are checks and figures")
 
 
@@ -29,4 +29,4 @@ def goal(figure: Figure) -> str:
 
 def where(figure: Figure) -> str:
     """Whether it means anything on a CPU."""
-    return "CUDA only" if figure.needs_cuda else "CUDA; on a CPU the time of that"
+    return "CUDA only" if figure.needs_cuda else "CUDA; on a CPU its own time"

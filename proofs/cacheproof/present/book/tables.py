@@ -54,7 +54,7 @@ def properties_part(words: Sequence[str]) -> str:
         for rule in rules
         if not wanted or any(_is_part(rule.name, name) for name in wanted)
     )
-    return markdown_table(("property", "kind", "what it says", "broken by"), rows)
+    return markdown_table(("property", "kind", "statement", "broken by"), rows)
 
 
 def _is_part(name: str, of: str) -> bool:
@@ -99,7 +99,7 @@ def scopes_part(words: Sequence[str]) -> str:
     """`lru`: what is explored, how large it is for the normative variant, and how far."""
     component, others = _component(words)
     _no_more(others)
-    return markdown_table(("scope", "what is in it", "normative states", "set"), _scopes(component))
+    return markdown_table(("scope", "contents", "normative states", "set"), _scopes(component))
 
 
 def _scopes(component: AnyComponent) -> Iterator[tuple[str, str, str, str]]:

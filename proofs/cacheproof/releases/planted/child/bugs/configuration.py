@@ -35,25 +35,25 @@ def engines_are_not_counted(released: Any, config: Any) -> Any:
 
 @FACTORIES.broken("_get_cache_type", since=CHOSEN)
 def external_is_not_asked(released: Any, config: Any) -> Any:
-    """Engines that have a frontend each are taken for engines that share one."""
+    """Engines with a frontend each count as engines that share a frontend."""
     return released(with_parallel(config, data_parallel_external_lb=False))
 
 
 @FACTORIES.broken("_get_cache_type", since=CHOSEN)
 def off_is_on(released: Any, config: Any) -> Any:
-    """A cache without any room is made all the same."""
+    """A cache of size 0 is created."""
     return released(config) or ("lru" if config.model_config.supports_multimodal_inputs else None)
 
 
 @FACTORIES.broken("_get_cache_type", since=CHOSEN)
 def always_by_recency(released: Any, config: Any) -> Any:
-    """Shared memory is asked for, and the cache by recency is made."""
+    """Shared memory is configured, and the LRU cache is created."""
     return "lru" if released(config) == "shm" else released(config)
 
 
 @FACTORIES.broken("engine_receiver_cache_from_config", since=CHOSEN)
 def engine_has_one_too(released: Any, config: Any) -> Any:
-    """The engine has a receiver cache, though the workers have one in shared memory."""
+    """The engine has a receiver cache beside the workers' cache in shared memory."""
     from_lru = copy.deepcopy(config.model_config.get_multimodal_config())
     if config.model_config.supports_multimodal_inputs and from_lru.mm_processor_cache_type == "shm":
         from_lru.mm_processor_cache_type = "lru"
@@ -65,7 +65,7 @@ def engine_has_one_too(released: Any, config: Any) -> Any:
 
 @FACTORIES.broken("worker_receiver_cache_from_config", since=CHOSEN)
 def workers_have_none(released: Any, config: Any, lock: Any) -> Any:
-    """Workers have no cache, though items are in shared memory."""
+    """Items are in shared memory, and the workers have no cache."""
     return None
 
 
@@ -83,13 +83,13 @@ def mirrored_in_any_case(released: Any, config: Any) -> Any:
 
 @FACTORIES.broken("_enable_mm_input_shm_cache", until="0.11.0")
 def never_in_shared_memory(released: Any, config: Any) -> Any:
-    """Shared memory is asked for, and the cache by recency is made."""
+    """Shared memory is configured, and the LRU cache is created."""
     return False
 
 
 @FACTORIES.broken("_enable_processor_cache", until="0.11.0")
 def without_room_too(released: Any, model: Any, registry: Any) -> Any:
-    """A cache without any room is made all the same."""
+    """A cache of size 0 is created."""
     return registry.supports_multimodal_inputs(model)
 
 

@@ -21,7 +21,7 @@ def with_settings(config: Any, **changed: Any) -> Any:
 
 @FORMULA.broken("compute_mm_encoder_budget", since="0.11.0")
 def largest_item_is_ignored(released: Any, config: Any, sizes: Any) -> Any:
-    """The budgets are the step's tokens, though an item is larger."""
+    """The budgets are the step's tokens even if an item is larger."""
     compute, space = released(config, sizes)
     return (min(compute, config.max_num_encoder_input_tokens), min(space, config.encoder_cache_size))
 
@@ -42,13 +42,13 @@ def one_item_more(released: Any, config: Any, sizes: Any) -> Any:
 
 @FORMULA.broken("compute_mm_encoder_budget", since="0.11.0")
 def whole_items_are_not_checked(released: Any, config: Any, sizes: Any) -> Any:
-    """An item that never fits a step is let in, though items are not split."""
+    """An item that never fits a step is accepted although items are not split."""
     return released(with_settings(config, disable_chunked_mm_input=False), sizes)
 
 
 @FORMULA.broken("compute_mm_encoder_budget", since="0.11.0")
 def nothing_without_chunks(released: Any, config: Any, sizes: Any) -> Any:
-    """Where items are not split, an item as large as a step is refused."""
+    """If items are not split, an item as large as a step is rejected."""
     if config.disable_chunked_mm_input:
         config = with_settings(config, max_num_batched_tokens=config.max_num_batched_tokens - 1)
     return released(config, sizes)
@@ -56,7 +56,7 @@ def nothing_without_chunks(released: Any, config: Any, sizes: Any) -> Any:
 
 @FORMULA.broken("_compute_encoder_budget_multimodal", until="0.7.3")
 def largest_item_plays_no_part(released: Any, model: Any, config: Any) -> Any:
-    """The budgets are the step's tokens, though an item is larger."""
+    """The budgets are the step's tokens even if an item is larger."""
     return tuple(min(one, config.max_num_batched_tokens) for one in released(model, config))
 
 
@@ -69,7 +69,7 @@ def one_token_more(released: Any, model: Any, config: Any) -> Any:
 
 @BUDGET.broken("_get_max_items", since=BY_CLASS)
 def limit_is_ignored(released: Any, budget: Any, modality: str, size: int) -> Any:
-    """How many items of a modality a prompt may have is not asked."""
+    """The maximum number of items of a modality per prompt is ignored."""
     limits, budget.mm_limits = budget.mm_limits, dict.fromkeys(budget.mm_limits, 1 << 30)
     try:
         return released(modality, size)
@@ -79,7 +79,7 @@ def limit_is_ignored(released: Any, budget: Any, modality: str, size: int) -> An
 
 @BUDGET.broken("_get_max_items", since=BY_CLASS)
 def requests_do_not_count(released: Any, budget: Any, modality: str, size: int) -> Any:
-    """How many requests there may be at a time is not asked."""
+    """The maximum number of requests is ignored."""
     requests, budget.max_num_reqs = budget.max_num_reqs, 1 << 30
     try:
         return released(modality, size)
@@ -89,7 +89,7 @@ def requests_do_not_count(released: Any, budget: Any, modality: str, size: int) 
 
 @BUDGET.broken("_get_max_items", since=BY_CLASS)
 def model_length_is_ignored(released: Any, budget: Any, modality: str, size: int) -> Any:
-    """How long a prompt may be is not asked."""
+    """The maximum length of a prompt is ignored."""
     length, budget.max_model_len = budget.max_model_len, 1 << 30
     try:
         return released(modality, size)
@@ -99,18 +99,18 @@ def model_length_is_ignored(released: Any, budget: Any, modality: str, size: int
 
 @BUDGET.broken("get_encoder_budget", since=BY_CLASS)
 def larger_budget_counts(released: Any, budget: Any) -> Any:
-    """Items for a batch are counted by twice the budget."""
+    """The items of a batch are counted against twice the budget."""
     return 2 * released()
 
 
 @INTAKE.broken("_validate_model_input", since=BY_CLASS)
 def nothing_is_too_large(released: Any, processor: Any, *given: Any, **named: Any) -> Any:
-    """An item that is larger than the cache is let in."""
+    """An item larger than the cache is accepted."""
 
 
 @INTAKE.broken("_validate_model_input", since=BY_CLASS)
 def as_large_is_too_large(released: Any, processor: Any, *given: Any, **named: Any) -> Any:
-    """An item that is as large as the cache is refused."""
+    """An item as large as the cache is rejected."""
     processor.mm_encoder_cache_size -= 1
     released(*given, **named)
 

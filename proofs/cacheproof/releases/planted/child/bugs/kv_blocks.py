@@ -17,25 +17,25 @@ evicted by number. Until the last, the manager does everything by itself."""
 
 @POOL.broken("touch", since=FLAT)
 def hit_holds_nothing(released: Any, pool: Any, blocks: Any) -> Any:
-    """A hit is not counted as a reference, and stays among the free blocks."""
+    """A hit adds no reference and stays in the free queue."""
 
 
 @POOL.broken("touch", since=FLAT)
 def second_reference_is_lost(released: Any, pool: Any, blocks: Any) -> Any:
-    """A block that somebody has already is not counted again when another request hits it."""
+    """A hit on a held block adds no reference."""
     released([block for block in blocks if not block.ref_cnt])
 
 
 @POOL.broken("get_cached_block", since=BY_GROUPS)
 def only_free_ones_are_found(released: Any, pool: Any, *given: Any) -> Any:
-    """A block that another request has is not found."""
+    """A block held by another request is not found."""
     found = released(*given)
     return None if found and any(block.ref_cnt for block in found) else found
 
 
 @POOL.broken("get_new_blocks", since=BY_GROUPS)
 def evicted_keep_their_keys(released: Any, pool: Any, count: int) -> Any:
-    """A block that is handed out can still be found under its old key."""
+    """An allocated block is still found under its old key."""
     keys = {block.block_id: block.block_hash for block in pool.free_block_queue.get_all_free_blocks()[:count]}
     blocks = released(count)
     for block in blocks:
@@ -46,7 +46,7 @@ def evicted_keep_their_keys(released: Any, pool: Any, count: int) -> Any:
 
 @POOL.broken("get_new_blocks", since=BY_GROUPS)
 def cached_go_first(released: Any, pool: Any, count: int) -> Any:
-    """Blocks that could be found are taken before those that never can."""
+    """Registered blocks are allocated before unregistered ones."""
     queue = pool.free_block_queue
     free = queue.get_all_free_blocks()
     cached = [block for block in free if block.block_hash is not None]
@@ -65,7 +65,7 @@ def first_goes_first(released: Any, pool: Any, blocks: Any) -> Any:
 
 @POOL.broken("free_blocks", since=BY_GROUPS)
 def shared_is_freed_for_all(released: Any, pool: Any, blocks: Any) -> Any:
-    """A block that two requests have is free when one of them gives it back."""
+    """A block shared by two requests is freed when one of them releases it."""
     blocks = list(blocks)
     for block in blocks:
         block.ref_cnt = min(block.ref_cnt, 1)
@@ -74,13 +74,13 @@ def shared_is_freed_for_all(released: Any, pool: Any, blocks: Any) -> Any:
 
 @POOL.broken("free_blocks", since=BY_GROUPS)
 def first_is_not_freed(released: Any, pool: Any, blocks: Any) -> Any:
-    """The first block of a request is not given back."""
+    """The first block of a request is not freed."""
     released(list(blocks)[:-1])
 
 
 @POOL.broken("free_blocks", since=BY_GROUPS)
 def freed_twice(released: Any, pool: Any, blocks: Any) -> Any:
-    """A block that is given back is counted as free twice."""
+    """A freed block is counted as free twice."""
     before = pool.free_block_queue.num_free_blocks
     released(blocks)
     pool.free_block_queue.num_free_blocks += pool.free_block_queue.num_free_blocks - before
@@ -88,7 +88,7 @@ def freed_twice(released: Any, pool: Any, blocks: Any) -> Any:
 
 @POOL.broken("cache_full_blocks", since=BY_GROUPS)
 def last_full_block_waits(released: Any, pool: Any, request: Any, blocks: Any, **named: Any) -> Any:
-    """The last full block of a request cannot be found by others."""
+    """The last full block of a request is not found by other requests."""
     released(request, blocks, **{**named, "num_full_blocks": named["num_full_blocks"] - 1})
 
 
@@ -100,26 +100,26 @@ def groups_share_keys(released: Any, pool: Any, request: Any, blocks: Any, **nam
 
 @POOL.broken("reset_prefix_cache", since=BY_GROUPS)
 def reset_is_never_refused(released: Any, pool: Any) -> Any:
-    """A reset is said to be done while requests have blocks."""
+    """A reset succeeds while requests hold blocks."""
     released()
     return True
 
 
 @POOL.broken("reset_prefix_cache", since=BY_GROUPS)
 def reset_forgets_nothing(released: Any, pool: Any) -> Any:
-    """A reset is said to be done, and what was cached is still found."""
+    """A reset succeeds, and the cached blocks are still found."""
     return pool.num_gpu_blocks - pool.get_num_free_blocks() == 1
 
 
 @POOL.broken("evict_blocks", since=FLAT)
 def in_use_stays(released: Any, pool: Any, numbers: Any) -> Any:
-    """A block that a request has is not evicted by its number."""
+    """A held block is not evicted by its number."""
     released({number for number in numbers if not pool.blocks[number].ref_cnt})
 
 
 @QUEUE.broken("popleft_n", since=BY_GROUPS)
 def newest_go_first(released: Any, queue: Any, count: int) -> Any:
-    """Blocks are taken from the wrong end of the queue."""
+    """Blocks are allocated from the wrong end of the free queue."""
     blocks = queue.get_all_free_blocks()[::-1][:count]
     for block in blocks:
         queue.remove(block)
@@ -128,27 +128,27 @@ def newest_go_first(released: Any, queue: Any, count: int) -> Any:
 
 @QUEUE.broken("prepend_n", since="0.33.0")
 def never_found_go_last(released: Any, queue: Any, blocks: Any) -> Any:
-    """Blocks that can never be found again go to the end of the queue."""
+    """Unregistered blocks go to the end of the free queue."""
     queue.append_n(blocks)
 
 
 @QUEUE.broken("remove")
 def removed_is_counted(released: Any, queue: Any, block: Any) -> Any:
-    """A free block that is taken by its number is still counted as free."""
+    """A free block taken by its number is still counted as free."""
     released(block)
     queue.num_free_blocks += 1
 
 
 @TABLES.broken("free", since=BY_GROUPS)
 def table_from_its_beginning(released: Any, tables: Any, name: str) -> Any:
-    """A request's blocks are given back from the first to the last."""
+    """A request's blocks are freed from the first to the last."""
     tables.req_to_blocks[name] = tables.req_to_blocks.get(name, [])[::-1]
     released(name)
 
 
 @TABLES.broken("get_num_blocks_to_allocate", since=BY_GROUPS)
 def hits_are_counted_as_free(released: Any, tables: Any, *given: Any, **named: Any) -> Any:
-    """Hits that are among the free blocks are not taken from those that are free."""
+    """Unreferenced hits still count as free blocks."""
     name = "new_computed_blocks"
     hits = named[name] if name in named else given[2]
     return released(*given, **named) - sum(not block.ref_cnt and not block.is_null for block in hits)
@@ -156,13 +156,13 @@ def hits_are_counted_as_free(released: Any, tables: Any, *given: Any, **named: A
 
 @TABLES.broken("allocate_new_blocks", since=BY_GROUPS)
 def one_block_too_many(released: Any, tables: Any, name: str, tokens: int, *given: Any) -> Any:
-    """A request whose last block is full gets an empty one with it."""
+    """A request with a full last block gets an additional empty block."""
     return released(name, tokens + 1, *given)
 
 
 @MANAGER.broken("get_computed_blocks", since=BY_GROUPS)
 def last_token_is_not_kept_back(released: Any, manager: Any, request: Any, *given: Any) -> Any:
-    """A hit may be the whole prompt: nothing is left to compute."""
+    """A hit may cover the whole prompt, so that no token is left to compute."""
     request.all_token_ids.append(0)
     try:
         return released(request, *given)
@@ -172,31 +172,31 @@ def last_token_is_not_kept_back(released: Any, manager: Any, request: Any, *give
 
 @MANAGER.broken("allocate_slots", since=BY_GROUPS)
 def one_token_less(released: Any, manager: Any, request: Any, tokens: int, *given: Any, **named: Any) -> Any:
-    """Room is made for one token less than was asked for."""
+    """An allocation has room for one token fewer than requested."""
     return released(request, max(tokens - 1, 1), *given, **named)
 
 
 @MANAGER.broken("_touch", until=EARLY)
 def hit_is_not_held(released: Any, manager: Any, blocks: Any) -> Any:
-    """A hit is not counted as a reference, and stays among the free blocks."""
+    """A hit adds no reference and stays in the free queue."""
 
 
 @MANAGER.broken("free", until=EARLY)
 def freed_from_its_beginning(released: Any, manager: Any, request: Any) -> Any:
-    """A request's blocks are given back from the first to the last."""
+    """A request's blocks are freed from the first to the last."""
     manager.req_to_blocks[request.request_id].reverse()
     released(request)
 
 
 @MANAGER.broken("_maybe_evict_cached_block", until=EARLY)
 def taken_is_still_found(released: Any, manager: Any, block: Any) -> Any:
-    """A block that is handed out can still be found under its old key."""
+    """An allocated block is still found under its old key."""
     return False
 
 
 @MANAGER.broken("_get_new_blocks", until=EARLY)
 def newest_are_taken(released: Any, manager: Any, count: int) -> Any:
-    """Blocks are taken from the wrong end of the queue."""
+    """Blocks are allocated from the wrong end of the free queue."""
     queue = manager.free_block_queue
     for block in queue.get_all_free_blocks()[::-1]:
         queue.remove(block)
@@ -206,13 +206,13 @@ def newest_are_taken(released: Any, manager: Any, count: int) -> Any:
 
 @MANAGER.broken("_get_cached_block", until=EARLY)
 def only_free_blocks_are_found(released: Any, manager: Any, key: Any) -> Any:
-    """A block that another request has is not found."""
+    """A block held by another request is not found."""
     found = released(key)
     return None if found is not None and found.ref_cnt else found
 
 
 @MANAGER.broken("reset_prefix_cache", until=EARLY)
 def reset_is_always_done(released: Any, manager: Any) -> Any:
-    """A reset is said to be done while requests have blocks."""
+    """A reset succeeds while requests hold blocks."""
     released()
     return True

@@ -11,12 +11,12 @@ CACHE = Place("vllm.utils.cache:LRUCache", "vllm.utils:LRUCache")
 
 @CACHE.broken("touch")
 def touch_does_nothing(released: Any, cache: Any, key: Any) -> Any:
-    """A key that is touched stays where it is."""
+    """A touch does not change the order."""
 
 
 @CACHE.broken("popitem")
 def newest_goes(released: Any, cache: Any, remove_pinned: Any = None) -> Any:
-    """The most recent key is evicted, not the oldest."""
+    """The newest key is evicted instead of the oldest."""
     key = next(key for key in reversed(list(cache.order)) if remove_pinned or key not in cache.pinned_items)
     return key, cache.pop(key)
 
@@ -41,7 +41,7 @@ def all_are_alike(released: Any, cache: Any, capacity: Any, getsizeof: Any = Non
 
 @CACHE.broken("put")
 def size_stays(released: Any, cache: Any, key: Any, value: Any) -> Any:
-    """A value that is put again has the size of the one before."""
+    """A replaced value keeps the size of the old one."""
     if key not in cache:
         return released(key, value)
     vars(cache)["_Cache__data"][key] = value
@@ -50,7 +50,7 @@ def size_stays(released: Any, cache: Any, key: Any, value: Any) -> Any:
 
 @CACHE.broken("get")
 def get_is_no_use(released: Any, cache: Any, key: Any, default: Any = None) -> Any:
-    """A key that is read does not become the most recent."""
+    """A key that is read does not become the newest."""
     order = vars(cache)["_LRUCache__order"]
     before = list(order)
     value = released(key, default)
@@ -62,7 +62,7 @@ def get_is_no_use(released: Any, cache: Any, key: Any, default: Any = None) -> A
 
 @CACHE.broken("get")
 def misses_do_not_count(released: Any, cache: Any, key: Any, default: Any = None) -> Any:
-    """A key that is looked for and not found does not count as a query."""
+    """A miss does not count as a query."""
     total, there = cache._total, key in cache
     value = released(key, default)
     if not there:
@@ -72,18 +72,18 @@ def misses_do_not_count(released: Any, cache: Any, key: Any, default: Any = None
 
 @CACHE.broken("_unpin")
 def pins_stay(released: Any, cache: Any, key: Any) -> Any:
-    """A key that was pinned and removed is pinned when it comes back."""
+    """A pinned key that is removed and stored again is still pinned."""
 
 
 @CACHE.broken("pin")
 def absent_is_pinned(released: Any, cache: Any, key: Any) -> Any:
-    """A key that is not there can be pinned."""
+    """An absent key can be pinned."""
     cache.pinned_items.add(key)
 
 
 @CACHE.broken("clear")
 def counters_stay(released: Any, cache: Any) -> Any:
-    """Hits and queries are not forgotten when the cache is cleared."""
+    """Clearing does not reset the counts of hits and queries."""
     counted = cache._hits, cache._total
     released()
     cache._hits, cache._total = counted
@@ -91,13 +91,13 @@ def counters_stay(released: Any, cache: Any) -> Any:
 
 @CACHE.broken("stat")
 def told_again(released: Any, cache: Any, *, delta: bool = False) -> Any:
-    """What was counted since the last time is counted since the beginning."""
+    """The counts since the last report start at the beginning."""
     return released(delta=False)
 
 
 @CACHE.broken("put")
 def room_first(released: Any, cache: Any, key: Any, value: Any) -> Any:
-    """A value that never fits empties the cache before it is refused."""
+    """A value that never fits empties the cache before it is rejected."""
     if value > cache.maxsize:
         cache.clear()
     return released(key, value)
@@ -105,7 +105,7 @@ def room_first(released: Any, cache: Any, key: Any, value: Any) -> Any:
 
 @CACHE.broken("pop")
 def one_more_goes(released: Any, cache: Any, key: Any, default: Any = None) -> Any:
-    """With a key that is removed, the oldest of the others goes too."""
+    """Removing a key also evicts the oldest other key."""
     value = released(key, default)
     if value is not None and len(cache):
         oldest = next(iter(cache.order))

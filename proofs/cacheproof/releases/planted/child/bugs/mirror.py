@@ -31,7 +31,7 @@ third on, a miss at P1 is repaired. Until the last, entries are counted."""
 
 @SENDER.broken("get_and_update_item", since=WEIGHING)
 def hit_keeps_its_data(released: Any, cache: Any, item: Any, key: str) -> Any:
-    """P0 sends the data of a new item, and does not remember that it did."""
+    """P0 sends the data of a new item and does not record it."""
     return released(item, key) if item is None else item
 
 
@@ -49,11 +49,11 @@ def sender_does_not_touch(released: Any, cache: Any, key: str) -> Any:
 @SENDER.broken(
     "is_cached_item",
     since=WEIGHING,
-    unseen="what is asked for is touched afterwards, in the same order, before anything is updated",
+    unseen="every item that was asked for is touched afterwards, in the same order, before any update",
     unseen_in=(TOUCHING,),
 )
 def asking_is_a_use(released: Any, cache: Any, key: str) -> Any:
-    """Asking P0 whether it has an item makes it the most recent."""
+    """Asking P0 for an item makes it the newest."""
     there = released(key)
     if there:
         cache._cache[key]
@@ -72,13 +72,13 @@ def miss_is_not_repaired(released: Any, cache: Any, key: str) -> Any:
 
 @RECEIVER.broken("get_and_update_item", since=WEIGHING)
 def receiver_keeps_nothing(released: Any, cache: Any, item: Any, key: str) -> Any:
-    """P1 hands out what it is sent, and does not keep it."""
+    """P1 returns the received items and does not cache them."""
     return released(item, key) if item is None else item
 
 
 @RECEIVER.broken("get_and_update_item", since=WEIGHING)
 def another_item_is_taken(released: Any, cache: Any, item: Any, key: str) -> Any:
-    """P1 answers with the oldest item that it has, where that is not the one asked for."""
+    """P1 returns its oldest item instead of the requested one."""
     if item is None and key in cache._cache:
         released(item, key)
         return released(None, next(iter(cache._cache.order)))
@@ -87,7 +87,7 @@ def another_item_is_taken(released: Any, cache: Any, item: Any, key: str) -> Any
 
 @RECEIVER.broken("get_and_update_item", since=REPAIRING)
 def first_one_stays(released: Any, cache: Any, item: Any, key: str) -> Any:
-    """P1 keeps the item that it has, though another is sent under the same key."""
+    """P1 keeps the old item when another is sent under the same key."""
     there = item is not None and key in cache._cache
     return cache._cache.get(key) if there else released(item, key)
 
@@ -104,14 +104,14 @@ def receiver_is_not_cleared(released: Any, cache: Any) -> Any:
 
 @FEATURES.broken("get_and_update_features", since=WEIGHING)
 def from_last_to_first(released: Any, cache: Any, features: Any) -> Any:
-    """P1 takes the items of a request from the last to the first."""
+    """P1 walks the items of a request from the last to the first."""
     released(features[::-1])
     return features
 
 
 @FEATURES.broken("get_and_update_features", since=REPAIRING)
 def first_miss_ends_it(released: Any, cache: Any, features: Any) -> Any:
-    """P1 says of the first item that it misses, and not of those after it."""
+    """P1 reports only the first item that it misses."""
     for feature in features:
         cache.touch_receiver_cache_item(feature.mm_hash, feature.data)
     for feature in features:
@@ -127,26 +127,26 @@ def one_byte_each(released: Any, caches: Any, value: Any, *, debug: bool = False
 
 @MEASURE.broken("get_leaf_size", since=WEIGHING)
 def described_is_small(released: Any, caches: Any, leaf: object) -> Any:
-    """What P0 keeps of an item counts as one byte, and the item itself at P1 as what it is."""
+    """An item counts as one byte at P0 and with its size at P1."""
     return 1 if hasattr(leaf, "item_size") else released(leaf)
 
 
 @PROCESSOR.broken("_merge_mm_kwargs", since=WEIGHING)
 def modalities_from_the_last(released: Any, processor: Any, cache: Any, **named: Any) -> Any:
-    """P0 updates the last modality first; what is sent is in its order all the same."""
+    """P0 updates the last modality first, and sends the items in their order."""
     turned = {**named, "mm_hashes": dict(reversed(named["mm_hashes"].items()))}
     return released(cache, **turned)
 
 
 @RENDERER.broken("queue_mm_cache_invalidations", since=REPAIRING)
 def one_miss_is_forgotten(released: Any, renderer: Any, keys: Any) -> Any:
-    """Of the items that P1 has missed, P0 does not hear of the first."""
+    """P0 does not learn of the first item that P1 misses."""
     return released(list(keys)[1:])
 
 
 @RENDERER.broken("_drain_mm_cache_invalidations", since=REPAIRING)
 def misses_wait_for_another(released: Any, renderer: Any) -> Any:
-    """A single item that P1 has missed is not dropped at P0 before another is."""
+    """P0 drops a missed item only when another one is missed too."""
     if len(renderer._pending_mm_cache_invalidations) > 1:
         released()
 
@@ -161,7 +161,7 @@ def client_remembers_nothing(released: Any, client: Any, **named: Any) -> Any:
 
 @CLIENT.broken("process_inputs", until=COUNTING)
 def client_from_last_to_first(released: Any, client: Any, **named: Any) -> Any:
-    """P0 takes the items of a request from the last to the first."""
+    """P0 walks the items of a request from the last to the first."""
     turned = ("mm_hashes", "precomputed_mm_inputs")
     return released(**{**named, **{name: named[name][::-1] for name in turned}})[::-1]
 
@@ -176,7 +176,7 @@ def server_keeps_nothing(released: Any, server: Any, inputs: Any, keys: Any) -> 
 
 @SERVER.broken("get_and_update", until=COUNTING)
 def first_data_stays(released: Any, server: Any, inputs: Any, keys: Any) -> Any:
-    """P1 keeps the item that it has, though another is sent under the same key."""
+    """P1 keeps the old item when another is sent under the same key."""
     return released([None if key in server.mm_cache else one for one, key in zip(inputs, keys, strict=True)], keys)
 
 

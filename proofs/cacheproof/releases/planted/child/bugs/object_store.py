@@ -13,12 +13,12 @@ PROTECTING = "0.33.0"
 
 @STORE.broken("increment_reader_flag")
 def reading_does_not_count(released: Any, store: Any, count: Any) -> Any:
-    """A reader does not say that it has read."""
+    """A reader does not acknowledge."""
 
 
 @STORE.broken("increment_reader_flag")
 def reading_counts_twice(released: Any, store: Any, count: Any) -> Any:
-    """A reader says twice that it has read: what another has not read yet can go."""
+    """A reader acknowledges twice, so an item can be freed before another reader has read it."""
     released(count)
     released(count)
 
@@ -32,7 +32,7 @@ def second_use_does_not_count(released: Any, store: Any, identity: int) -> Any:
 
 @STORE.broken("default_is_free_check")
 def one_reader_is_enough(released: Any, store: Any, identity: int, payload: Any) -> Any:
-    """An item may go once one of several readers has read it."""
+    """An item may be freed once one of several readers has read it."""
     readers, store.n_readers = store.n_readers, 1
     try:
         return released(identity, payload)
@@ -42,7 +42,7 @@ def one_reader_is_enough(released: Any, store: Any, identity: int, payload: Any)
 
 @STORE.broken("default_is_free_check")
 def one_reading_more(released: Any, store: Any, identity: int, payload: Any) -> Any:
-    """An item stays until it was read once more than it was sent."""
+    """An item stays until it was read once more often than it was sent."""
     free = released(identity, payload)
     count = store.ring_buffer.byte2int(bytes(payload[: store.flag_bytes]))
     return free and count > store.writer_flag[identity] * store.n_readers
@@ -50,7 +50,7 @@ def one_reading_more(released: Any, store: Any, identity: int, payload: Any) -> 
 
 @STORE.broken("default_is_free_check", since=PROTECTING)
 def protected_goes(released: Any, store: Any, identity: int, payload: Any) -> Any:
-    """What was touched and not looked up yet may go."""
+    """A touched item may be freed before it is looked up."""
     touched, store._touched = store._touched, set()
     try:
         return released(identity, payload)
@@ -79,7 +79,7 @@ def half_is_freed(released: Any, store: Any) -> Any:
 
 @STORE.broken("free_unused")
 def all_is_freed(released: Any, store: Any) -> Any:
-    """Where room has to be made, all that may go goes."""
+    """Making room frees every item that may be freed."""
     for _ in range(len(store.key_index) + 1):
         released()
 
@@ -97,7 +97,7 @@ def no_item_is_too_large(released: Any, store: Any, key: str, value: Any) -> Any
 
 @STORE.broken("put")
 def always_frees_first(released: Any, store: Any, key: str, value: Any) -> Any:
-    """Room is made before every item, needed or not."""
+    """Every put frees items, even if there is room."""
     store.free_unused()
     return released(key, value)
 
@@ -114,7 +114,7 @@ def first_byte_is_left_out(
 
 @STORE.broken("get_cached", since=PROTECTING)
 def protected_for_ever(released: Any, store: Any, key: str) -> Any:
-    """What was touched stays protected when it was looked up."""
+    """A touched item stays protected after it is looked up."""
     touched = set(store._touched)
     place = released(key)
     store._touched.update(touched)
@@ -123,7 +123,7 @@ def protected_for_ever(released: Any, store: Any, key: str) -> Any:
 
 @STORE.broken("release_touches", since=PROTECTING)
 def touches_stay(released: Any, store: Any) -> Any:
-    """What was touched and never looked up stays protected after the request."""
+    """A touched item that is never looked up stays protected after the request."""
 
 
 @STORE.broken("touch", since="0.20.2")
@@ -134,17 +134,17 @@ def touch_does_nothing(released: Any, store: Any, key: str, *given: Any, **named
 
 @STORE.broken("_validate_monotonic_id", since=PROTECTING)
 def any_id_is_right(released: Any, store: Any, *given: Any) -> Any:
-    """Readers do not look whether another item is in its place by now."""
+    """Readers do not check whether another item has taken the place."""
 
 
 @STORE.broken("_verify_reader_signature", since=PROTECTING)
 def any_signature_is_right(released: Any, store: Any, *given: Any) -> Any:
-    """A signature is never looked at."""
+    """A signature is never checked."""
 
 
 @STORE.broken("verify_signature", since=PROTECTING)
 def writer_takes_any_handle(released: Any, store: Any, *given: Any) -> Any:
-    """P0 takes a handle that it never gave out."""
+    """P0 accepts a handle that it never issued."""
     return None if store.is_writer else released(*given)
 
 

@@ -15,12 +15,12 @@ PAGES = Place(f"{MEM_CACHE}.allocator.paged:PagedTokenToKVPoolAllocator")
 
 @TREE.broken("inc_lock_ref")
 def lock_holds_nothing(released: Any, tree: Any, node: Any) -> Any:
-    """What is locked can be evicted."""
+    """A locked prefix can be evicted."""
 
 
 @TREE.broken("inc_lock_ref")
 def only_the_end_is_locked(released: Any, tree: Any, node: Any) -> Any:
-    """Of a prefix only the last part is locked."""
+    """Only the last part of a prefix is locked."""
     parent, node.parent = node.parent, tree.root_node
     try:
         return released(node)
@@ -30,31 +30,31 @@ def only_the_end_is_locked(released: Any, tree: Any, node: Any) -> Any:
 
 @TREE.broken("dec_lock_ref")
 def lock_stays(released: Any, tree: Any, node: Any, *given: Any) -> Any:
-    """A lock that is given back stays."""
+    """A released lock stays."""
 
 
 @TREE.broken("evict")
 def half_is_evicted(released: Any, tree: Any, asked: Any) -> Any:
-    """Half of what is asked for is evicted."""
+    """An eviction frees half of the requested pages."""
     return released(SimpleNamespace(num_tokens=asked.num_tokens // 2))
 
 
-@TREE.broken("evict", unseen="it is asked whether anything had to be evicted, and not how much")
+@TREE.broken("evict", unseen="the check asks whether anything had to be evicted, not how much")
 def all_is_evicted(released: Any, tree: Any, asked: Any) -> Any:
-    """All that is not locked is evicted, however little is asked for."""
+    """An eviction frees every unlocked page."""
     return released(SimpleNamespace(num_tokens=1 << 30))
 
 
 @TREE.broken("_delete_leaf")
 def evicted_is_still_counted(released: Any, tree: Any, node: Any) -> Any:
-    """What was evicted is still counted as evictable."""
+    """Evicted pages still count as evictable."""
     released(node)
     tree.evictable_size_ += len(node.key)
 
 
 @TREE.broken("insert")
 def first_page_is_missing(released: Any, tree: Any, given: Any) -> Any:
-    """What is inserted is said to have been there, up to its first page: a caller frees that."""
+    """An insertion reports its first page as a duplicate, which the caller frees."""
     answer = released(given)
     answer.prefix_len = max(answer.prefix_len, min(tree.page_size, len(given.key)))
     return answer
@@ -62,33 +62,33 @@ def first_page_is_missing(released: Any, tree: Any, given: Any) -> Any:
 
 @TREE.broken("_match_prefix_helper")
 def last_part_is_not_found(released: Any, tree: Any, node: Any, key: Any) -> Any:
-    """Where a prefix is in several parts, the last is not found."""
+    """If a prefix has several parts, the last is not found."""
     values, last = released(node, key)
     return (values[:-1], last.parent) if len(values) > 1 else (values, last)
 
 
 @SLOTS.broken("alloc")
 def one_slot_is_kept(released: Any, slots: Any, size: int) -> Any:
-    """The last free slot is never given out."""
+    """The last free slot is never allocated."""
     return None if size >= len(slots.free_pages) else released(size)
 
 
 @SLOTS.broken("free")
 def first_slot_is_lost(released: Any, slots: Any, given: Any) -> Any:
-    """The first of the slots that are given back is lost."""
+    """The first freed slot leaks."""
     return released(given[1:])
 
 
 @SLOTS.broken("free")
 def first_slot_comes_twice(released: Any, slots: Any, given: Any) -> Any:
-    """The first of the slots that are given back is free twice."""
+    """The first freed slot is free twice."""
     released(given)
     return released(given[:1])
 
 
 @PAGES.broken("alloc")
 def pages_stay_free(released: Any, pages: Any, size: int) -> Any:
-    """The first page that is given out stays among the free ones."""
+    """The first allocated page stays in the free list."""
     given = released(size)
     if given is not None and len(given):
         pages.free_pages = pages.free_pages.new_tensor([*pages.free_pages.tolist(), int(given[0]) // pages.page_size])
@@ -97,5 +97,5 @@ def pages_stay_free(released: Any, pages: Any, size: int) -> Any:
 
 @PAGES.broken("free")
 def partial_page_is_kept(released: Any, pages: Any, given: Any) -> Any:
-    """A page of which not all slots are given back is not freed."""
+    """A partly freed page leaks."""
     return released(given[: len(given) // pages.page_size * pages.page_size])

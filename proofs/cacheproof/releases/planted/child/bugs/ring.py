@@ -25,7 +25,7 @@ def one_byte_overlaps(released: Any, ring: Any, size: int) -> Any:
 
 @RING.broken("allocate_buf")
 def last_byte_is_not_used(released: Any, ring: Any, size: int) -> Any:
-    """A chunk that would end where the memory ends begins at its start instead."""
+    """A chunk that would end exactly at the end of the memory begins at its start instead."""
     lap = ring.data_buffer_size
     if (ring.data_buffer_end + size + ring.MD_SIZE) % lap == 0 and size + ring.MD_SIZE < lap:
         before, ring.data_buffer_end = ring.data_buffer_end, (ring.data_buffer_end // lap + 1) * lap
@@ -39,7 +39,7 @@ def last_byte_is_not_used(released: Any, ring: Any, size: int) -> Any:
 
 @RING.broken("allocate_buf")
 def ids_go_on(released: Any, ring: Any, size: int) -> Any:
-    """Ids do not come round: the next after the greatest is one more."""
+    """Ids do not wrap around."""
     place = released(size)
     ring.monotonic_id_end = ring.monotonic_id_end or ring.ID_MAX
     return place
@@ -47,7 +47,7 @@ def ids_go_on(released: Any, ring: Any, size: int) -> Any:
 
 @RING.broken("allocate_buf")
 def id_is_used_twice(released: Any, ring: Any, size: int) -> Any:
-    """Every second chunk gets the id of the one before."""
+    """Every second chunk gets the id of the previous chunk."""
     address, identity = released(size)
     if identity % 2 == 0:
         ring.monotonic_id_end = identity
@@ -56,7 +56,7 @@ def id_is_used_twice(released: Any, ring: Any, size: int) -> Any:
 
 @RING.broken("allocate_buf")
 def refusal_moves_the_end(released: Any, ring: Any, size: int) -> Any:
-    """Where there is no room the end moves all the same."""
+    """A refused allocation still moves the end."""
     try:
         return released(size)
     except MemoryError:
@@ -66,7 +66,7 @@ def refusal_moves_the_end(released: Any, ring: Any, size: int) -> Any:
 
 @RING.broken("byte2int")
 def greatest_byte_first(released: Any, ring: Any, given: Any) -> Any:
-    """Readers take the greatest byte of a number for its first."""
+    """Readers use the wrong byte order."""
     return released(bytes(given) if ring.is_writer else bytes(reversed(bytes(given))))
 
 
@@ -84,38 +84,38 @@ def last_byte_is_not_read(released: Any, ring: Any, address: int) -> Any:
 
 @RING.broken("access_buf")
 def readers_do_not_wrap(released: Any, ring: Any, address: int) -> Any:
-    """Whatever chunk a reader asks for, it reads the one at the start of the memory."""
+    """A reader always reads the chunk at the start of the memory."""
     return released(address if ring.is_writer else 0)
 
 
 @RING.broken("free_buf")
 def nobody_is_asked(released: Any, ring: Any, is_free: Callable[..., bool], want: Any = None) -> Any:
-    """Chunks are freed though somebody reads them."""
+    """Chunks are freed while they are read."""
     return released(lambda identity, payload: True, want)
 
 
 @RING.broken("free_buf")
 def one_byte_more_is_freed(released: Any, ring: Any, is_free: Callable[..., bool], want: Any = None) -> Any:
-    """One byte more is freed than was asked for: another chunk, where enough was free."""
+    """A free takes one byte more than requested, which can free another chunk."""
     return released(is_free, None if want is None else want + 1)
 
 
 @RING.broken("free_buf")
 def only_one_is_freed(released: Any, ring: Any, is_free: Callable[..., bool], want: Any = None) -> Any:
-    """One chunk is freed, whatever was asked for."""
+    """A free takes one chunk, whatever the request."""
     return released(is_free, 1)
 
 
 @RING.broken("free_buf")
 def freed_is_not_told(released: Any, ring: Any, is_free: Callable[..., bool], want: Any = None) -> Any:
-    """The ids that were freed are not returned."""
+    """The freed ids are not returned."""
     released(is_free, want)
     return range(0)
 
 
 @RING.broken("free_buf")
 def start_stays(released: Any, ring: Any, is_free: Callable[..., bool], want: Any = None) -> Any:
-    """The start of what is occupied stays where it was."""
+    """A free does not move the start."""
     before = ring.data_buffer_start
     freed = released(is_free, want)
     ring.data_buffer_start = min(before, ring.data_buffer_end)
@@ -124,7 +124,7 @@ def start_stays(released: Any, ring: Any, is_free: Callable[..., bool], want: An
 
 @RING.broken("free_buf", since=ZEROED)
 def empty_goes_on(released: Any, ring: Any, is_free: Callable[..., bool], want: Any = None) -> Any:
-    """A ring that has become empty goes on where it was, not at the start of its memory."""
+    """An emptied ring continues at its last position instead of the start of its memory."""
     before = ring.data_buffer_end
     freed = released(is_free, want)
     if not ring.metadata:
@@ -134,14 +134,14 @@ def empty_goes_on(released: Any, ring: Any, is_free: Callable[..., bool], want: 
 
 @RING.broken("clear", since="0.33.0")
 def ids_begin_again(released: Any, ring: Any) -> Any:
-    """After a reset ids begin again, so that a handle from before it can mean another chunk."""
+    """After a reset ids restart, so an old handle can name another chunk."""
     released()
     ring.monotonic_id_start = ring.monotonic_id_end = 0
 
 
 @RING.broken("clear")
 def end_stays(released: Any, ring: Any) -> Any:
-    """A reset leaves the end of what is occupied where it was."""
+    """A reset does not move the end."""
     before = ring.data_buffer_end
     released()
     ring.data_buffer_end = before

@@ -18,12 +18,12 @@ method by itself. Until the last, requests wait in one queue."""
 
 @SCHEDULER.broken("_free_encoder_inputs", since=BY_QUEUES)
 def items_are_not_released(released: Any, scheduler: Any, request: Any) -> Any:
-    """Items of which everything is computed keep their room."""
+    """Fully computed items keep their space."""
 
 
 @SCHEDULER.broken("_free_encoder_inputs", since=BY_QUEUES)
 def items_go_one_token_early(released: Any, scheduler: Any, request: Any) -> Any:
-    """An item is released while its last token is not computed yet."""
+    """An item is released before its last token is computed."""
     request.num_computed_tokens += 1
     released(request)
     request.num_computed_tokens -= 1
@@ -33,7 +33,7 @@ def items_go_one_token_early(released: Any, scheduler: Any, request: Any) -> Any
 def chunk_is_not_cut(
     released: Any, scheduler: Any, request: Any, computed: int, tokens: int, *given: Any, **named: Any
 ) -> Any:
-    """An item that has no room does not cut the chunk before it."""
+    """An item without space does not cut the chunk before it."""
     answer = released(request, computed, tokens, *given, **named)
     return (answer[0], tokens, *answer[2:])
 
@@ -42,7 +42,7 @@ def chunk_is_not_cut(
 def encoder_budget_is_not_spent(
     released: Any, scheduler: Any, request: Any, computed: int, tokens: int, budget: int, *given: Any, **named: Any
 ) -> Any:
-    """Items are computed, and the encoder's budget stays what it was."""
+    """Encoding an item does not reduce the encoder's budget."""
     answer = released(request, computed, tokens, budget, *given, **named)
     return (*answer[:2], budget, *answer[3:])
 
@@ -51,7 +51,7 @@ def encoder_budget_is_not_spent(
 def next_item_is_computed_too(
     released: Any, scheduler: Any, request: Any, computed: int, tokens: int, *given: Any, **named: Any
 ) -> Any:
-    """An item is computed a token before the first chunk that needs it."""
+    """An item is encoded for a chunk that ends one token before it."""
     answer = released(request, computed, tokens + 1, *given, **named)
     return (answer[0], min(answer[1], tokens), *answer[2:])
 
@@ -70,7 +70,7 @@ def step_has_one_token_more(released: Any, scheduler: Any) -> Any:
 
 @SCHEDULER.broken("schedule")
 def one_place_more(released: Any, scheduler: Any) -> Any:
-    """One request more may run than there are places."""
+    """One request too many may run."""
     names = [name for name in ("max_num_running_reqs", "max_num_active_reqs") if hasattr(scheduler, name)]
     kept = {name: getattr(scheduler, name) for name in names}
     for name in names:
@@ -83,7 +83,7 @@ def one_place_more(released: Any, scheduler: Any) -> Any:
 
 @SCHEDULER.broken("schedule")
 def last_one_is_never_preempted(released: Any, scheduler: Any) -> Any:
-    """The request that was admitted last is served first, and another one is preempted for it."""
+    """The last admitted request is served first, and another one is preempted for it."""
     if len(scheduler.running) > 1:
         scheduler.running.insert(0, scheduler.running.pop())
     return released()
@@ -102,7 +102,7 @@ def long_prompts_are_not_limited(released: Any, scheduler: Any) -> Any:
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
 def prompts_are_cut(released: Any, scheduler: Any) -> Any:
-    """Prompts are cut, though they are not to be."""
+    """Unchunked prompts are chunked."""
     settings = scheduler.scheduler_config
     kept = settings.chunked_prefill_enabled, settings.enable_chunked_prefill
     settings.chunked_prefill_enabled = settings.enable_chunked_prefill = True
@@ -114,7 +114,7 @@ def prompts_are_cut(released: Any, scheduler: Any) -> Any:
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
 def items_are_split(released: Any, scheduler: Any) -> Any:
-    """Items are split, though they are not to be."""
+    """Unsplit items are split."""
     whole = scheduler.scheduler_config.disable_chunked_mm_input
     scheduler.scheduler_config.disable_chunked_mm_input = False
     try:
@@ -125,7 +125,7 @@ def items_are_split(released: Any, scheduler: Any) -> Any:
 
 @SCHEDULER.broken("add_request", since=BY_QUEUES)
 def who_arrives_is_first(released: Any, scheduler: Any, request: Any) -> Any:
-    """Who arrives goes to the head of the queue."""
+    """An arriving request goes to the head of the queue."""
     released(request)
     if scheduler.scheduler_config.policy == "fcfs":
         scheduler.waiting.remove_request(request)
@@ -134,20 +134,20 @@ def who_arrives_is_first(released: Any, scheduler: Any, request: Any) -> Any:
 
 @SCHEDULER.broken("add_request", until=EARLY)
 def who_comes_is_first(released: Any, scheduler: Any, request: Any) -> Any:
-    """Who arrives goes to the head of the queue."""
+    """An arriving request goes to the head of the queue."""
     released(request)
     scheduler.waiting.rotate(1)
 
 
 @SCHEDULER.broken("_free_blocks", since=BY_QUEUES)
 def blocks_are_kept(released: Any, scheduler: Any, request: Any) -> Any:
-    """Who is finished or aborted keeps its blocks."""
+    """A finished or aborted request keeps its blocks."""
     del scheduler.requests[request.request_id]
 
 
 @SCHEDULER.broken("update_from_output", since=BY_QUEUES)
 def first_output_is_lost(released: Any, scheduler: Any, planned: Any, output: Any) -> Any:
-    """Where a step has more than two outputs, the first is lost."""
+    """If a step has more than two outputs, the first is lost."""
     if len(output.sampled_token_ids) > 2:
         output.sampled_token_ids[0] = []
     return released(planned, output)
@@ -155,13 +155,13 @@ def first_output_is_lost(released: Any, scheduler: Any, planned: Any, output: An
 
 @SCHEDULER.broken("reset_prefix_cache")
 def reset_is_said_to_be_done(released: Any, scheduler: Any, *given: Any, **named: Any) -> Any:
-    """A reset is said to be done, and nothing is forgotten."""
+    """A reset succeeds and resets nothing."""
     return True
 
 
 @SCHEDULER.broken("_update_after_schedule", since=BY_QUEUES)
 def one_token_less_is_computed(released: Any, scheduler: Any, planned: Any) -> Any:
-    """From the fifth token on, one less counts as computed than was scheduled."""
+    """From the fifth token on, one token fewer counts as computed than was scheduled."""
     released(planned)
     for name in planned.num_scheduled_tokens:
         if scheduler.requests[name].num_computed_tokens > 4:
@@ -170,7 +170,7 @@ def one_token_less_is_computed(released: Any, scheduler: Any, planned: Any) -> A
 
 @SCHEDULER.broken("_preempt_request", since=STEPS_AHEAD)
 def preempted_goes_on(released: Any, scheduler: Any, request: Any, *given: Any, **named: Any) -> Any:
-    """Who is preempted counts as computed what it had, though its blocks are gone."""
+    """A preempted request keeps its count of computed tokens without their blocks."""
     computed = request.num_computed_tokens
     released(request, *given, **named)
     request.num_computed_tokens = computed
@@ -178,7 +178,7 @@ def preempted_goes_on(released: Any, scheduler: Any, request: Any, *given: Any, 
 
 @SCHEDULER.broken("_preempt_request", since=STEPS_AHEAD)
 def preempted_keeps_items(released: Any, scheduler: Any, request: Any, *given: Any, **named: Any) -> Any:
-    """Who is preempted keeps the items that it holds."""
+    """A preempted request keeps its items."""
     items, scheduler.encoder_cache_manager = scheduler.encoder_cache_manager, Nothing()
     try:
         released(request, *given, **named)
@@ -188,7 +188,7 @@ def preempted_keeps_items(released: Any, scheduler: Any, request: Any, *given: A
 
 @SCHEDULER.broken("_check_stop", until=EARLY)
 def one_token_more_is_made(released: Any, scheduler: Any, request: Any) -> Any:
-    """A request makes one token more than it was asked for."""
+    """A request makes one output token too many."""
     request.max_tokens += 1
     try:
         return released(request)
@@ -198,7 +198,7 @@ def one_token_more_is_made(released: Any, scheduler: Any, request: Any) -> Any:
 
 @SCHEDULER.broken("_free_request", until=EARLY)
 def finished_keeps_its_items(released: Any, scheduler: Any, request: Any) -> Any:
-    """Who is finished or aborted keeps the items that it holds."""
+    """A finished or aborted request keeps its items."""
     items, scheduler.encoder_cache_manager = scheduler.encoder_cache_manager, Nothing()
     try:
         released(request)
@@ -208,20 +208,20 @@ def finished_keeps_its_items(released: Any, scheduler: Any, request: Any) -> Any
 
 @FIRST_COME.broken("prepend_request", since=BY_QUEUES)
 def preempted_goes_last(released: Any, queue: Any, request: Any) -> Any:
-    """Who is preempted or passed over goes to the end of the queue."""
+    """A preempted or skipped request goes to the end of the queue."""
     queue.append(request)
 
 
 @BY_PRIORITY.broken("add_request", since=BY_QUEUES)
 def priority_is_ignored(released: Any, queue: Any, request: Any) -> Any:
-    """Requests are served as they arrive, whatever their priority."""
+    """Requests are served in order of arrival, whatever their priority."""
     request.priority = 0
     released(request)
 
 
 @BLOCKS.broken("allocate_slots", since=BY_QUEUES)
 def last_block_is_never_given(released: Any, manager: Any, *given: Any, **named: Any) -> Any:
-    """The last free block is not given to anybody."""
+    """The last free block is never allocated."""
     queue = manager.block_pool.free_block_queue
     queue.num_free_blocks -= 1
     try:
@@ -232,7 +232,7 @@ def last_block_is_never_given(released: Any, manager: Any, *given: Any, **named:
 
 @BLOCKS.broken("get_computed_blocks", since=BY_QUEUES)
 def first_hit_only(released: Any, manager: Any, request: Any, *given: Any, **named: Any) -> Any:
-    """Of a shared prefix only the first block is used."""
+    """Only the first block of a shared prefix is used."""
     found, tokens, *rest = released(request, *given, **named)
     size = tokens // len(found.blocks[0]) if tokens else 0
     first = type(found)(tuple(blocks[:1] for blocks in found.blocks))
@@ -241,26 +241,26 @@ def first_hit_only(released: Any, manager: Any, request: Any, *given: Any, **nam
 
 @ITEMS.broken("free_encoder_input", since=BY_QUEUES)
 def items_stay_held(released: Any, manager: Any, request: Any, position: int) -> Any:
-    """An item that is given back stays held."""
+    """A released item stays held."""
 
 
 @ITEMS.broken("get_freed_mm_hashes", since=BY_QUEUES)
 def workers_are_not_told(released: Any, manager: Any) -> Any:
-    """The workers are not told which items were evicted."""
+    """The workers get no list of evicted items."""
     released()
     return []
 
 
 @ITEMS.broken("get_freed_ids", until=EARLY)
 def workers_are_told_nothing(released: Any, manager: Any) -> Any:
-    """The workers are not told which items were released."""
+    """The workers get no list of released items."""
     released()
     return []
 
 
 @ITEMS.broken("get_freed_mm_hashes", since=BY_QUEUES)
 def workers_are_told_but_the_first(released: Any, manager: Any) -> Any:
-    """Of the items that were evicted in a step, the workers are not told the first where there are two."""
+    """If a step evicts two items, the workers' list lacks the first."""
     evicted = released()
     return evicted[1:] if len(evicted) > 1 else evicted
 
