@@ -53,7 +53,7 @@ class Config(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Start(Operation):
-    """Frontends, engines and workers start with these settings; what ran before has stopped."""
+    """Frontends, engines and workers start with these settings, after any earlier ones have stopped."""
 
     lane: ClassVar[tuple[str, str]] = ("operator", "deployment")
 
@@ -73,7 +73,7 @@ class Start(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Profile(Operation):
-    """An engine runs its model with the largest items, before it serves; the items are made up for that."""
+    """Before serving, an engine runs its model once with synthetic items of the largest size."""
 
     lane: ClassVar[tuple[str, str]] = ("deployment", "deployment")
 
@@ -323,7 +323,7 @@ BALANCED_OUTSIDE = NORMATIVE_CONFIGURATION.era(
     "M1",
     "configuration-2025-10",
     {Start: start_if_balanced_outside},
-    {Start: "C-MIR-13: with a balancer outside several frontends may send to one engine (0.11.0, 0.12)"},
+    {Start: "C-MIR-13: with an external load balancer, several frontends may send to one engine (0.11.0, 0.12)"},
 )
 
 RELEASED = NORMATIVE_CONFIGURATION.era("M3", "configuration-2026-05", {}, {})
@@ -358,7 +358,7 @@ def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]
 
 COMPONENT: Component[Config, Deployment, Deployment] = Component(
     name="configuration",
-    summary="which caches for processed items there are, in which process, for which settings",
+    summary="which process has which cache for processed items, by settings",
     config=Config,
     invalid=invalid,
     operations=(Start, Profile),

@@ -64,7 +64,7 @@ __all__ = [
 
 COMPONENT: Component[Config, Hashing, View] = Component(
     name="block_hash",
-    summary="the keys of KV blocks: exact content, chained",
+    summary="keys of KV blocks: exact content, chained",
     config=Config,
     invalid=invalid,
     operations=(Adapt, Season, Write, Place, Submit, Append),

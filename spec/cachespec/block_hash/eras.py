@@ -42,10 +42,10 @@ EXTRAS_BESIDE = made_by(
     "hash-2024-12",
     EXTRAS_BESIDE_SCHEME,
     {
-        Submit: "C-KV-18: extras are beside the value; C-KV-9: an item's place in a block plays no part; C-HASH-2",
-        Append: "C-KV-7: only the last item is looked at; C-KV-8: an item that ends where the block starts is in it",
+        Submit: "C-KV-18: extras are stored beside the key; C-KV-9: an item's position in a block is ignored; C-HASH-2",
+        Append: "C-KV-7: only the last item is considered; C-KV-8: an item that ends at its start counts as inside",
     },
-    {Adapt: "adapters were not part of a key", Season: "there was no cache salt"},
+    {Adapt: "keys do not include the adapter", Season: "there is no cache salt"},
 )
 
 NO_OFFSET_SCHEME = EXTRAS_BESIDE_SCHEME._replace(
@@ -60,9 +60,9 @@ NO_OFFSET = made_by(
     NO_OFFSET_SCHEME,
     {
         Submit: "C-KV-9: the offset of an item is not part of the key",
-        Append: "C-KV-7: only the last item is looked at; C-KV-8: an item that ends where the block starts is in it",
+        Append: "C-KV-7: only the last item is considered; C-KV-8: an item that ends at its start counts as inside",
     },
-    {Season: "there was no cache salt"},
+    {Season: "there is no cache salt"},
 )
 
 SALTED_SCHEME = NO_OFFSET_SCHEME._replace(rest=schemes.bare_salt, begin=schemes.last_item_after_the_first_block)
@@ -71,8 +71,8 @@ SALTED = made_by(
     "hash-2025-10",
     SALTED_SCHEME,
     {
-        Submit: "C-KV-9: the offset of an item is not part of the key; C-HASH-1: salt and item are both a string",
-        Append: "C-KV-7: after the first block, only the last item is looked at; C-KV-8",
+        Submit: "C-KV-9: the key omits an item's offset; C-HASH-1: a salt and an item are both plain strings",
+        Append: "C-KV-7: after the first block, only the last item is considered; C-KV-8",
     },
 )
 
@@ -84,8 +84,8 @@ OFFSET = made_by(
     "hash-2026-03",
     OFFSET_SCHEME,
     {
-        Submit: "C-MIR-15: an adapter is its name; C-HASH-1: a salt and an adapter's name are both a string",
-        Append: "C-KV-7: after the first block, only the last item is looked at",
+        Submit: "C-MIR-15: an adapter is its name; C-HASH-1: a salt and an adapter's name are both plain strings",
+        Append: "C-KV-7: after the first block, only the last item is considered",
     },
 )
 
@@ -100,8 +100,8 @@ TAGGED = made_by(
     "hash-2026-11",
     TAGGED_SCHEME,
     {
-        Submit: "C-MIR-15: an adapter is its name and its path",
-        Append: "C-MIR-15: an adapter is its name and its path",
+        Submit: "C-MIR-15: an adapter is identified by its name and path",
+        Append: "C-MIR-15: an adapter is identified by its name and path",
     },
 )
 
@@ -109,7 +109,7 @@ SHORTENED = made_by(
     "shortened",
     "hash-outside-the-engine",
     TAGGED_SCHEME._replace(adapter=schemes.adapter_weights, item=schemes.item_shortened),
-    {Submit: "C-KV-17: of an item's hash a few bits are kept", Append: "C-KV-17: likewise"},
+    {Submit: "C-KV-17: only a few bits of an item's hash are kept", Append: "C-KV-17: likewise"},
 )
 
 DECODE_LEG = made_by(
@@ -117,19 +117,19 @@ DECODE_LEG = made_by(
     "hash-without-items-on-the-decode-leg",
     TAGGED_SCHEME._replace(adapter=schemes.adapter_weights, begin=schemes.no_item),
     {
-        Submit: "as the normative variant, by the released search",
-        Append: "C-KV-17: a block that the output fills names no item",
+        Submit: "as the normative variant, with the released search",
+        Append: "C-KV-17: a block filled by output names no item",
     },
 )
 
-DIGESTS = {"HASH-1/chained": "a key has the digest of what was before, not what it was"}
+DIGESTS = {"HASH-1/chained": "a key contains the digest of its predecessor, not its content"}
 
 PREDICTABLE = made_by(
     "predictable",
     "hash-of-none",
     NO_OFFSET_SCHEME._replace(key=forging.predictable),
     {Submit: "C-KV-10: anyone can compute the keys of this process", Append: "C-KV-10: likewise"},
-    {Season: "there was no cache salt"},
+    {Season: "there is no cache salt"},
     DIGESTS,
 )
 
@@ -137,7 +137,7 @@ SEEDED = made_by(
     "seeded",
     "hash-of-a-drawn-parent",
     NO_OFFSET_SCHEME._replace(key=forging.seeded),
-    {Submit: "the same weak function after a parent that nobody knows", Append: "likewise"},
-    {Season: "there was no cache salt"},
+    {Submit: "the same weak function, with a secret random parent", Append: "likewise"},
+    {Season: "there is no cache salt"},
     DIGESTS,
 )

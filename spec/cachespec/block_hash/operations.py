@@ -13,7 +13,7 @@ USER, ENGINE, WORKER = "user", "engine", "worker"
 
 @dataclass(frozen=True, slots=True)
 class Adapt(Operation):
-    """The request is for this LoRA adapter."""
+    """The request uses this LoRA adapter."""
 
     lane: ClassVar[tuple[str, str]] = (USER, ENGINE)
     request: RequestName
@@ -22,7 +22,7 @@ class Adapt(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Season(Operation):
-    """The request has this cache salt: it shares with nobody who has another."""
+    """The request uses this cache salt; it shares blocks only with requests of the same salt."""
 
     lane: ClassVar[tuple[str, str]] = (USER, ENGINE)
     request: RequestName
@@ -31,7 +31,7 @@ class Season(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Write(Operation):
-    """The prompt goes on with a token."""
+    """Appends a token to the prompt."""
 
     lane: ClassVar[tuple[str, str]] = (USER, ENGINE)
     request: RequestName
@@ -40,7 +40,7 @@ class Write(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Place(Operation):
-    """The prompt goes on with an item: as many placeholders as it has."""
+    """Appends an item to the prompt, one token for each of its placeholders."""
 
     lane: ClassVar[tuple[str, str]] = (USER, ENGINE)
     request: RequestName
@@ -49,7 +49,7 @@ class Place(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Submit(Operation):
-    """The prompt is whole: its full blocks get their keys, all at once."""
+    """The prompt is complete: its full blocks get their keys."""
 
     lane: ClassVar[tuple[str, str]] = (USER, ENGINE)
     request: RequestName
@@ -57,7 +57,7 @@ class Submit(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Append(Operation):
-    """A token was generated; if it fills a block, that block gets its key."""
+    """Appends a generated token; a block that it fills gets its key."""
 
     lane: ClassVar[tuple[str, str]] = (WORKER, ENGINE)
     request: RequestName

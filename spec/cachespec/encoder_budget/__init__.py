@@ -37,7 +37,7 @@ NORMATIVE_BUDGET: Variant[Config, Budget, View] = Variant(
 
 COMPONENT: Component[Config, Budget, View] = Component(
     name="encoder_budget",
-    summary="how much the encoder computes and keeps, and which items are let in",
+    summary="the encoder's compute and cache budgets, and which items are admitted",
     config=Config,
     invalid=invalid,
     operations=(Configure, Admit),

@@ -189,8 +189,8 @@ def admit_by_space(config: Config, budget: Budget, op: Admit) -> Result:
     return let_in(budget, op, embeds), DONE
 
 
-NO_INTAKE = "C-ENC-11: nothing is turned down for its size"
-COUNTED = MappingProxyType({"BUD-1/asked": "a budget is counted in items, and no more of them than requests can have"})
+NO_INTAKE = "C-ENC-11: no item is rejected for its size"
+COUNTED = MappingProxyType({"BUD-1/asked": "the budget counts items, at most as many as requests can have"})
 
 CONSTANT: Variant[Config, Budget, View] = Variant(
     tag="B0",
@@ -207,7 +207,7 @@ ONE_MORE = CONSTANT.era(
     "B1",
     "budget-2025-01a",
     {Configure: configure_one_more},
-    {Configure: "the largest items that a step can hold, and one more, but no more than there are requests"},
+    {Configure: "the largest items that fit a step plus one, at most as many as there are requests"},
     exempt=COUNTED,
 )
 
@@ -215,7 +215,7 @@ ONE_MORE_AS_REVIEWED = CONSTANT.era(
     "B2",
     "budget-2025-01b",
     {Configure: configure_one_more_as_reviewed},
-    {Configure: "the largest items that a step can hold, and one more, but no more than all requests have"},
+    {Configure: "the largest items that fit a step plus one, at most as many as all requests have"},
     exempt=COUNTED,
 )
 
@@ -223,14 +223,14 @@ MERGED = CONSTANT.era(
     "B3",
     "budget-2025-02",
     {Configure: configure_merged},
-    {Configure: "C-ENC-17: the larger of a step and the largest item, in tokens"},
+    {Configure: "C-ENC-17: the larger of a step's tokens and the largest item's tokens"},
 )
 
 CHECKED = CONSTANT.era(
     "B4",
     "budget-2025-10",
     {Configure: configure_with_check},
-    {Configure: "C-ENC-16, C-ENC-17: as B3; where items may not be split, the largest must fit a step"},
+    {Configure: "C-ENC-16, C-ENC-17: as B3; if items may not be split, the largest must fit a step"},
     view=view_in_tokens,
 )
 
@@ -239,8 +239,8 @@ IN_EMBEDDINGS = CONSTANT.era(
     "budget-2026-05",
     {Configure: configure_in_embeddings, Admit: admit_by_space},
     {
-        Configure: "C-ENC-15, C-ENC-16: as B4, in embeddings: a step is in tokens",
-        Admit: "C-ENC-15, C-ENC-16: held against the space, and not against a chunk",
+        Configure: "C-ENC-15, C-ENC-16: as B4, but compares embeddings with a step's tokens",
+        Admit: "C-ENC-15, C-ENC-16: compares the item with the cache space, not with a chunk",
     },
     view=view,
 )
@@ -250,7 +250,7 @@ AS_SET = IN_EMBEDDINGS.era(
     "budget-2026-02",
     {Configure: configure_as_set},
     {
-        Configure: "C-ENC-23: both can be set; what is too small is raised, and stays so in the settings",
-        Admit: "C-ENC-23: held against the space, which may be larger than the compute budget",
+        Configure: "C-ENC-23: both budgets can be set; too small a value is raised, also in the settings",
+        Admit: "C-ENC-23: compares the item with the cache space, which may exceed the compute budget",
     },
 )

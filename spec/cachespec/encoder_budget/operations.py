@@ -11,9 +11,9 @@ from cachespec.kernel import Operation
 
 @dataclass(frozen=True, slots=True)
 class Configure(Operation):
-    """An engine starts with these settings: both budgets are computed. One that was there before is gone.
+    """An engine starts with these settings and computes both budgets; it replaces any earlier engine.
 
-    Refused where the engine would not start.
+    REFUSED if the engine would not start.
     """
 
     lane: ClassVar[tuple[str, str]] = ("operator", "engine")
@@ -42,9 +42,9 @@ class Configure(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Admit(Operation):
-    """A request with this item arrives. Done: it is queued. Otherwise its client is told at once.
+    """A request with this item arrives. DONE if it is queued; otherwise its client is told at once.
 
-    `refused`: the modality is off; `too_large`: the item could never be scheduled.
+    REFUSED if the modality is disabled, TOO_LARGE if the item could never be scheduled.
     """
 
     lane: ClassVar[tuple[str, str]] = ("client", "engine")

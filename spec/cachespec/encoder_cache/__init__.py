@@ -44,7 +44,7 @@ NORMATIVE_ENCODER_CACHE: Variant[Config, Cache, View] = Variant(
 
 COMPONENT: Component[Config, Cache, View] = Component(
     name="encoder_cache",
-    summary="encoder outputs shared by content, evicted when the room is needed",
+    summary="encoder outputs shared by content, evicted for room",
     config=Config,
     invalid=invalid,
     operations=(CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, CachedInputs, Abandon, Report, Reset),

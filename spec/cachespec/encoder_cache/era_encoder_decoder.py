@@ -1,7 +1,7 @@
 """Encoder-decoder-2026-05 (ED): the manager for models whose decoder reads the encoder's output beside the prompt.
 
 Released with 0.20.2 and 0.33.0. An output is used in the step in which it is made and never again: every later step
-finds what it needs among the keys and values. So nothing is ever found, nothing evicted, and the workers are told of
+finds what it needs among the keys and values. So never finds an entry, nothing evicted, and the workers are told of
 every output one step after it was made, whoever has asked for it. What remains is a count of free slots.
 
 Its scheduler frees all inputs of a request after every step in which the request has computed something, as the manager
@@ -40,7 +40,7 @@ def never_found(config: Config, cache: CountingCache, op: CheckAndUpdate) -> Res
 
 
 def can_allocate(config: Config, cache: CountingCache, op: CanAllocate) -> Result:
-    """Against the free slots alone; nothing is evicted."""
+    """Against the free slots alone; evicts nothing."""
     size = size_of(config, op.request, op.input)
     if size > op.budget or size + op.pending > cache.free:
         return cache, REFUSED
@@ -72,7 +72,7 @@ def free_input(config: Config, cache: CountingCache, op: FreeInput) -> Result:
 
 
 def free_request(config: Config, cache: CountingCache, op: FreeRequest) -> Result:
-    """C-ENC-13: every input of the request once more."""
+    """C-ENC-13: lists every input of the request once more."""
     for position in positions(config, op.request):
         cache = freed(config, cache, op.request, position)
         cache = cache._replace(served=cache.served.remove((op.request, position)))
@@ -106,8 +106,8 @@ def reset(config: Config, cache: CountingCache, op: Reset) -> Result:
     return end_pass(cache._replace(free=config.capacity, allocated=(), to_free=())), DONE
 
 
-ALL_ARE_LISTED = "every input is listed, whatever has become of it: C-ENC-13 is shown by what that does to the counts"
-ONE_STEP = "an output is used in its own step only: the report says that the step is over, not that an entry is gone"
+ALL_ARE_LISTED = "every input is always listed; its effect on the counts is C-ENC-13"
+ONE_STEP = "an output lives for one step: the report ends the step and does not report an eviction"
 
 ENCODER_DECODER: Variant[Config, CountingCache, View] = Variant(
     tag="ED",
@@ -128,15 +128,15 @@ ENCODER_DECODER: Variant[Config, CountingCache, View] = Variant(
     view=view_counting,
     alphabet=lambda config, cache: calls(config, view_counting(config, cache)),
     differences={
-        CheckAndUpdate: "nothing is ever found",
-        CanAllocate: "nothing is evicted",
-        Allocate: "C-ENC-2, C-ENC-3: charged as often as it is called, beyond the capacity too",
-        FreeInput: "C-ENC-13: slots come back whether they were held or not",
-        FreeRequest: "C-ENC-13: slots of every input come back once more",
-        CachedInputs: "C-ENC-13: every input",
-        Abandon: "C-ENC-13: slots come back that were never taken",
-        Report: "what was made before the last report",
-        Reset: "everything is cleared",
+        CheckAndUpdate: "never finds an entry",
+        CanAllocate: "evicts nothing",
+        Allocate: "C-ENC-2, C-ENC-3: charges the entry on every call, also beyond the capacity",
+        FreeInput: "C-ENC-13: returns slots even if they were not held",
+        FreeRequest: "C-ENC-13: returns the slots of every input once more",
+        CachedInputs: "C-ENC-13: lists every input",
+        Abandon: "C-ENC-13: returns slots that were never taken",
+        Report: "reports entries created before the last report",
+        Reset: "empties the cache",
     },
     exempt={
         "ENC-2/freeable": NOTHING_IS_EVICTED,
@@ -149,6 +149,6 @@ ENCODER_DECODER: Variant[Config, CountingCache, View] = Variant(
         "ENC-7/once": ONE_STEP,
         "ENC-12": NOTHING_IS_EVICTED,
         "ENC-12/needed": NOTHING_IS_EVICTED,
-        "ENC-13/reasons": "what was made once is made again: nothing is looked for",
+        "ENC-13/reasons": "every output is computed again: there is no look-up",
     },
 )

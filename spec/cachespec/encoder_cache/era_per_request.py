@@ -1,6 +1,6 @@
 """Encoder-2025-02 (E0): the first manager, an entry for each input of each request (released with 0.7.3).
 
-Nothing is shared, nothing is evicted, and nothing is asserted: room comes back only when an input is freed. The same
+Nothing is shared, evicts nothing, and nothing is asserted: room comes back only when an input is freed. The same
 rules, counted as here, were released until 0.10.1.
 """
 
@@ -26,8 +26,8 @@ from cachespec.kernel import DONE, HIT, MISS, REFUSED, UNSUPPORTED, Code, Outcom
 
 Result = tuple[PerRequestCache, Outcome]
 
-NOTHING_IS_SHARED = "an entry belongs to one input of one request: it has no other referents"
-NOTHING_IS_EVICTED = "an entry leaves only when it is freed: there is no order of eviction and no freeable count"
+NOTHING_IS_SHARED = "an entry belongs to one input of one request and is never shared"
+NOTHING_IS_EVICTED = "an entry leaves only when it is freed: there is no eviction order and no freeable count"
 
 
 def has_cache(config: Config, cache: PerRequestCache, op: CheckAndUpdate) -> Result:
@@ -118,14 +118,14 @@ PER_REQUEST: Variant[Config, PerRequestCache, View] = Variant(
     view=view_per_request,
     alphabet=lambda config, cache: calls(config, view_per_request(config, cache)),
     differences={
-        CheckAndUpdate: "`has_cache`: a question that pins nothing, and finds the request's own entries only",
-        CanAllocate: "C-ENC-3: neither the compute budget nor what is pending is asked for; nothing is evicted",
-        Allocate: "C-ENC-2: an entry is charged as often as it is allocated; C-ENC-3: beyond the capacity, too",
-        FreeInput: "C-ENC-1: slots come back for an input that has no entry, if the request has another",
-        FreeRequest: "what is freed is gone at once",
-        CachedInputs: "the inputs that have an entry of their own",
+        CheckAndUpdate: "`has_cache`: a query without a reference; it sees only the request's own entries",
+        CanAllocate: "C-ENC-3: ignores the compute budget and pending grants; evicts nothing",
+        Allocate: "C-ENC-2: each allocation charges the entry again; C-ENC-3: also beyond the capacity",
+        FreeInput: "C-ENC-1: returns slots for an input without an entry, if the request has another input",
+        FreeRequest: "freed entries are removed at once",
+        CachedInputs: "lists the inputs with their own entry",
         Abandon: "no call is made",
-        Report: "C-ENC-8: requests and inputs, also those allocated again since",
+        Report: "C-ENC-8: reports request and input, even if allocated again since",
         Reset: "not there yet",
     },
     exempt={

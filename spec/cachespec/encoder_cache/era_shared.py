@@ -226,20 +226,18 @@ SHARED: Variant[Config, SharedCache, View] = Variant(
     view=view_shared,
     alphabet=lambda config, cache: calls(config, view_shared(config, cache)),
     differences={
-        CheckAndUpdate: "the claimed size is not compared; an entry that an assertion left behind makes it fail",
-        CanAllocate: "fails where the order of eviction ends before the freeable count does",
-        Allocate: "C-ENC-2: a resident content is charged again; a failed assertion leaves an empty entry behind",
-        FreeInput: "C-ENC-7: the first input of a repeated content drops the reference; the entry will give back "
-        "what its last releaser claims",
-        FreeRequest: "releases by what is resident, not by what is held",
-        CachedInputs: "counts what is resident, whoever refers to it",
-        Abandon: "C-ENC-10: what the attempt has pinned stays pinned",
-        Report: "C-ENC-8: also what is resident again",
+        CheckAndUpdate: "ignores the claimed size; fails on an entry left behind by a failed assertion",
+        CanAllocate: "fails if the eviction order ends before the freeable count is used up",
+        Allocate: "C-ENC-2: charges a resident content again; a failed assertion leaves an empty entry behind",
+        FreeInput: "C-ENC-7: the first input of a repeated content drops the reference; "
+        "the entry returns the size that its last releaser claims",
+        FreeRequest: "releases resident inputs instead of held ones",
+        CachedInputs: "lists resident inputs, even if the request does not hold them",
+        Abandon: "C-ENC-10: inputs pinned by the attempt stay pinned",
+        Report: "C-ENC-8: also reports entries that are resident again",
         Reset: "not there yet",
     },
-    exempt={
-        "ENC-5/listed": "what the list counts is not what is held: see the differences of CachedInputs and Abandon"
-    },
+    exempt={"ENC-5/listed": "the list is not the held inputs: see the differences of CachedInputs and Abandon"},
 )
 
 
@@ -279,7 +277,7 @@ def reset(config: Config, cache: SharedCache, op: Reset) -> Result:
 
 
 def free_if_no_blocks(config: Config, cache: SharedCache, op: Abandon) -> Result:
-    """C-ENC-10: repaired where KV blocks are missing; where an encoder input does not fit, the pins stay."""
+    """C-ENC-10: repaired for missing KV blocks; if an encoder input does not fit, the pins stay."""
     if op.cause == BLOCKS:
         return free_request(config, cache, FreeRequest(op.request))
     return leave_pinned(config, cache, op)
@@ -290,8 +288,8 @@ SHARED_WITH_RESET = SHARED.era(
     "encoder-2026-05",
     {Abandon: free_if_no_blocks, Reset: reset},
     {
-        Abandon: "C-ENC-10: repaired where KV blocks are missing; where an encoder input does not fit, the pins stay",
-        Reset: "everything is cleared",
+        Abandon: "C-ENC-10: repaired for missing KV blocks; if an encoder input does not fit, the pins stay",
+        Reset: "empties the cache",
     },
 )
 
@@ -371,13 +369,12 @@ SHARED_BY_COUNT = SHARED_WITH_RESET.era(
         Report: report_absent,
     },
     {
-        CheckAndUpdate: "the claimed size is the scheduler's to compare; an entry that an assertion left behind makes "
-        "it fail",
-        Allocate: "C-ENC-2: a resident content is charged again; a failed assertion leaves an empty entry behind",
-        FreeInput: "whether the input is held is not asked",
-        FreeRequest: "releases what is held",
-        CachedInputs: "counts what is held, also where it was evicted since",
-        Report: "what was evicted twice since the last report is named twice",
+        CheckAndUpdate: "the scheduler compares the claimed size; fails on an entry left behind by a failed assertion",
+        Allocate: "C-ENC-2: charges a resident content again; a failed assertion leaves an empty entry behind",
+        FreeInput: "does not check that the input is held",
+        FreeRequest: "releases held inputs",
+        CachedInputs: "lists held inputs, even if evicted since",
+        Report: "names an entry twice if it was evicted twice since the last report",
     },
     view=view_shared_with_sizes,
     alphabet=lambda config, cache: calls(config, view_shared_with_sizes(config, cache)),

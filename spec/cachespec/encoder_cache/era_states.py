@@ -104,7 +104,7 @@ def initial_shared(config: Config, containers: Containers) -> SharedCache:
 def view_of_own_entries(
     config: Config, cache: PerRequestCache | CountingCache, entries: Map[tuple[Request, Input], int]
 ) -> View:
-    """Of a manager that shares nothing: an entry is one request's own, and nothing is evicted, or pinned by a check."""
+    """Of a manager that shares nothing: an entry is one request's own, and evicts nothing, or pinned by a check."""
     held = tuple(pair for pair, _ in entries.items())
     holders = holders_of(config, held)
     return View(

@@ -21,9 +21,9 @@ class _Call(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CheckAndUpdate(_Call):
-    """`check_and_update_cache(request, input)`: is it resident? If so, the request refers to it from now on.
+    """`check_and_update_cache(request, input)`: if the input is resident, the request holds it from now on.
 
-    Before inputs were shared: `has_cache`, which only asks.
+    Before inputs were shared: `has_cache`, which does not hold the input.
     """
 
     request: Request
@@ -32,10 +32,9 @@ class CheckAndUpdate(_Call):
 
 @dataclass(frozen=True, slots=True)
 class CanAllocate(_Call):
-    """`can_allocate(request, input, compute budget, pending)`: is there room, evicting what nobody refers to?
+    """`can_allocate(request, input, compute budget, pending)`: is there room, after evicting unreferenced entries?
 
-    `budget` and `pending` are in embeddings; `pending` is what was promised earlier in the same pass and not allocated
-    yet.
+    `budget` and `pending` count embeddings; `pending` was granted earlier in the pass and is not allocated yet.
     """
 
     request: Request
@@ -46,7 +45,7 @@ class CanAllocate(_Call):
 
 @dataclass(frozen=True, slots=True)
 class Allocate(_Call):
-    """`allocate(request, input)`: the entry is created, and the request refers to it."""
+    """`allocate(request, input)`: creates the entry, held by the request."""
 
     request: Request
     input: Input
@@ -54,7 +53,7 @@ class Allocate(_Call):
 
 @dataclass(frozen=True, slots=True)
 class FreeInput(_Call):
-    """`free_encoder_input(request, input)`: the request has no more use for this input."""
+    """`free_encoder_input(request, input)`: the request releases this input."""
 
     request: Request
     input: Input
@@ -62,23 +61,23 @@ class FreeInput(_Call):
 
 @dataclass(frozen=True, slots=True)
 class FreeRequest(_Call):
-    """`free(request)`: the request is finished, aborted or preempted."""
+    """`free(request)`: a finished, aborted or preempted request releases all its inputs."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
 class CachedInputs(_Call):
-    """`get_cached_input_ids(request)`: which inputs count as the request's; returns their positions."""
+    """`get_cached_input_ids(request)`: returns the positions of the request's cached inputs."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon(_Call):
-    """The scheduler gives up an admission: what the attempt has pinned in this pass is to be undone.
+    """The scheduler abandons an admission: references taken by the attempt in this pass are undone.
 
-    No call of its own in the engine: a release is driven by the calls that its scheduler makes here.
+    The engine has no such call; a release is driven by the calls that its scheduler makes at this point.
     """
 
     request: Request
@@ -87,7 +86,7 @@ class Abandon(_Call):
 
 @dataclass(frozen=True, slots=True)
 class Report(_Call):
-    """`get_freed_mm_hashes()`: a pass ends, and the workers are told what to drop; returns the contents.
+    """`get_freed_mm_hashes()`: ends a pass and returns the contents that the workers must drop.
 
     Before inputs were shared: `get_freed_ids`, which returns request, input, request, input, and so on.
     """
@@ -95,4 +94,4 @@ class Report(_Call):
 
 @dataclass(frozen=True, slots=True)
 class Reset(_Call):
-    """`reset()`: the weights have changed; everything is as at the start."""
+    """`reset()`: empties the cache, because the weights have changed."""

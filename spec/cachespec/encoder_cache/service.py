@@ -96,16 +96,20 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "ENC-2/freeable",
-        "freeable slots are the free ones and those of the idle entries",
+        "freeable slots equal free slots plus the sizes of unreferenced entries",
         lambda c, s: s.freeable == s.free + s.idle.total,
     ),
     Check(
         "ENC-3",
-        "each resident entry is either idle or referred to",
+        "each resident entry is either unreferenced or held",
         lambda c, s: s.idle.length + s.references.length == s.sizes.length,
     ),
-    Check("ENC-5", "as many references are counted as inputs hold", lambda c, s: s.references.total == s.held.length),
-    Check("ENC-9", "what was granted fits the free slots", lambda c, s: s.promised.total <= s.free),
+    Check(
+        "ENC-5",
+        "the reference counts sum to the number of held inputs",
+        lambda c, s: s.references.total == s.held.length,
+    ),
+    Check("ENC-9", "all grants fit the free slots", lambda c, s: s.promised.total <= s.free),
 )
 
 SERVICE: Service[Config] = Service(configure=configure, admit=admit, finish=finish, checks=CHECKS)

@@ -32,7 +32,7 @@ NORMATIVE_ENGINE = replace(engine(NORMATIVE, "normative", NORMATIVE_PARTS), tran
 
 COMPONENT: Component[Config, State, View] = Component(
     name="engine",
-    summary="frontends, mirror, scheduler, KV blocks, encoder cache and workers, all together",
+    summary="the whole engine: frontends, mirror, object store, scheduler, KV blocks, encoder cache, workers",
     config=Config,
     invalid=invalid,
     operations=(

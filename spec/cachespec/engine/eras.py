@@ -49,14 +49,14 @@ REPORTS_RECREATED = engine(
     "reports-recreated",
     "engine that reports what is there again",
     REPORTS_RECREATED_PARTS,
-    differences={Schedule: "C-ENC-8: what is evicted and created again in one pass is reported; workers drop first"},
+    differences={Schedule: "C-ENC-8: an entry evicted and created again in one pass is reported; workers drop first"},
 )
 
 DROPS_LAST = engine(
     "drops-last",
     "engine whose workers drop last",
     replace(REPORTS_RECREATED_PARTS, phases=DROP_LAST),
-    differences={Schedule: "C-ENC-8: what is created again is reported, and workers drop after they have encoded"},
+    differences={Schedule: "C-ENC-8: an entry created again is reported, and workers drop after they encode"},
 )
 
 DROPS_AT_ONCE = engine(
@@ -72,14 +72,14 @@ DROPS_AT_ONCE = engine(
         ),
         takes_plan=drop_at_once,
     ),
-    differences={Schedule: "C-ENC-9: items are released when they are scheduled, and dropped before it is executed"},
+    differences={Schedule: "C-ENC-9: items are released when scheduled, and dropped before the step is executed"},
 )
 
 RESETS_AT_ONCE = engine(
     "resets-at-once",
     "engine whose reset overtakes its steps",
     replace(NORMATIVE_PARTS, takes_reset=drop_at_once),
-    differences={ResetEncoderCache: "C-X-1: workers are cleared at once, beside the steps that are in flight"},
+    differences={ResetEncoderCache: "C-X-1: workers are cleared at once, while steps are in flight"},
 )
 
 
@@ -102,7 +102,7 @@ M3_STORE = engine(
     "M3-store",
     "engine with the object store of 2026-11",
     replace(NORMATIVE_PARTS, store=M3),
-    differences={DeliverAbort: "C-SHM-4: what a request that no worker saw was handed is never acknowledged"},
+    differences={DeliverAbort: "C-SHM-4: handles of a request that never reached a worker are never acknowledged"},
 )
 
 ERAS: tuple[Variant[Config, State, View], ...] = (

@@ -15,7 +15,7 @@ from cachespec.kernel import Kind, Operation
 
 @dataclass(frozen=True, slots=True)
 class SubmitRequest(Operation):
-    """A client's request reaches its frontend, which updates its side of the mirror and sends the message."""
+    """A client's request reaches its frontend, which updates P0 and sends the message."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P0")
     request: Request
@@ -23,7 +23,7 @@ class SubmitRequest(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DeliverRequest(Operation):
-    """P1 takes a request that came with handles; what has a mirror comes with its `Deliver`."""
+    """P1 takes a request that carries handles; a request with a mirror arrives with `Deliver`."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P0", "P1")
@@ -32,7 +32,7 @@ class DeliverRequest(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Operation):
-    """The client goes away: at any time after it sent the request."""
+    """The client disconnects, at any time after it sent the request."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P0")
     request: Request
@@ -40,7 +40,7 @@ class Cancel(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DeliverAbort(Operation):
-    """P1 learns that nobody wants the request any more."""
+    """P1 learns that the request's client has disconnected."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P0", "P1")
@@ -49,7 +49,7 @@ class DeliverAbort(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Execute(Operation):
-    """A worker takes the oldest step of its inbox."""
+    """A worker executes the oldest step of its inbox."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "W")

@@ -44,7 +44,7 @@ from cachespec.kv_blocks.state import Holding, Pool, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
     name="kv_blocks",
-    summary="KV blocks shared by prefix, taken from the free queue when memory is needed",
+    summary="KV blocks shared by prefix and reallocated from the free queue",
     config=Config,
     invalid=invalid,
     operations=(

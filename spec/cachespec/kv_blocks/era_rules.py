@@ -130,7 +130,7 @@ def new_blocks(pool: Pool, request: Request, owned: int) -> Result:
 
 
 def execute(config: Config, pool: Pool, op: Commit) -> Result:
-    """The worker has written; the manager is not told."""
+    """The worker has written; no such call."""
     holding = holding_of(pool, op.request)
     if holding.blocks == 0:
         return pool, ABSENT

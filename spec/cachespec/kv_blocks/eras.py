@@ -66,8 +66,8 @@ NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
     alphabet=alphabet_of(TRANSITIONS),
 )
 
-REGISTERED_EARLY = "full blocks are registered when they are scheduled (C-KV-6), and found by hash alone (C-KV-10)"
-NULL_ASIDE = "a block is set aside for what is not there (the null block), and is never free"
+REGISTERED_EARLY = "registers full blocks when scheduled (C-KV-6) and finds them by hash alone (C-KV-10)"
+NULL_ASIDE = "one block is reserved as the null block and is never free"
 NOT_YET = "not there yet"
 
 PREALLOCATING: Transitions[Config, Pool] = {
@@ -82,13 +82,13 @@ PREALLOCATING: Transitions[Config, Pool] = {
 }
 
 EARLY: Mapping[str, str] = {
-    "KV-7/executed": "blocks are registered when they are scheduled; what comes of it is for KV-7 to judge",
+    "KV-7/executed": "blocks are registered when scheduled; KV-7 judges the consequences",
 }
 
 FROM_0_7: Mapping[str, str] = {
     **EARLY,
-    "KV-12": "the scheduler, and not the manager, gives a block of a full hit back",
-    "KV-13/all": "fewer common blocks cost time and nothing else; a count of references cannot give all",
+    "KV-12": "the scheduler, not the manager, gives back a block of a full hit",
+    "KV-13/all": "too low a count costs time only; reference counts cannot give the exact one",
 }
 
 K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
@@ -96,13 +96,13 @@ K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     title="kv-2025-01",
     transitions=PREALLOCATING,
     differences={
-        GetComputedBlocks: "all tokens may be found; a hash is trusted (C-KV-10)",
+        GetComputedBlocks: "a hit may cover all tokens; a hash is trusted (C-KV-10)",
         AllocateSlots: f"takes blocks in advance; overwrites a table (C-KV-5); {REGISTERED_EARLY}",
-        AppendSlots: "a call of its own for running requests; fails at the width of the table (C-KV-2)",
-        Commit: "the manager is not told",
-        FreeRequest: "a block that cannot be found goes behind all others too (C-KV-15)",
-        Withdraw: "registered blocks stay registered (C-KV-6)",
-        CommonPrefix: "references are counted, whosesoever they are (C-KV-13)",
+        AppendSlots: "a separate call for running requests; fails at the width of the table (C-KV-2)",
+        Commit: "no such call",
+        FreeRequest: "also queues a block that is not findable behind all others (C-KV-15)",
+        Withdraw: "unexecuted blocks stay registered (C-KV-6)",
+        CommonPrefix: "counts references of all requests, running or not (C-KV-13)",
     },
     alphabet=alphabet_with_append_slots(PREALLOCATING),
     exempt=FROM_0_7,
@@ -139,13 +139,13 @@ K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     transitions=ON_DEMAND,
     differences={
         GetComputedBlocks: "a hash is trusted (C-KV-10)",
-        AllocateSlots: f"slots end at the longest request; {REGISTERED_EARLY}",
+        AllocateSlots: f"slots end at the length of the longest request; {REGISTERED_EARLY}",
         AllocateGroups: REGISTERED_EARLY,
-        Commit: "the manager is not told",
-        FreeRequest: "a block that cannot be found goes behind all others too (C-KV-15)",
-        Withdraw: "registered blocks stay registered (C-KV-6)",
+        Commit: "no such call",
+        FreeRequest: "also queues a block that is not findable behind all others (C-KV-15)",
+        Withdraw: "unexecuted blocks stay registered (C-KV-6)",
         ResetPrefixCache: "refused unless all blocks but the null block are free",
-        CommonPrefix: "references are counted, whosesoever they are (C-KV-13)",
+        CommonPrefix: "counts references of all requests, running or not (C-KV-13)",
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
@@ -167,9 +167,9 @@ K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     transitions=BY_TABLES,
     differences={
         **K1.differences,
-        AllocateGroups: "takes blocks for one group before it touches the hits of the next (C-KV-12)",
-        EvictBlock: "what stands behind the block stays registered (C-KV-19)",
-        CommonPrefix: "references are compared with the number of tables",
+        AllocateGroups: "takes blocks for one group before touching the hits of the next (C-KV-12)",
+        EvictBlock: "blocks that follow it in the chain stay registered (C-KV-19)",
+        CommonPrefix: "compares reference counts with the number of tables",
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
@@ -193,16 +193,16 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     differences={
         **K1B.differences,
         AllocateGroups: REGISTERED_EARLY,
-        FreeRequest: "as normatively: what cannot be found is taken first",
-        CommonPrefix: "always none: cascade attention was removed",
+        FreeRequest: "as the normative manager: blocks that are not findable are taken first",
+        CommonPrefix: "always 0: cascade attention was removed",
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
     alphabet=alphabet_of(UNHASHED_FIRST),
     exempt={
         **EARLY,
-        "KV-13": "no common prefix is ever given",
-        "KV-13/all": "no common prefix is ever given",
+        "KV-13": "the common prefix is always 0",
+        "KV-13/all": "the common prefix is always 0",
     },
 ).lacking({AppendSlots: "part of `allocate_slots`"})
 
@@ -222,10 +222,10 @@ def fault(
 K0_UNLIMITED = fault(
     K0,
     "K0-unlimited",
-    "before #10730: blocks in advance without limit",
+    "before #10730: preallocates blocks without limit",
     AllocateSlots,
     lambda config, pool, op: preallocating.allocate_new(config, pool, op, single_faults.without_limit),
-    "takes blocks in advance beyond the width of the table (C-KV-1)",
+    "preallocates beyond the width of the table (C-KV-1)",
 )
 K0_TOUCH_FIRST = fault(
     K0,
@@ -238,26 +238,26 @@ K0_TOUCH_FIRST = fault(
 K0_LATE_TOUCH = fault(
     K0,
     "K0-late-touch",
-    "as #10507 was reviewed: blocks are taken before the hits are touched",
+    "first version of #10507: takes blocks before it touches the hits",
     AllocateSlots,
     single_faults.take_before_touching,
-    "a hit may be taken for another position (C-KV-3)",
+    "a hit may be reallocated for another position (C-KV-3)",
 )
 K0_ONE_TOKEN: PoolVariant = K0.era(
     tag="K0-one-token",
-    title="before #11186: of a full hit one token is computed again",
+    title="before #11186: recomputes one token of a full hit",
     transitions={},
     differences={
-        AllocateSlots: f"{K0.differences[AllocateSlots]}; of a full hit its callers give the last block back and have "
-        "one token of it computed again (C-KV-4)",
+        AllocateSlots: f"{K0.differences[AllocateSlots]}; "
+        "on a full hit its callers drop the last block and recompute one token of it (C-KV-4)",
     },
     alphabet=alphabet_with_one_token(PREALLOCATING),
 )
 K1_SHORT = fault(
     K1,
     "K1-short",
-    "as #46892 reports: the estimate leaves out what is loaded from outside",
+    "as #46892 reports: the estimate omits externally loaded tokens",
     AllocateGroups,
     groups.allocate_on_a_short_estimate,
-    "fewer blocks are asked for than are taken (C-KV-14)",
+    "the estimate is below the number of blocks taken (C-KV-14)",
 )

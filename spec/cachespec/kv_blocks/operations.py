@@ -18,9 +18,9 @@ class _Call(Operation):
 
 @dataclass(frozen=True, slots=True)
 class GetComputedBlocks(_Call):
-    """`get_computed_blocks(request)`: the blocks of its longest cached prefix.
+    """`get_computed_blocks(request)`: returns the blocks of the longest cached prefix.
 
-    `tokens`: how many the request has now, of its prompt and of the output so far. HIT with the blocks, or MISS.
+    `tokens`: the request's current length, prompt and output. HIT with the blocks, or MISS.
     """
 
     request: Request
@@ -29,10 +29,10 @@ class GetComputedBlocks(_Call):
 
 @dataclass(frozen=True, slots=True)
 class AllocateSlots(_Call):
-    """`allocate_slots(request, tokens, hits)`: slots for so many tokens more.
+    """`allocate_slots(request, tokens, hits)`: allocates slots for `tokens` more tokens.
 
-    `computed`: tokens that the request's table covers as computed, without the hits. `hits`: what was just found for a
-    request without a table; none for a running one. DONE with the new blocks; REFUSED where there is no room.
+    `computed`: computed tokens in the request's table, not counting the hits. `hits`: blocks just found for a
+    request without a table; none for a running request. DONE with the new blocks; REFUSED if there is no room.
     """
 
     request: Request
@@ -43,10 +43,11 @@ class AllocateSlots(_Call):
 
 @dataclass(frozen=True, slots=True)
 class AllocateGroups(_Call):
-    """`allocate_slots` for a new request whose layers are in two groups, each with a table of its own.
+    """`allocate_slots` for a new request whose layers form two groups, each with its own table.
 
-    `request` and `other` name the two tables. `external`: tokens whose KV is loaded from outside, behind the hits;
-    `tokens`: those to compute. DONE with the new blocks of both tables; REFUSED where there is no room.
+    `request` and `other` name the two tables. `external`: tokens after the hits whose KV is loaded from an
+    external store; `tokens`: tokens to compute. DONE with the new blocks of both tables; REFUSED if there is no
+    room.
     """
 
     request: Request
@@ -59,9 +60,9 @@ class AllocateGroups(_Call):
 
 @dataclass(frozen=True, slots=True)
 class AppendSlots(_Call):
-    """`append_slots(request, tokens)`: the call of the first managers for a running request.
+    """`append_slots(request, tokens)`: the early managers' call for a running request.
 
-    Later it is part of `allocate_slots`. DONE with the new blocks; REFUSED where there is no room.
+    Later releases merge it into `allocate_slots`. DONE with the new blocks; REFUSED if there is no room.
     """
 
     request: Request
@@ -71,9 +72,9 @@ class AppendSlots(_Call):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Operation):
-    """A step was executed: the KV of the request's tokens before `computed` is written.
+    """A step was executed: the KV of the request's first `computed` tokens is written.
 
-    Normatively full blocks can be found from now on. No call in a release, which registers when it schedules.
+    The normative manager registers full blocks now. Releases have no such call: they register when they schedule.
     """
 
     lane: ClassVar[tuple[str, str]] = ("worker", "kv cache manager")
@@ -84,35 +85,35 @@ class Commit(Operation):
 
 @dataclass(frozen=True, slots=True)
 class FreeRequest(_Call):
-    """`free(request)`: it is finished, aborted or preempted. What is in flight for it is still executed."""
+    """`free(request)`: frees a finished, aborted or preempted request. Its steps in flight are still executed."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw(_Call):
-    """`free(request)` within the step that has scheduled it: what was scheduled is never executed."""
+    """`free(request)` in the round that scheduled it: the scheduled tokens are never executed."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
 class EvictBlock(_Call):
-    """`evict_blocks({block})`: the block is not to be found any more; who holds it keeps it."""
+    """`evict_blocks({block})`: removes the block from the prefix map; its holders keep it."""
 
     block: Block
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPrefixCache(_Call):
-    """`reset_prefix_cache()`: nothing is to be found any more. REFUSED while blocks are in use."""
+    """`reset_prefix_cache()`: empties the prefix map. REFUSED while blocks are in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommonPrefix(_Call):
-    """`get_num_common_prefix_blocks(request, ...)`: the leading blocks that every running request has.
+    """`get_num_common_prefix_blocks(request, ...)`: counts the leading blocks shared by all running requests.
 
-    `running`: which requests run, in ascending order. DONE with the number of blocks.
+    `running`: the running requests, ascending. DONE with the number of blocks.
     """
 
     request: Request

@@ -58,21 +58,25 @@ def finish(config: Config, request: Request) -> tuple[Operation, ...]:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("KV-1", "as many references as places in tables", lambda c, s: s.references.total == s.tables.length),
+    Check(
+        "KV-1",
+        "the reference counts sum to the number of table entries",
+        lambda c, s: s.references.total == s.tables.length,
+    ),
     Check(
         "KV-2",
-        "free and held blocks, and the null block, add up to the pool",
+        "free blocks, held blocks and the null block add up to the pool",
         lambda c, s: s.free.length + s.references.length + (1 if s.null >= 0 else 0) == c.blocks,
     ),
-    Check("KV-7", "what can be found has its KV", lambda c, s: s.carried.length <= s.bytes.length),
+    Check("KV-7", "findable blocks have their KV", lambda c, s: s.carried.length <= s.bytes.length),
 )
 
 GAUGES: tuple[Gauge, ...] = (
     Gauge("held", "blocks that requests hold", lambda c, s: s.references.length),
+    Gauge("shared", "table entries beyond the first of each block", lambda c, s: s.tables.length - s.references.length),
     Gauge(
-        "shared", "places in tables beyond the first of each block", lambda c, s: s.tables.length - s.references.length
+        "duplicates", "blocks with the same content as another block", lambda c, s: s.carried.length - s.copies.length
     ),
-    Gauge("duplicates", "blocks whose content another one has", lambda c, s: s.carried.length - s.copies.length),
 )
 
 SERVICE: Service[Config] = Service(

@@ -53,7 +53,7 @@ __all__ = [
 
 COMPONENT: Component[Config, Cache, View] = Component(
     name="lru",
-    summary="a cache by recency, limited in bytes",
+    summary="an LRU cache limited in bytes",
     config=Config,
     invalid=invalid,
     operations=(Contains, Lookup, Get, Put, Evict, Touch, Pop, Pin, Clear, Stat),

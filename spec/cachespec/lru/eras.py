@@ -38,14 +38,14 @@ RELEASED = NORMATIVE_LRU.era(
     "lru-2026-06",
     {Put: put_until_pinned, Evict: evict_until_pinned},
     {
-        Put: "whether the pinned entries leave room is not asked first",
-        Evict: "an error in the middle of the loop leaves the cache half evicted",
+        Put: "does not check first whether the pinned keys leave room",
+        Evict: "an error in the eviction loop leaves the cache partly evicted",
     },
 )
 
 
 def touch_anything(config: Config, cache: Cache, op: Touch) -> Result:
-    """C-MIR-10: a key that is absent enters the order as a ghost."""
+    """C-MIR-10: an absent key enters the recency order as a ghost."""
     return recent(cache, op.key), DONE if cache.entries.has(op.key) else ABSENT
 
 
@@ -79,9 +79,9 @@ GHOST = RELEASED.era(
     "lru-2025-11",
     {Touch: touch_anything, Evict: evict_whoever_is_oldest, Clear: clear_by_popping},
     {
-        Touch: "C-MIR-10: a key that is absent enters the order",
-        Evict: "C-MIR-10: a ghost is chosen and nothing is freed",
-        Clear: "C-MIR-10: clearing meets the ghost",
+        Touch: "C-MIR-10: an absent key enters the recency order",
+        Evict: "C-MIR-10: a ghost key is chosen and frees nothing",
+        Clear: "C-MIR-10: clearing fails at the ghost key",
     },
 )
 
@@ -114,5 +114,5 @@ STALE_GROWTH = RELEASED.era(
     "stale-growth",
     "lru-cachetools-7.1.6",
     {Put: put_counting_twice, Evict: evict_counting_twice},
-    {Put: "A3: the stale size of a growing entry is counted too", Evict: "A3: likewise at every turn"},
+    {Put: "A3: also counts the old size of a growing entry", Evict: "A3: likewise at every turn"},
 )

@@ -11,14 +11,14 @@ from cachespec.lru.configuration import Key
 
 @dataclass(frozen=True, slots=True)
 class Contains(Operation):
-    """`key in cache`: pure."""
+    """`key in cache`: changes nothing."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Operation):
-    """`cache[key]`: a hit is counted and becomes the most recent; a miss is an error and is not counted."""
+    """`cache[key]`: a hit is counted and becomes the most recent; a miss raises an error and is not counted."""
 
     key: Key
 
@@ -32,7 +32,7 @@ class Get(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Put(Operation):
-    """`cache[key] = value`: stored as the most recent, after evicting what room it takes."""
+    """`cache[key] = value`: stores the value as the most recent, after evicting to make room."""
 
     key: Key
     size: int
@@ -40,7 +40,7 @@ class Put(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Evict(Operation):
-    """One turn of the eviction loop of the call in progress."""
+    """One iteration of the eviction loop of the call in progress."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("cache", "cache")
@@ -48,30 +48,30 @@ class Evict(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Touch(Operation):
-    """`cache.touch(key)`: what is present becomes the most recent."""
+    """`cache.touch(key)`: a present key becomes the most recent."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Pop(Operation):
-    """`cache.pop(key, None)`: removed if present, silently nothing otherwise."""
+    """`cache.pop(key, None)`: removes the key if present."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Pin(Operation):
-    """`cache.pin(key)`: what is present cannot be evicted any more."""
+    """`cache.pin(key)`: protects a present key from eviction."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Clear(Operation):
-    """`cache.clear()`: everything goes, pinned or not, and the counters start again."""
+    """`cache.clear()`: removes every key, pinned or not, and resets the counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stat(Operation):
-    """`cache.stat(delta=True)`: hits and total since the previous call; returns (hits, total)."""
+    """`cache.stat(delta=True)`: returns hits and look-ups since the previous call."""

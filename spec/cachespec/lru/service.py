@@ -24,13 +24,17 @@ def admit(config: Config, request: Request) -> Script:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("LRU-1", "the order is as long as there are entries", lambda c, s: s.order.length == s.entries.length),
+    Check(
+        "LRU-1",
+        "the recency order has as many keys as there are entries",
+        lambda c, s: s.order.length == s.entries.length,
+    ),
     Check(
         "LRU-2",
         "the byte count equals the sum of the entry sizes and is at most the capacity",
         lambda c, s: s.used == s.entries.total <= c.capacity,
     ),
-    Check("LRU-3", "no more is pinned than is present", lambda c, s: s.pinned.total <= s.used),
+    Check("LRU-3", "the pinned bytes are at most the bytes held", lambda c, s: s.pinned.total <= s.used),
     Check("LRU-4", "hits are among the look-ups", lambda c, s: s.hits <= s.total),
 )
 

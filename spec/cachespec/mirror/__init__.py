@@ -21,7 +21,7 @@ from cachespec.mirror.view import View, observe
 
 COMPONENT: Component[Config, object, View] = Component(
     name="mirror",
-    summary="the processor cache that P0 and P1 keep in step",
+    summary="the processor cache that P0 (frontend) and P1 (engine core) keep in step",
     config=Config,
     invalid=invalid,
     operations=OPERATIONS,

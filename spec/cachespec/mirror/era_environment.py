@@ -127,7 +127,7 @@ def draining(transition: Transition[Config, State, Rendering]) -> Transition[Con
 
 
 def drained(link: Link) -> Link:
-    """P0 drops what P1 has reported as missing; P1 is not told."""
+    """P0 drops what P1 has reported as missing; P1 is not notified."""
     cache, invalid = link.cache, link.invalid
     for key, _ in tuple(invalid.items()):
         cache, invalid = evicted(cache, key) if holds(cache, key) else cache, invalid.remove(key)
@@ -289,7 +289,7 @@ def reset_receiver(clear: Clear) -> Transition[Config, State, ResetReceiver]:
 
 
 def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Result:
-    """P1 starts again with nothing; P0 is not told. Clients whose requests were in flight are."""
+    """P1 starts again with nothing; P0 is not notified. Clients whose requests were in flight are."""
     links = tuple(begun(link)._replace(messages=(), answers=(), waiting=0) for link in state.links)
     return counted(state._replace(links=links, receiver=state.empty, dead=0)), DONE
 

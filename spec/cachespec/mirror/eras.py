@@ -41,9 +41,9 @@ from cachespec.mirror.operations import (
 from cachespec.mirror.view import View
 
 KEPT = {"MIR-6/kept": "P0 keeps no request; a message carries its own contents"}
-REPEATED = {"MIR-10": "the eras do not account for what they send again"}
-NEEDED = {"MIR-10/needed": "each era has a walk of its own on either side"}
-MENDED = {"MIR-1/mended": "nothing mends what was missed"}
+REPEATED = {"MIR-10": "the eras do not account for repeated sends"}
+NEEDED = {"MIR-10/needed": "each era has its own walk on each side"}
+MENDED = {"MIR-1/mended": "no era repairs a miss"}
 
 FRONTEND_M1 = frontend(touch_nothing, oversize_passes=False)
 FRONTEND_M2 = frontend(touch_leaving_ghosts, oversize_passes=False)
@@ -77,15 +77,15 @@ M1: Variant[Config, State, View] = Variant(
         Render: "P0 is updated when a request is rendered (C-MIR-5), modality by modality (C-MIR-7); a hit that the "
         "request itself evicts is a failed assertion (C-MIR-9), an item larger than the cache an error (C-MIR-16)",
         Submit: "as Render and Send",
-        Send: "messages leave in any order (C-MIR-5)",
-        Deliver: "every message is applied; a miss is a failed assertion that ends the input thread (C-MIR-1); what is "
-        "cached is used even where data came (C-MIR-17)",
+        Send: "messages are sent in any order (C-MIR-5)",
+        Deliver: "every message is applied; a miss is a failed assertion that ends the input thread (C-MIR-1); "
+        "a cached entry is used even if a payload came (C-MIR-17)",
         Reject: "P0 keeps the update of a request that is never sent (C-MIR-3, C-MIR-4)",
         SubmitRejected: "likewise",
         Drop: "P0 keeps the update of a request that never arrives (C-MIR-1)",
-        ResetSender: "P1 is not told (C-MIR-12)",
-        ResetReceiver: "P0 is not told (C-MIR-12)",
-        RestartReceiver: "P0 is not told",
+        ResetSender: "P1 is not notified (C-MIR-12)",
+        ResetReceiver: "P0 is not notified (C-MIR-12)",
+        RestartReceiver: "P0 is not notified",
     },
     exempt={**KEPT, **REPEATED, **NEEDED, **MENDED},
 )
@@ -99,15 +99,15 @@ M0 = M1.era(
         Deliver: environment.deliver(receiver_m0, survives=False),
     },
     {
-        Render: "entries are counted, not bytes; item by item in prompt order, after every check of the request",
-        Deliver: "data replaces what is there; a miss is a failed assertion that ends the engine (C-MIR-1)",
+        Render: "counts entries, not bytes; item by item in prompt order, after every check of the request",
+        Deliver: "a payload replaces the entry; a miss is a failed assertion that ends the engine (C-MIR-1)",
     },
 ).lacking(
     {
-        Reject: "every check of the request comes before P0 is updated",
+        Reject: "every check of the request precedes the update of P0",
         SubmitRejected: "likewise",
-        ResetSender: "nothing clears the caches yet",
-        ResetReceiver: "nothing clears the caches yet",
+        ResetSender: "no call clears the caches yet",
+        ResetReceiver: "no call clears the caches yet",
     }
 )
 
@@ -118,7 +118,7 @@ M0B = M0.era(
         Render: environment.render(frontend_sending_all),
         Submit: environment.submit(frontend_sending_all),
     },
-    {Render: "what P1 has is sent all the same (C-MIR-2)"},
+    {Render: "sends payloads that P1 already has (C-MIR-2)"},
     exempt={**KEPT, **REPEATED, **MENDED},
 )
 
@@ -134,10 +134,10 @@ M2 = M1.era(
         ResetReceiver: environment.reset_receiver(clear_popping),
     },
     {
-        Render: "everything is touched first, and what is absent becomes a ghost: eviction may never end (C-MIR-10)",
-        Deliver: "likewise at P1; a miss fails one request, and P0 goes on believing (C-MIR-1)",
-        ResetSender: "clearing may meet a ghost (C-MIR-10); P1 is not told (C-MIR-12)",
-        ResetReceiver: "clearing may meet a ghost (C-MIR-10); P0 is not told (C-MIR-12)",
+        Render: "all items are touched first, and absent ones become ghosts: eviction may never end (C-MIR-10)",
+        Deliver: "likewise at P1; a miss fails one request, and P0 is not corrected (C-MIR-1)",
+        ResetSender: "clearing may meet a ghost (C-MIR-10); P1 is not notified (C-MIR-12)",
+        ResetReceiver: "clearing may meet a ghost (C-MIR-10); P0 is not notified (C-MIR-12)",
     },
 )
 
@@ -145,7 +145,7 @@ M2B = M2.era(
     "M2b",
     "mirror-2025-12",
     {Deliver: environment.deliver(receiver_by_adapter, survives=True)},
-    {Deliver: "P1's keys have the adapter's name and P0's have not (C-MIR-15)"},
+    {Deliver: "P1's keys include the adapter's name, P0's do not (C-MIR-15)"},
 )
 
 M3 = M1.era(
@@ -159,10 +159,10 @@ M3 = M1.era(
         Deliver: environment.deliver(receiver_m3, survives=True),
     },
     {
-        Render: "what is present is touched first; an item larger than the cache passes; a hit that the request itself "
+        Render: "present items are touched first; an item larger than the cache passes; a hit that the request itself "
         "evicts is still a failed assertion (C-MIR-9)",
-        Deliver: "data replaces what is there; misses are reported for a retry, the rest is applied (C-MIR-5)",
-        Retry: "P0 drops what was missed and renders again; the orders stay apart (C-MIR-20)",
+        Deliver: "a payload replaces the entry; misses are reported for a retry, the rest is applied (C-MIR-5)",
+        Retry: "P0 drops the missed items and renders again; the orders stay different (C-MIR-20)",
     },
     exempt={**KEPT, **REPEATED, **NEEDED},
 )

@@ -13,7 +13,7 @@ FRONTEND, CHANNEL, RECEIVER = "P0", "channel", "P1"
 
 @dataclass(frozen=True, slots=True)
 class Render(Operation):
-    """A frontend renders a request: looks its items up and processes what it must. The eras update P0 here."""
+    """A frontend renders a request: looks up its items and processes the missing ones. Eras update P0 here."""
 
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
     sender: SenderName
@@ -22,7 +22,7 @@ class Render(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Send(Operation):
-    """One of the rendered requests leaves the frontend; several render at the same time and finish in any order."""
+    """A rendered request leaves the frontend; requests render concurrently and finish in any order."""
 
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     sender: SenderName
@@ -31,7 +31,7 @@ class Send(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Submit(Operation):
-    """`Render` and `Send` in one step, for scopes in which nothing comes between them."""
+    """`Render` and `Send` in one step, for scopes in which no other operation comes between them."""
 
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     sender: SenderName
@@ -40,7 +40,7 @@ class Submit(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Deliver(Operation):
-    """P1 takes the sender's oldest message and answers; returns the contents that it uses, or those that it misses."""
+    """P1 takes the sender's oldest message and answers; returns the contents used, or those missing."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (CHANNEL, RECEIVER)
@@ -49,7 +49,7 @@ class Deliver(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Receive(Operation):
-    """P0 takes the oldest answer."""
+    """P0 processes the oldest answer."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (RECEIVER, FRONTEND)
@@ -58,7 +58,7 @@ class Receive(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Transmit(Operation):
-    """P0 sends the next message of its log again."""
+    """P0 retransmits the next message of its log."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
@@ -67,7 +67,7 @@ class Transmit(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Expire(Operation):
-    """P0 has waited long enough for an answer, and asks."""
+    """P0 times out waiting for an answer and sends a probe."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
@@ -76,7 +76,7 @@ class Expire(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Join(Operation):
-    """P1 grants the sender a partition and a new epoch, outside the request path."""
+    """P1 grants the sender a partition and starts a new epoch, outside the request path."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (FRONTEND, RECEIVER)
@@ -85,7 +85,7 @@ class Join(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Retry(Operation):
-    """The client sends again the request that was refused for a miss."""
+    """The client resends a request that was refused for a miss."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
@@ -94,7 +94,7 @@ class Retry(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Reject(Operation):
-    """A rendered request is refused by a later check of the frontend and never sent."""
+    """A later check of the frontend rejects a rendered request, which is never sent."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (FRONTEND, "client")
@@ -114,7 +114,7 @@ class SubmitRejected(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Abort(Operation):
-    """The client goes away while its request is in flight."""
+    """The client disconnects while its request is in flight."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
@@ -164,7 +164,7 @@ class DropAnswer(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ResetSender(Operation):
-    """P0 clears its cache on its own."""
+    """P0 clears its cache."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (FRONTEND, FRONTEND)
@@ -173,7 +173,7 @@ class ResetSender(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ResetReceiver(Operation):
-    """P1 clears its cache on its own (sleep, weight update)."""
+    """P1 clears its cache (sleep, weight update)."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (RECEIVER, RECEIVER)
@@ -181,7 +181,7 @@ class ResetReceiver(Operation):
 
 @dataclass(frozen=True, slots=True)
 class RestartReceiver(Operation):
-    """P1 dies and starts again: its memory and everything in flight are lost."""
+    """P1 dies and restarts; its memory and everything in flight are lost."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (RECEIVER, RECEIVER)

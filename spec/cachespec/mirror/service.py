@@ -53,9 +53,9 @@ def bytes_within_capacity(config: Config, state: State) -> bool:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("MIR-1", "once P1 has applied every message, both caches are as long and as large", settled_means_as_much),
+    Check("MIR-1", "once P1 has applied every message, both caches have equal length and size", settled_means_as_much),
     Check("MIR-11", "the bytes of P1's cache never exceed its capacity", bytes_within_capacity),
-    Check("MIR-10", "no payload went out again without a fault", lambda c, s: s.overspent == 0),
+    Check("MIR-10", "no payload is sent again without a fault", lambda c, s: s.overspent == 0),
 )
 
 SERVICE: Service[Config] = Service(configure=configure, admit=admit, finish=finish, checks=CHECKS)

@@ -236,7 +236,7 @@ def is_meant(config: Config, store: Store, handle: Handle) -> bool:
 
 
 def look(config: Config, store: Store, op: Look) -> Result:
-    """Another id there is an error. C-SHM-6: a handle is read as often as it is sent."""
+    """Another id there is an error. C-SHM-6: a handle is read each time it is sent."""
     if not busy(store, op.reader, IDLE, READING):
         return store, NOT_THERE
     worker = store.workers[op.reader]

@@ -60,14 +60,14 @@ from cachespec.ring.era_chunks import (
     ring_with_a_chunk_that_is_not,
 )
 
-NO_VERSION = "a frontend that dies takes its engine along, and so does a worker"
+NO_VERSION = "the engine dies with its frontend or a worker"
 
 
 # store-2026-11 (M3) -------------------------------------------------------------------------------------------------
 
 
 def clear_keeping(config: Config, store: Store, op: Clear) -> Result:
-    """C-SHM-12: chunks go to which handles are out; ids go on."""
+    """C-SHM-12: frees chunks with outstanding handles; ids go on."""
     return counting.emptied(config, store, clear_keeping_ids(ring_config(config), store.ring)), DONE
 
 
@@ -148,19 +148,19 @@ M3 = (
             Acknowledge: counting.acknowledge,
         },
         {
-            GetCached: "C-SHM-8: the oldest chunk is handed out again although it stands in the way",
-            Put: "C-SHM-13: what is freed may not suffice; C-MIR-9: fails where an item that was found is gone",
-            FreeUnused: "C-SHM-13: no more than twice the largest item is freed",
-            StorePart: "C-SHM-16: nothing keeps the header before the data",
-            Clear: "C-SHM-12: chunks go to which handles are out",
-            Reject: "C-SHM-4: what was issued stays counted",
+            GetCached: "C-SHM-8: the oldest chunk is handed out again although it blocks the ring",
+            Put: "C-SHM-13: may free too little; C-MIR-9: fails if a found item has been evicted",
+            FreeUnused: "C-SHM-13: frees at most twice the largest item",
+            StorePart: "C-SHM-16: header and data may become visible in either order",
+            Clear: "C-SHM-12: frees chunks with outstanding handles",
+            Reject: "C-SHM-4: issued handles stay counted",
             Schedule: "workers touch every item first",
-            Resume: "C-SHM-6: a resumed request's handles are read and counted again",
-            End: "C-SHM-4: what was issued and never read stays counted",
-            ReaderTouch: "signature and id are looked at",
-            Read: "the signature is looked at, and the id before copying only (C-SHM-14)",
-            Look: "C-SHM-6: a handle is read as often as it is sent",
-            Acknowledge: "C-SHM-14: the id is not looked at again; the count is in the chunk",
+            Resume: "C-SHM-6: the handles of a resumed request are read and counted again",
+            End: "C-SHM-4: handles issued and never read stay counted",
+            ReaderTouch: "checks signature and id",
+            Read: "checks the signature, and the id only before copying (C-SHM-14)",
+            Look: "C-SHM-6: a handle is read each time it is sent",
+            Acknowledge: "C-SHM-14: the id is not checked again; the count is in the chunk",
         },
     )
 )
@@ -225,21 +225,21 @@ M2 = M3.era(
     },
     {
         Touch: "C-SHM-2: a touch counts as if a handle had been issued",
-        ReaderTouch: "C-SHM-2, C-SHM-10: a touch counts what has been read before, whatever chunk that is",
-        Clear: "C-SHM-7, C-SHM-12: ids begin at 0 again",
+        ReaderTouch: "C-SHM-2, C-SHM-10: a touch counts as a read, on any chunk at that address",
+        Clear: "C-SHM-7, C-SHM-12: ids restart at 0",
         Forge: "C-SHM-9: handles carry no signature",
         Resume: "a resumed request is sent without its items",
         Read: "C-SHM-9: handles carry no signature",
         Look: "C-SHM-9: handles carry no signature",
     },
-).lacking({Release: "nothing is protected"})
+).lacking({Release: "no chunk is protected"})
 
 
 # store-2025-10 (M1) -------------------------------------------------------------------------------------------------
 
 
 def free_staying_behind(config: Config, store: Store) -> tuple[Store, tuple[Id, ...]]:
-    """C-SHM-1: the start of the ring stays behind."""
+    """C-SHM-1: the start of the ring lags behind."""
 
     def size_at(address: int) -> int:
         return store.memory.get(place_of(config, address), NOBODY).total
@@ -278,12 +278,12 @@ M1 = M2.era(
     "store-2025-10",
     {Put: put_staying_behind, FreeUnused: free_unused_staying_behind, Schedule: counting.schedule},
     {
-        Put: "C-SHM-1: the start of the ring stays behind",
-        FreeUnused: "C-SHM-1: likewise, and it fails on the chunk that is not",
-        Schedule: "workers do not touch",
+        Put: "C-SHM-1: the start of the ring lags behind",
+        FreeUnused: "C-SHM-1: likewise, and it fails on the phantom chunk",
+        Schedule: "workers do not touch items",
     },
     initial=initial_with_a_chunk_that_is_not,
-    start_differs="C-SHM-1: there is a chunk at first that is not one",
+    start_differs="C-SHM-1: the initial state contains a phantom chunk",
 ).lacking({Touch: "there is no touch", ReaderTouch: "there is no touch"})
 
 
@@ -311,7 +311,7 @@ STRIPPED = M3.era(
     "stripped",
     "store-covered-items-stripped",
     {Schedule: schedule_stripping},
-    {Schedule: "C-SHM-5: items that the prefix covers are not sent (#52041, until #54994)"},
+    {Schedule: "C-SHM-5: items in the cached prefix are not sent (#52041, until #54994)"},
 )
 
 UNSIGNED = M3.era(
@@ -319,10 +319,10 @@ UNSIGNED = M3.era(
     "store-handles-unsigned",
     {Forge: forge, ReaderTouch: validate_unsigned, Read: counting.read, Look: counting.look},
     {
-        Forge: "C-SHM-9: nobody asks where a handle is from",
-        ReaderTouch: "C-SHM-9: a reader follows whatever handle it is given",
-        Read: "C-SHM-9: a reader follows whatever handle it is given",
-        Look: "C-SHM-9: a reader follows whatever handle it is given",
+        Forge: "C-SHM-9: the origin of a handle is not checked",
+        ReaderTouch: "C-SHM-9: a reader follows any handle",
+        Read: "C-SHM-9: a reader follows any handle",
+        Look: "C-SHM-9: a reader follows any handle",
     },
 )
 
@@ -330,5 +330,5 @@ TOUCHING_UNCHECKED = M3.era(
     "touch-unchecked",
     "store-touch-unchecked",
     {ReaderTouch: touch_by_count},
-    {ReaderTouch: "C-SHM-10: a worker's touch counts whatever is there (as M2, whose clearing hides it)"},
+    {ReaderTouch: "C-SHM-10: a worker's touch counts on any chunk (as in M2, whose clearing hides it)"},
 )

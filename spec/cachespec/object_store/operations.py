@@ -18,7 +18,7 @@ STORE = ("P0", "store")
 
 @dataclass(frozen=True, slots=True)
 class Render(Operation):
-    """P0 begins with a request: returns for each item 1 where it is in the store."""
+    """P0 starts rendering a request; returns 1 for each item that is in the store."""
 
     lane: ClassVar[tuple[str, str]] = STORE
     request: Request
@@ -26,7 +26,7 @@ class Render(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Touch(Operation):
-    """P0 touches the item before it walks the request, so that the walk itself does not free it."""
+    """P0 touches an item before it walks the request, so that the walk does not free it."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
@@ -36,7 +36,7 @@ class Touch(Operation):
 
 @dataclass(frozen=True, slots=True)
 class GetCached(Operation):
-    """P0 walks: the item is in the store, and a handle to it is issued. Returns its address and id."""
+    """P0 finds the item in the store and issues a handle. Returns address and id."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
@@ -46,7 +46,7 @@ class GetCached(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Put(Operation):
-    """P0 walks: the item is stored and a handle issued, or it is sent without the store. Returns address and id."""
+    """P0 stores the item and issues a handle, or sends it outside the store. Returns address and id."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
@@ -56,7 +56,7 @@ class Put(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Store(Operation):
-    """One store of the item that P0 is writing becomes visible: the header (0) or the data behind it (1)."""
+    """A memory store of the item being written becomes visible: the header (0) or the data (1)."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P0", "memory")
@@ -65,7 +65,7 @@ class Store(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Release(Operation):
-    """The walk was given up: what was touched and not looked up is not protected any longer."""
+    """P0 abandons the walk: items touched but not looked up lose their protection."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
@@ -82,7 +82,7 @@ class Send(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Reject(Operation):
-    """P0 gives the request up before it was sent: it is invalid, there are too many, or the client has gone."""
+    """P0 drops the request before sending it: it is invalid, the queue is full, or the client has disconnected."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P0")
     request: Request
@@ -90,7 +90,7 @@ class Reject(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Forge(Operation):
-    """A client sends a request whose first item has a handle that it made up, to the chunk of another content."""
+    """A client sends a request whose first item has a forged handle to another content's chunk."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P1")
     request: Request
@@ -99,7 +99,7 @@ class Forge(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Schedule(Operation):
-    """P1 sends the request to all workers; its first `covered` items lie in the prefix that is cached already."""
+    """P1 sends the request to all workers; its first `covered` items lie in the cached prefix."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "workers")
@@ -109,7 +109,7 @@ class Schedule(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Preempt(Operation):
-    """P1 takes a running request's blocks away; it waits again."""
+    """P1 preempts a running request; it loses its blocks and waits again."""
 
     lane: ClassVar[tuple[str, str]] = ("P1", "P1")
     request: Request
@@ -117,7 +117,7 @@ class Preempt(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Resume(Operation):
-    """P1 sends a preempted request to all workers once more."""
+    """P1 sends a preempted request to all workers again."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "workers")
@@ -126,7 +126,7 @@ class Resume(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Finish(Operation):
-    """P1 is done with a running request; every worker had executed it."""
+    """P1 finishes a running request after every worker has executed it."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "P1")
@@ -135,7 +135,7 @@ class Finish(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Abort(Operation):
-    """P1 gives a request up, wherever it is."""
+    """P1 aborts a request in any state."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P1")
     request: Request
@@ -143,7 +143,7 @@ class Abort(Operation):
 
 @dataclass(frozen=True, slots=True)
 class End(Operation):
-    """P0 hears that a request has finished or was aborted, as it does of every request."""
+    """P0 learns that a request has finished or was aborted; every request is reported once."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "P0")
@@ -152,7 +152,7 @@ class End(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ReaderTouch(Operation):
-    """A worker touches the next item that it was sent, before it reads any item of that request."""
+    """A worker touches the next item of a request before it reads any item of that request."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "store")
@@ -161,7 +161,7 @@ class ReaderTouch(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Read(Operation):
-    """A worker reads the next item that it was sent, in one step. Returns the content whose bytes it got."""
+    """A worker reads its next item in one step. Returns the content whose bytes it got."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "store")
@@ -170,7 +170,7 @@ class Read(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Look(Operation):
-    """A worker begins to read: is this the chunk that the handle means?"""
+    """A worker starts to read: it checks that the chunk is the one that the handle names."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "memory")
@@ -179,7 +179,7 @@ class Look(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Copy(Operation):
-    """A worker copies the bytes that are there."""
+    """A worker copies the bytes of the chunk."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "memory")
@@ -197,21 +197,21 @@ class Acknowledge(Operation):
 
 @dataclass(frozen=True, slots=True)
 class FreeUnused(Operation):
-    """P0 frees the oldest chunks as far as nobody has a handle to them. Returns their ids."""
+    """P0 frees the oldest chunks without outstanding handles. Returns their ids."""
 
     lane: ClassVar[tuple[str, str]] = STORE
 
 
 @dataclass(frozen=True, slots=True)
 class Clear(Operation):
-    """P0 forgets every item, whatever is on its way."""
+    """P0 forgets every item, even if handles are in flight."""
 
     lane: ClassVar[tuple[str, str]] = STORE
 
 
 @dataclass(frozen=True, slots=True)
 class Die(Operation):
-    """A worker dies, with what it was sent and has not read; another starts in its place, and P1 starts over."""
+    """A worker dies with its unread items; a new worker replaces it, and P1 starts over."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("fault", "worker")
@@ -220,7 +220,7 @@ class Die(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Restart(Operation):
-    """P0 dies, with everything that only it knew; shared memory stays, and what P1 and workers were sent."""
+    """P0 dies and loses its private state; shared memory and sent messages remain."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("fault", "P0")

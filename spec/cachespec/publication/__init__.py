@@ -34,7 +34,7 @@ from cachespec.publication.state import Exchange, View, observe
 
 COMPONENT: Component[Config, Exchange, View] = Component(
     name="publication",
-    summary="a chunk of shared memory on its way to readers, store by store",
+    summary="publishing a chunk of shared memory to its readers, store by store",
     config=Config,
     invalid=invalid,
     operations=(

@@ -31,7 +31,7 @@ def publish_at_once(config: Config, exchange: Exchange, op: Publish) -> Result:
 
 
 def clear_whatever(config: Config, exchange: Exchange, op: Clear) -> Result:
-    """C-SHM-12: chunks are dropped while readers read them."""
+    """C-SHM-12: frees chunks while readers read them."""
     if exchange.writing.stage != IDLE:
         return exchange, REFUSED
     gone = tuple(range(config.modulus))
@@ -43,12 +43,12 @@ WITHOUT_BARRIER = NORMATIVE_PUBLICATION.era(
     "no-barrier",
     "publication-without-barrier",
     {Publish: publish_at_once},
-    {Publish: "C-SHM-16: a handle may be there before the data"},
+    {Publish: "C-SHM-16: a handle may arrive before the data"},
 )
 
 DROPPING = NORMATIVE_PUBLICATION.era(
     "M3",
     "publication-2026-11",
     {Clear: clear_whatever},
-    {Clear: "C-SHM-12: chunks are dropped while readers read them"},
-).lacking({Restart: "a frontend that dies takes its engine along"})
+    {Clear: "C-SHM-12: frees chunks while readers read them"},
+).lacking({Restart: "the engine dies with its frontend"})

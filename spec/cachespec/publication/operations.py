@@ -13,7 +13,7 @@ WRITER, MEMORY, READER = "writer", "memory", "reader"
 
 @dataclass(frozen=True, slots=True)
 class Allocate(Operation):
-    """The writer reserves a chunk; nothing is stored yet. Returns address and id."""
+    """The writer reserves a chunk without storing anything. Returns address and id."""
 
     lane: ClassVar[tuple[str, str]] = (WRITER, WRITER)
     content: Content
@@ -29,22 +29,22 @@ class _Store(Operation):
 
 @dataclass(frozen=True, slots=True)
 class WriteHeader(_Store):
-    """It stores the id and the size."""
+    """The writer stores the id and the size."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts(_Store):
-    """It stores 0 in the count of each reader."""
+    """The writer stores 0 in the count of each reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteData(_Store):
-    """It stores the data."""
+    """The writer stores the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publish(Operation):
-    """The writer gives each reader a handle; refused while it has to wait for its stores to be visible."""
+    """The writer gives each reader a handle. REFUSED while its stores are not yet visible."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (WRITER, READER)
@@ -52,7 +52,7 @@ class Publish(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Appear(Operation):
-    """A store becomes visible to the readers: any that waits, but two to the same unit in their order."""
+    """A waiting store becomes visible to the readers; stores to the same unit keep their order."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (MEMORY, MEMORY)
@@ -61,7 +61,7 @@ class Appear(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Open(Operation):
-    """A reader takes its oldest handle, and compares the id in the header; stale where it is another one."""
+    """A reader takes its oldest handle and compares the id in the header. STALE if they differ."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (READER, MEMORY)
@@ -79,7 +79,7 @@ class Copy(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge(Operation):
-    """The reader has all of the data, and stores 1 in its count; returns the data."""
+    """The reader has copied all data and stores 1 in its count; returns the data."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (READER, MEMORY)
@@ -88,7 +88,7 @@ class Acknowledge(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Free(Operation):
-    """The writer looks at the counts, and frees what everybody has; returns the ids."""
+    """The writer reads the counts and frees chunks that every reader has answered; returns their ids."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
@@ -96,14 +96,14 @@ class Free(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Clear(Operation):
-    """Nothing that is in the ring is wanted any more."""
+    """Marks every chunk in the ring as no longer needed."""
 
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderDies(Operation):
-    """A reader dies with its handles and what it was reading; the writer is told, and another begins with none."""
+    """A reader dies with its handles; the writer is told, and a new reader starts without any."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (READER, WRITER)
@@ -112,7 +112,7 @@ class ReaderDies(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Restart(Operation):
-    """The writer dies, in the middle of a chunk or not, and another begins with a segment of its own."""
+    """The writer dies, possibly while writing a chunk, and a new writer starts with its own segment."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)

@@ -22,7 +22,7 @@ from cachespec.ring.state import Segment, View, initial, observe, view
 
 COMPONENT: Component[Config, Segment, View] = Component(
     name="ring",
-    summary="the shared-memory ring: chunks that one process writes and others read",
+    summary="the shared-memory ring: one process writes chunks, others read them",
     config=Config,
     invalid=invalid,
     operations=(Allocate, Read, Revoke, Free, Clear, Restart),

@@ -28,8 +28,8 @@ from cachespec.ring.transitions import TRANSITIONS, forgotten, issue, may_go
 
 Result = tuple[Segment, Outcome]
 
-NOBODY_TELLS = "nothing tells the writer that a handle will not be presented (C-SHM-4)"
-GONE_TOGETHER = "a frontend that dies takes its engine along: nobody attaches to a second segment"
+NOBODY_TELLS = "the writer never learns that a handle will not be presented (C-SHM-4)"
+GONE_TOGETHER = "the engine dies with its frontend, so no reader attaches to a second segment"
 
 
 def allocate(config: Config, segment: Segment, op: Allocate) -> Result:
@@ -96,8 +96,8 @@ KEEPING_IDS = RELEASED.era(
     "ring-2026-11",
     {Allocate: allocate, Clear: clear_chunks},
     {
-        Allocate: "C-SHM-11: an id that a live chunk has is given again",
-        Clear: "C-SHM-12: chunks are dropped that readers have handles to",
+        Allocate: "C-SHM-11: reuses the id of a live chunk",
+        Clear: "C-SHM-12: frees chunks to which readers have handles",
     },
 )
 
@@ -105,14 +105,14 @@ BEGINNING_AGAIN = KEEPING_IDS.era(
     "M2",
     "ring-2025-12",
     {Clear: clear_ids},
-    {Clear: "C-SHM-7: ids begin again, so an old handle may lead to a new chunk"},
+    {Clear: "C-SHM-7: ids restart, so an old handle may name a new chunk"},
 )
 
 STAYING_BEHIND = BEGINNING_AGAIN.era(
     "M1",
     "ring-2025-10",
     {Free: free_staying_behind},
-    {Free: "C-SHM-1: the start stays behind, or jumps ahead by a lap"},
+    {Free: "C-SHM-1: the start lags behind or jumps ahead by a lap"},
     initial=initial_with_a_chunk_that_is_not,
-    start_differs="C-SHM-1: there is a chunk at first that is not one",
+    start_differs="C-SHM-1: the initial state contains a phantom chunk",
 )

@@ -13,9 +13,9 @@ WRITER, MEMORY, READER = "writer", "ring", "reader"
 
 @dataclass(frozen=True, slots=True)
 class Allocate(Operation):
-    """`allocate_buf(size)`, the payload written, and a handle to the chunk for each reader.
+    """`allocate_buf(size)`: writes the payload and gives each reader a handle to the chunk.
 
-    Returns the address as it is given out, laps included, and the id; refused where the engine raises `MemoryError`.
+    Returns the address, laps included, and the id. REFUSED if the engine raises `MemoryError`.
     """
 
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
@@ -24,10 +24,10 @@ class Allocate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Read(Operation):
-    """A reader presents the handle that it was given for this content: `access_buf`, and the id is compared.
+    """`access_buf`: a reader presents its handle for this content, and the id is compared.
 
-    Returns the payload, unit for unit; stale where the id is another one (the engine raises `ValueError`). The handle
-    is answered, in either case.
+    Returns the payload, unit by unit. STALE if the ids differ (the engine raises `ValueError`). Either way the
+    handle is answered.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -41,7 +41,7 @@ class Read(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Revoke(Operation):
-    """The handle will not be presented: its request is aborted or its reader has died, and the writer is told."""
+    """The writer learns that a handle will not be presented: its request was aborted or its reader died."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (READER, WRITER)
@@ -54,9 +54,9 @@ class Revoke(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Free(Operation):
-    """`free_buf(is_free, want)`: chunks without a handle that is not answered go, from the oldest on.
+    """`free_buf(is_free, want)`: frees chunks whose handles are all answered, from the oldest on.
 
-    Returns the ids that are free.
+    Returns the freed ids.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -66,14 +66,14 @@ class Free(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Clear(Operation):
-    """`clear()`: nothing that is in the ring is wanted any more."""
+    """`clear()`: marks every chunk in the ring as no longer needed."""
 
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
 class Restart(Operation):
-    """The writer dies, and another begins with a segment of its own; what the first one knew is lost."""
+    """The writer dies and loses its state; a new writer starts with its own segment."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)

@@ -37,7 +37,7 @@ NORMATIVE_SCHEDULER: Variant[Config, State, View] = Variant(
 
 COMPONENT: Component[Config, State, View] = Component(
     name="scheduler",
-    summary="tokens, KV blocks and encoder outputs for the requests of the next step",
+    summary="the scheduling step: tokens, KV blocks and encoder outputs for requests",
     config=Config,
     invalid=invalid,
     operations=(Add, Schedule, Update, Abort, ResetPrefixCache, ResetEncoderCache),

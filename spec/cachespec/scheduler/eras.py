@@ -71,12 +71,12 @@ by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, marks={"arri
 
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
-RELEASED_LATE = {"ENC-6/released": "the count by which items are released leaves out what steps in flight sample"}
+RELEASED_LATE = {"ENC-6/released": "the count by which items are released omits tokens sampled in flight"}
 
-QUEUED = "C-ENC-11, C-SCH-5: everything is queued whose prompt is shorter than the model's length"
-REGISTERED_EARLY = "blocks are registered when they are scheduled: what comes of that is in kv_blocks (C-KV-6)"
-SPLIT_ITEM = "C-ENC-15: a chunk that begins with an item splits it"
-WHOLE_SEQUENCE = "one is admitted only where all of its tokens would find blocks"
+QUEUED = "C-ENC-11, C-SCH-5: queues every request whose prompt is shorter than the model's length"
+REGISTERED_EARLY = "blocks are registered when scheduled (C-KV-6, see kv_blocks)"
+SPLIT_ITEM = "C-ENC-15: a chunk that begins at an item may split it"
+WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its tokens"
 
 RELEASED_RULES = RULES._replace(
     accepts=era_rules.shorter_than_model,
@@ -100,9 +100,9 @@ S1_RULES = RELEASED_RULES._replace(
 
 S1_DIFFERENCES: Mapping[type[Operation], str] = {
     Add: QUEUED,
-    Schedule: "C-ENC-3: both grants of a pass may be of the same slots; C-ENC-5: a preempted request keeps its items; "
-    "a full hit gives a block back; a request in flight is passed over; " + REGISTERED_EARLY,
-    Update: "items are released by what the cache lists",
+    Schedule: "C-ENC-3: two grants of a pass may use the same slots; C-ENC-5: a preempted request keeps its items; "
+    "a full hit gives a block back; a request in flight is skipped; " + REGISTERED_EARLY,
+    Update: "releases the items that the cache lists",
 }
 
 S1 = scheduler("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, OF_ENTRIES).lacking(NO_RESET)
@@ -111,7 +111,7 @@ S0 = scheduler(
     "S0",
     "scheduler-2025-01",
     S1_RULES._replace(fit_item=era_rules.fit_item_before_11895),
-    {**S1_DIFFERENCES, Schedule: "C-SCH-1: an item that is blocked leaves its start minus what is computed; as S1"},
+    {**S1_DIFFERENCES, Schedule: "C-SCH-1: a blocked item leaves its start minus the computed tokens; otherwise as S1"},
     OF_ENTRIES,
 ).lacking(NO_RESET)
 
@@ -145,10 +145,10 @@ S2 = scheduler(
         Add: QUEUED,
         Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
         + SPLIT_ITEM
-        + "; a request that is preempted by one behind it stays in the plan, and the next one is passed over; "
-        "C-SCH-13: several that are passed over are queued the other way round; " + REGISTERED_EARLY,
-        Update: "output in flight of a preempted request is delivered; C-SCH-14: output for which no place was kept "
-        "ends the engine",
+        + "; a request preempted by one behind it stays in the plan, and the next one is skipped; "
+        "C-SCH-13: skipped requests are queued in reverse order; " + REGISTERED_EARLY,
+        Update: "output in flight of a preempted request is delivered; "
+        "C-SCH-14: output without a placeholder ends the engine",
     },
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(era_arrivals.with_arrivals(transitions)),
     alphabet=era_placeholders.calls_of_the_living,
@@ -173,8 +173,8 @@ S2B = by_arrival(
     {
         Add: QUEUED,
         Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; "
-        "where a request is preempted that was not scheduled, the next one is passed over; " + REGISTERED_EARLY,
-        Update: "C-ENC-25: items are released by the count that steps in flight have moved on",
+        "preempting an unscheduled request skips the next one; " + REGISTERED_EARLY,
+        Update: "C-ENC-25: items are released by a count that includes steps in flight",
     },
 )
 
@@ -193,9 +193,9 @@ S3 = by_arrival(
     ),
     {
         Add: QUEUED,
-        Schedule: "a waiting request that lacks an item is passed over, and keeps what it has pinned (C-ENC-10); "
+        Schedule: "a waiting request that lacks an item is skipped and keeps its pins (C-ENC-10); "
         f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
-        Update: "C-ENC-9: items are released by the count that steps in flight have moved on",
+        Update: "C-ENC-9: items are released by a count that includes steps in flight",
     },
     RELEASED_LATE,
 )

@@ -11,7 +11,7 @@ from cachespec.scheduler.configuration import Request
 
 @dataclass(frozen=True, slots=True)
 class Add(Operation):
-    """`add_request`: a request arrives. DONE, TOO_LARGE if it can never be served, or PRESENT: each lives once."""
+    """`add_request`: a request arrives. DONE; TOO_LARGE if it can never be served; PRESENT if it arrived before."""
 
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
 
@@ -20,10 +20,10 @@ class Add(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Schedule(Operation):
-    """`schedule`: one whole round; its plan is in flight afterwards.
+    """`schedule`: runs one round and puts its plan in flight.
 
-    DONE with request, first token, number of tokens for each request that is scheduled. REFUSED where no more plans may
-    be in flight, MISS where the round has nothing to say to the workers, FAILED where an assertion of a release fails.
+    DONE with request, first token and token count of each scheduled request. REFUSED if no further plan may be in
+    flight, MISS if the plan is empty, FAILED if an assertion of a release fails.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -32,10 +32,10 @@ class Schedule(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Update(Operation):
-    """`update_from_output`: the oldest plan in flight was executed.
+    """`update_from_output`: processes the output of the oldest plan in flight.
 
-    `accepted`: how many of the drafts of each request were right, where there were so many. DONE with the requests that
-    are finished by it; ABSENT where no plan is in flight.
+    `accepted`: how many drafts of each request were right, at most as many as it had. DONE with the requests that
+    it finished; ABSENT if no plan is in flight.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -46,7 +46,7 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Abort(Operation):
-    """`finish_requests`: the client is gone; at any time. ABSENT where there is no such request any more."""
+    """`finish_requests`: aborts a request at any time. ABSENT if it is not waiting or running."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
@@ -56,7 +56,7 @@ class Abort(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ResetPrefixCache(Operation):
-    """`reset_prefix_cache`: no KV of the past is to be found any more. REFUSED while blocks are in use."""
+    """`reset_prefix_cache`: empties the prefix map. REFUSED while blocks are in use."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
@@ -64,7 +64,7 @@ class ResetPrefixCache(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ResetEncoderCache(Operation):
-    """`reset_encoder_cache`: no encoder output of the past is used any more; plans in flight are executed first."""
+    """`reset_encoder_cache`: empties the encoder cache; workers first execute the plans in flight."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")

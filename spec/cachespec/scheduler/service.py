@@ -52,16 +52,22 @@ def newest_is_within_budget(config: Config, state: State) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     Check("SCH-1", "every count of the newest plan is positive", newest_is_positive),
-    Check("SCH-1/budget", "its counts are within the token budget together", newest_is_within_budget),
+    Check("SCH-1/budget", "the counts of the newest plan sum to at most the token budget", newest_is_within_budget),
     Check(
-        "SCH-5/blocks", "as many requests hold blocks as run", lambda c, s: s.kv.holdings.length == s.computed.length
+        "SCH-5/blocks",
+        "the number of requests with blocks equals the number of running requests",
+        lambda c, s: s.kv.holdings.length == s.computed.length,
     ),
     Check(
         "SCH-6",
-        "those that run are those of which tokens are computed",
+        "the running requests are exactly those with computed tokens",
         lambda c, s: len(s.running) == s.computed.length,
     ),
-    Check("KV-1", "as many references as places in tables", lambda c, s: s.kv.references.total == s.kv.tables.length),
+    Check(
+        "KV-1",
+        "the reference counts sum to the number of table entries",
+        lambda c, s: s.kv.references.total == s.kv.tables.length,
+    ),
     Check(
         "KV-2",
         "free and held blocks add up to the pool",

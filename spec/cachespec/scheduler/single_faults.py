@@ -28,16 +28,16 @@ from cachespec.scheduler.view import seen
 
 QUEUES_ALL = scheduler(
     "queues-all",
-    "what can never be served is queued",
+    "queues requests that can never be served",
     RULES._replace(accepts=era_rules.shorter_than_model),
-    {Add: "C-ENC-11, C-ENC-16, C-SCH-5, C-SCH-9: only the prompt is looked at"},
+    {Add: "C-ENC-11, C-ENC-16, C-SCH-5, C-SCH-9: checks only the length of the prompt"},
 )
 
 ABORT_KEEPS_ITEMS = scheduler(
     "abort-keeps-items",
     "before #12545: an aborted request keeps its items",
     RULES._replace(abort=era_rules.keeps_items),
-    {Abort: "C-ENC-4: blocks are given back, and items are not"},
+    {Abort: "C-ENC-4: frees the blocks and keeps the items"},
 )
 
 # Items --------------------------------------------------------------------------------------------------------------
@@ -70,30 +70,30 @@ RELEASED_EARLY = scheduler(
 
 PINS_STAY = scheduler(
     "pins-stay",
-    "before #31857: a request that is not admitted keeps what it has pinned",
+    "before #31857: a request that is not admitted keeps its pins",
     RULES._replace(turned_down=era_rules.head_of_line),
     {Schedule: "C-ENC-10: nothing is undone when a request is not admitted"},
 )
 
 SPLITS_AT_START = scheduler(
     "splits-at-start",
-    "as #52306 reports: an item is split where a chunk begins with it",
+    "as #52306 reports: a chunk that begins at an item may split it",
     RULES._replace(fit_item=splitting_at_the_start),
-    {Schedule: "C-ENC-15: only chunks that begin before the item are kept from splitting it"},
+    {Schedule: "C-ENC-15: only chunks that begin before the item never split it"},
 )
 
 ALIGNED_LAST = scheduler(
     "aligned-last",
-    "before #51603: chunks are aligned after the items were looked at",
+    "before #51603: chunks are aligned after the encoder pass",
     RULES._replace(offered=unaligned, offered_whole=unaligned, trimmed=era_rules.floored),
-    {Schedule: "C-ENC-14: what a blocked item leaves is aligned to nothing, in every step"},
+    {Schedule: "C-ENC-14: the tokens before a blocked item are aligned down to none, in every step"},
 )
 
 KEEPS_ITEMS = scheduler(
     "preempted-keeps-items",
     "until 0.10.1: a preempted request keeps its items",
     RULES._replace(lose=era_rules.lose_blocks_only),
-    {Schedule: "C-ENC-5: blocks are given back, and items are not"},
+    {Schedule: "C-ENC-5: frees the blocks and keeps the items"},
 )
 
 # Counts -------------------------------------------------------------------------------------------------------------
@@ -135,16 +135,16 @@ def wanted_with_drafts_in_flight(config: Config, state: State, request: Request,
 
 NEGATIVE = scheduler(
     "negative",
-    "before #11895: a blocked item leaves its start minus what is computed",
+    "before #11895: a blocked item leaves its start minus the computed tokens",
     RULES._replace(kv=K0B, fit_item=blocked_below_zero, is_count=era_rules.is_not_zero),
-    {Schedule: "C-SCH-1: negative where a prefix hit ends inside of an item that is not there"},
+    {Schedule: "C-SCH-1: the count is negative if a prefix hit ends inside an item that is not resident"},
 )
 
 ALL_OUTSIDE = scheduler(
     "all-outside",
     "as #30320 reports: external KV may leave nothing to compute",
     RULES._replace(cached_prefix=found_all_outside, is_count=whatever),
-    {Schedule: "C-SCH-3: the count that is asserted to be positive is none"},
+    {Schedule: "C-SCH-3: a count asserted to be positive is 0"},
 )
 
 PADDED = scheduler(
@@ -157,7 +157,7 @@ PADDED = scheduler(
         offered_whole=padded,
         is_count=era_rules.is_not_zero,
     ),
-    {Schedule: "C-SCH-2: what is computed reaches the model's length, and the next count is negative"},
+    {Schedule: "C-SCH-2: the computed tokens reach the model's length, and the next count is negative"},
 )
 
 # The order ----------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ COUNTS_DEFERRED = scheduler(
     "counts-deferred",
     "as #53130 reports: deferred requests count as running",
     RULES._replace(admit_waiting=admit_unless_deferred),
-    {Schedule: "C-SCH-6: admission stops for good when as many are deferred as may run"},
+    {Schedule: "C-SCH-6: admission stops for ever once `max_running` requests are deferred"},
     marks={"deferred": Map[Request, int]},
 )
 
@@ -192,7 +192,7 @@ GOES_BEHIND = scheduler(
     "goes-behind",
     "as #41951 reports: a preempted request is queued like one that never ran",
     RULES._replace(back_in_line=placed),
-    {Schedule: "C-SCH-8: those that waited already are admitted before it"},
+    {Schedule: "C-SCH-8: requests that already waited are admitted before it"},
 )
 
 # Placeholders for drafts --------------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ PLACEHOLDERS_STAY = scheduler(
     "placeholders-stay",
     "as #46899 reports: placeholders for drafts outlive the step for which they stand",
     RULES._replace(serve_running=serve_with_placeholders, after_round=with_placeholders),
-    {Schedule: "C-SCH-7: a request that was left out is scheduled with drafts that nobody has"},
-    {"SCH-2/offered": "placeholders are scheduled in the place of drafts that are not there yet"},
+    {Schedule: "C-SCH-7: a skipped request is scheduled with drafts that do not exist"},
+    {"SCH-2/offered": "placeholders are scheduled for drafts that do not exist yet"},
     view=seen_with_placeholders,
     marks={"latest": Map[Request, int]},
 )

@@ -41,7 +41,7 @@ NORMATIVE_SHARED_PREFIX: Variant[Config, Any, View] = Variant(
 
 COMPONENT: Component[Config, Any, View] = Component(
     name="shared_prefix",
-    summary="a cached prefix that ends inside an item: is room for one more item enough?",
+    summary="a cached prefix that ends inside an item: is room for one more item enough (#11895)?",
     config=Config,
     invalid=invalid,
     operations=(Add, Step, Finish),

@@ -71,11 +71,11 @@ def back_to_the_item(start: int, computed: int) -> int:
     return start - computed
 
 
-AT_SCHEDULE = "a block counts as cached when it is scheduled, so whoever comes later in the step begins behind it"
+AT_SCHEDULE = "a block counts as cached when scheduled, so a later request of the same step starts after it"
 NOT_ASKED = {"SCH-2/counted": AT_SCHEDULE, "SCH-8/reason": AT_SCHEDULE}
 """Of every variant but the normative one, whatever its budgets are."""
 
-OTHER_ROOM = "the encoder cache has the room that the rule of its time gives it"
+OTHER_ROOM = "the encoder cache has the size given by the rule of that release"
 
 PER_REQUEST = encoder_cache.PER_REQUEST
 SHARED = encoder_cache.NORMATIVE_ENCODER_CACHE
@@ -115,37 +115,37 @@ CONSTANT = variant_of(
     "B0",
     "budget-2024-12",
     Rules(constants, back_to_the_item, PER_REQUEST, at_schedule=1),
-    {Step: "C-SCH-1: constants; an item without room leaves start - computed tokens"},
+    {Step: "C-SCH-1: constant budgets; an item without room leaves start minus computed tokens"},
 )
 ONE_MORE = variant_of(
     "B1",
     "budget-2025-01a",
     Rules(with_one_more, back_to_the_item, PER_REQUEST, at_schedule=1),
-    {Step: "C-SCH-1: room for one item more; an item without room leaves start - computed tokens"},
+    {Step: "C-SCH-1: room for one more item; an item without room leaves start minus computed tokens"},
 )
 ONE_MORE_AS_REVIEWED = variant_of(
     "B2",
     "budget-2025-01b",
     Rules(with_one_more_as_reviewed, back_to_the_item, PER_REQUEST, at_schedule=1),
-    {Step: "C-SCH-1: as B1, and no more than all requests have"},
+    {Step: "C-SCH-1: as B1, at most as many items as all requests have"},
 )
 ONE_MORE_SHARED = variant_of(
     "B1-shared",
     "budget-2025-01a with shared outputs",
     Rules(with_one_more, back_to_the_item, SHARED, at_schedule=1),
-    {Step: "C-SCH-1: as B1, with encoder outputs shared by content, and evicted"},
+    {Step: "C-SCH-1: as B1, with encoder outputs shared by content and evicted"},
 )
 MERGED = variant_of(
     "B3",
     "budget-2025-02",
     Rules(as_merged, up_to_the_item, PER_REQUEST, at_schedule=1),
-    {Step: "nothing is shared; a block counts as cached when it is scheduled"},
+    {Step: "outputs are not shared; a block counts as cached when scheduled"},
 )
 ENOUGH = variant_of(
     "enough",
     "room for all that run",
     Rules(for_all_that_run, back_to_the_item, PER_REQUEST, at_schedule=1),
-    {Step: "the old rule, which is never used: there is room for every item of every running request"},
+    {Step: "the old rule never applies: there is room for every item of every running request"},
 )
 ENOUGH_SHARED = variant_of(
     "enough-shared",

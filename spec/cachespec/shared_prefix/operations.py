@@ -20,9 +20,9 @@ class Add(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Step(Operation):
-    """The scheduler plans a step and the worker executes it.
+    """The scheduler plans one step, and the worker executes it.
 
-    Returns what was scheduled: request, tokens, request, tokens, and so on.
+    Returns request and token count of each scheduled request.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -31,7 +31,7 @@ class Step(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Finish(Operation):
-    """The request has its last token, or its client has gone. Its prefix stays cached."""
+    """The request is finished or its client has disconnected. Its prefix stays cached."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "scheduler")
 
