@@ -189,7 +189,7 @@ class Sides:
         self.pool, step = tensors.decode(self.tables, self.pool, integers(requests), most=most, write=self.write)
         executed, codes = int(step.executed.sum()), step.codes.tolist()
         size, limit = self.config.block_size, limit_of(self.config)
-        settled = [one.registered + 1 >= one.blocks and 0 < one.scheduled < limit for one in held]
+        settled = [one.cached_blocks + 1 >= one.blocks and 0 < one.scheduled < limit for one in held]
         full = [one.scheduled == one.blocks * size for one in held]
         last = len(requests) if most is None else most
         wanted = next((turn for turn, one in enumerate(settled) if not one or sum(full[: turn + 1]) > last), len(held))

@@ -236,7 +236,7 @@ def decoded(config: Config, pool: Pool, order: tuple[int, ...], most: int) -> tu
     full, executed = 0, []
     for request, one in zip(order, held, strict=True):
         full += one.scheduled == one.blocks * config.block_size
-        if one.registered + 1 < one.blocks or not 0 < one.scheduled < limit_of(config) or full > most:
+        if one.cached_blocks + 1 < one.blocks or not 0 < one.scheduled < limit_of(config) or full > most:
             break
         executed.append((request, one))
     for request, one in executed:

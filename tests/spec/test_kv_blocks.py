@@ -87,7 +87,7 @@ def test_a_reset_waits_for_every_block() -> None:
     assert answer(NORMATIVE_KV_BLOCKS, TWO, ALLOCATED, WRITTEN, ResetPrefixCache()).code is Code.REFUSED
     freed = (ALLOCATED, WRITTEN, FreeRequest(0), ResetPrefixCache())
     assert answer(NORMATIVE_KV_BLOCKS, TWO, *freed).code is Code.DONE
-    assert after(NORMATIVE_KV_BLOCKS, TWO, *freed).carried.length == 0
+    assert after(NORMATIVE_KV_BLOCKS, TWO, *freed).registered.length == 0
 
 
 def test_the_null_block_is_never_given_out() -> None:
@@ -182,7 +182,7 @@ def served(containers: Any) -> list[Any]:
         if len(running) == 3:
             for operation in SERVICE.finish(config, running.pop(0)):
                 state, _ = NORMATIVE_KV_BLOCKS.step(config, state, operation)
-    return [*shown, list(state.free.items()), list(state.carried.items())]
+    return [*shown, list(state.free.items()), list(state.registered.items())]
 
 
 def test_a_workload_is_served_alike_by_both_realisations() -> None:

@@ -36,7 +36,7 @@ class Planted(NamedTuple):
 BUGS = (
     Planted("KV-1", SHARED, Change(t.let_go, "$count > 0", "$count > 1")),
     Planted("KV-2", SHARED, Change(t.touch, "$pool.free.remove($block)", "$pool.free")),
-    Planted("KV-3", SHARED, Change(t.forget, "$pool.carried.remove($block)", "$pool.carried")),
+    Planted("KV-3", SHARED, Change(t.forget, "$pool.registered.remove($block)", "$pool.registered")),
     Planted(
         "KV-3/first",
         ALIKE,

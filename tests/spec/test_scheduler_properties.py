@@ -230,7 +230,7 @@ PLANTED = [
         "KV-1", "shared-item", (kv.touch, "$pool.references.get($block, 0) + 1", "$pool.references.get($block, 0) + 2")
     ),
     bug("KV-2", "shared-item", (kv.touch, "$pool.free.remove($block)", "$pool.free")),
-    bug("KV-3", "shared-item", (kv.forget, "$pool.carried.remove($block)", "$pool.carried")),
+    bug("KV-3", "shared-item", (kv.forget, "$pool.registered.remove($block)", "$pool.registered")),
     bug("KV-4", "shared-item", (kv.touch, "$pool.free.remove($block)", "$pool.free")),
     bug(
         "KV-4/immutable",

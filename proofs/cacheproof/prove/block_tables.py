@@ -168,7 +168,7 @@ def same_or_more_computed(entry: Locals, now: Locals) -> SymbolicBoolean:
 
 def registering(entry: Locals, now: Locals) -> Iterable[Any]:
     """Registering changes what can be found."""
-    yield from preserved("holdings", "carried", "copies")(entry, now)
+    yield from preserved("holdings", "registered", "prefix_map")(entry, now)
     yield same_tables(entry["pool"], now["pool"])
 
 
@@ -225,7 +225,7 @@ def growing(before: Pool, pool: Pool, request: Any) -> Iterable[Any]:
 def lengthening(entry: Locals, now: Locals) -> Iterable[Any]:
     """There is a free block for each place that the table still lacks."""
     before, pool, request = entry["pool"], now["pool"], now["request"]
-    yield from preserved("tables", "holdings", "references", "free", "carried", "copies", "bytes")(entry, now)
+    yield from preserved("tables", "holdings", "references", "free", "registered", "prefix_map", "bytes")(entry, now)
     lacking = now["needed"] - transitions.holding_of(pool, request).blocks
     yield both(now["needed"] == entry["needed"], request == entry["request"])
     yield lacking <= SymbolicInteger(pool.free.length_term)
@@ -234,7 +234,7 @@ def lengthening(entry: Locals, now: Locals) -> Iterable[Any]:
 
 def forgetting(entry: Locals, now: Locals) -> Iterable[Any]:
     """Only what can be found is touched."""
-    yield from preserved("carried", "copies")(entry, now)
+    yield from preserved("registered", "prefix_map")(entry, now)
 
 
 def releasing(entry: Locals, now: Locals) -> Iterable[Any]:
@@ -282,7 +282,7 @@ def left_to_write(local: Locals) -> Any:
 def left_to_register(local: Locals) -> Any:
     """The measure of the registering loop."""
     config, pool, request = local["config"], local["pool"], local["request"]
-    registered = transitions.holding_of(pool, request).registered
+    registered = transitions.holding_of(pool, request).cached_blocks
     return filled_blocks(config, local["computed"]) - registered
 
 

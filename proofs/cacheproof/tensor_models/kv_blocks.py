@@ -97,10 +97,14 @@ class Operands:
 # State --------------------------------------------------------------------------------------------------------------
 
 
+HOLDING = ("blocks", "registered", "origin", "computed", "scheduled")
+"""The tensors that hold the fields of a `Holding`, in its order."""
+
+
 def decode(config: Config, row: Row) -> Pool:
     """The queue from its head on; copies in the order of their stamps."""
     requests = [request for request, count in enumerate(row["blocks"][:-1]) if count > 0]
-    columns = [row[name] for name in Holding._fields]
+    columns = [row[name] for name in HOLDING]
     holdings = {request: Holding(*(column[request] for column in columns)) for request in requests}
     cells = len(row["order"]) - 1
     queue = [row["order"][(row["head"] + place) % cells] for place in range(row["free"])]
@@ -114,8 +118,8 @@ def decode(config: Config, row: Row) -> Pool:
         holdings=FrozenMap(holdings.items()),
         references=FrozenMap((block, count) for block, count in enumerate(row["references"][:-1]) if count != 0),
         free=FrozenQueue((block, 1) for block in queue),
-        carried=FrozenMap(carried.items()),
-        copies=FrozenMap(sorted(copies_of(config, carried, row["stamp"]).items())),
+        registered=FrozenMap(carried.items()),
+        prefix_map=FrozenMap(sorted(copies_of(config, carried, row["stamp"]).items())),
         null=NOTHING,
         bytes=FrozenMap(carried_of(row["bytes"]).items()),
     )

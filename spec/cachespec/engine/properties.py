@@ -26,12 +26,12 @@ def settled_outputs_are_those_counted(config: Config, view: View) -> bool:
 
 
 def settled_bytes_are_those_written(config: Config, view: View) -> bool:
-    return all(bytes_are_there(worker, view.scheduler.kv.carried) for worker in view.workers)
+    return all(bytes_are_there(worker, view.scheduler.kv.registered) for worker in view.workers)
 
 
-def bytes_are_there(worker: WorkerView, carried: tuple[tuple[int, int], ...]) -> bool:
+def bytes_are_there(worker: WorkerView, registered: tuple[tuple[int, int], ...]) -> bool:
     memory = dict(worker.settled_memory)
-    return all(memory.get(block) == prefix for block, prefix in carried)
+    return all(memory.get(block) == prefix for block, prefix in registered)
 
 
 def received_were_sent(config: Config, view: View) -> bool:
@@ -88,7 +88,7 @@ OWN: tuple[Safety[Config, View], ...] = (
         "KV-7/found",
         "a worker with an empty inbox has, in every findable block, the KV of the content it is registered for",
         settled_bytes_are_those_written,
-        lambda c, v: bool(v.scheduler.kv.carried) and any(worker.inbox for worker in v.workers),
+        lambda c, v: bool(v.scheduler.kv.registered) and any(worker.inbox for worker in v.workers),
     ),
     Safety(
         "SHM-10/used",

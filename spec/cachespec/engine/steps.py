@@ -31,7 +31,7 @@ def findable(view: View) -> Mapping[type[Operation], object]:
     return {
         ResetReceiver: tuple(entry for link in view.mirror.links for entry in link.held_order),
         Clear: view.store.listed,
-        ResetPrefixCache: view.scheduler.kv.carried,
+        ResetPrefixCache: view.scheduler.kv.registered,
         ResetEncoderCache: view.scheduler.encoder.entries,
     }
 

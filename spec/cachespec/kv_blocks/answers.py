@@ -19,9 +19,9 @@ from cachespec.kv_blocks.steps import hits_of, is_allocation, pending
 def are_carried(config: Config, view: View, op: AllocateSlots | AllocateGroups) -> bool:
     """Every hit still holds what stands in its place in the request."""
     rows = [(op.request, op.hits), (op.other, op.other_hits)] if isinstance(op, AllocateGroups) else []
-    carried = dict(view.carried)
+    registered = dict(view.registered)
     return all(
-        carried.get(block) == content_of(config, request, position)
+        registered.get(block) == content_of(config, request, position)
         for request, hits in rows or [(op.request, op.hits)]
         for position, block in enumerate(hits)
     )
@@ -70,13 +70,13 @@ def progress_of(config: Config, before: View, op: Operation, outcome: Outcome) -
     if isinstance(op, FreeRequest | Withdraw):
         known.pop(op.request, None)
     elif isinstance(op, Commit):
-        origin, _, scheduled = known[op.request]
-        known[op.request] = (origin, op.computed, scheduled)
+        cached_tokens, _, scheduled = known[op.request]
+        known[op.request] = (cached_tokens, op.computed, scheduled)
     elif isinstance(op, AllocateSlots | AppendSlots):
         found = len(hits_of(op)) * config.block_size
-        origin, computed, _ = known.get(op.request, (found, found, found))
+        cached_tokens, computed, _ = known.get(op.request, (found, found, found))
         end = op.computed + found + op.tokens
-        known[op.request] = (origin, computed, min(end, limit_of(config)))
+        known[op.request] = (cached_tokens, computed, min(end, limit_of(config)))
     elif isinstance(op, AllocateGroups):
         found = len(op.hits) * config.block_size
         known |= dict.fromkeys((op.request, op.other), (found, found, found + op.external + op.tokens))
@@ -85,7 +85,7 @@ def progress_of(config: Config, before: View, op: Operation, outcome: Outcome) -
 
 def place(holding: Holding) -> tuple[int, int, int]:
     """How far the request is."""
-    return holding.origin, holding.computed, holding.scheduled
+    return holding.cached_tokens, holding.computed, holding.scheduled
 
 
 def progress_is_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

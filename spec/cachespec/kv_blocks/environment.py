@@ -108,7 +108,7 @@ def calls_without_discipline(config: Config) -> Iterable[Operation]:
 def calls_for_all(config: Config, view: View) -> Iterable[Operation]:
     """What is not about one request."""
     if config.evictions:
-        yield from (EvictBlock(block) for block, _ in view.carried)
+        yield from (EvictBlock(block) for block, _ in view.registered)
     if config.resets:
         yield ResetPrefixCache()
     if config.commons:

@@ -73,7 +73,7 @@ def allocate_after_the_assertion(config: Config, pool: Pool, op: AllocateSlots) 
 
 def registered(config: Config, pool: Pool, request: Request, end: int, owned: int, goes_back: int = 0) -> Result:
     """C-KV-6: full blocks are registered now, drafts left out, although the step has not been executed."""
-    first = holding_of(pool, request).registered
+    first = holding_of(pool, request).cached_blocks
     full = min(end, config.lengths[request]) // config.block_size
     if full <= first:
         return new_blocks(registered_to(pool, request, full) if goes_back else pool, request, owned)

@@ -99,7 +99,7 @@ def has_parent(pool: Pool, request: Request, first: int, full: int) -> bool:
     """The block before the first new full one must have a hash (an assertion)."""
     if first in (0, full):
         return True
-    return pool.carried.has(pool.tables.get((request, first - 1), NOTHING))
+    return pool.registered.has(pool.tables.get((request, first - 1), NOTHING))
 
 
 def allocate_or_append(config: Config, pool: Pool, op: AllocateSlots) -> Result:
@@ -127,7 +127,7 @@ def allocate_or_append(config: Config, pool: Pool, op: AllocateSlots) -> Result:
 
 def first_without_hash(pool: Pool, request: Request, full: int) -> int:
     """Where registering starts: what is registered already is skipped."""
-    position = holding_of(pool, request).registered
-    while position < full and pool.carried.has(pool.tables.get((request, position), NOTHING)):
+    position = holding_of(pool, request).cached_blocks
+    while position < full and pool.registered.has(pool.tables.get((request, position), NOTHING)):
         position = position + 1
     return position

@@ -35,7 +35,7 @@ Result = tuple[Pool, Outcome]
 
 def first_with_hash(config: Config, pool: Pool, content: Content) -> Block:
     """Of the blocks that carry the hash the first registered one, whatever it holds (C-KV-10)."""
-    copies = pool.copies.get(hash_of(config, content), ())
+    copies = pool.prefix_map.get(hash_of(config, content), ())
     return copies[0] if len(copies) > 0 else NOTHING
 
 
@@ -80,14 +80,14 @@ def with_hits(config: Config, pool: Pool, request: Request, hits: tuple[Block, .
     if not fresh or len(hits) == 0:
         return pool
     found = len(hits) * config.block_size
-    holding = holding_of(pool, request)._replace(origin=found, computed=found, scheduled=found)
+    holding = holding_of(pool, request)._replace(cached_tokens=found, computed=found, scheduled=found)
     return pool._replace(holdings=pool.holdings.set(request, holding))
 
 
 def starting_at(pool: Pool, request: Request, computed: int) -> Pool:
     """History: the scheduler counts so many tokens as computed, whoever computed them."""
     holding = holding_of(pool, request)
-    begun = holding._replace(origin=computed, computed=computed, scheduled=computed)
+    begun = holding._replace(cached_tokens=computed, computed=computed, scheduled=computed)
     return pool._replace(holdings=pool.holdings.set(request, begun))
 
 
@@ -98,7 +98,7 @@ def scheduled_to(pool: Pool, request: Request, end: int) -> Pool:
 
 def registered_to(pool: Pool, request: Request, blocks: int) -> Pool:
     """The count of registered blocks, as the managers keep it from 0.7.3 on."""
-    return pool._replace(holdings=pool.holdings.set(request, holding_of(pool, request)._replace(registered=blocks)))
+    return pool._replace(holdings=pool.holdings.set(request, holding_of(pool, request)._replace(cached_blocks=blocks)))
 
 
 def has_room(pool: Pool, hits: tuple[Block, ...], needed: int) -> bool:
@@ -118,7 +118,7 @@ def register_blocks(config: Config, pool: Pool, request: Request, first: int, la
     """
     for position in range(first, last):
         block, content = pool.tables.get((request, position), NOTHING), content_of(config, request, position)
-        if block < 0 or content < 0 or pool.carried.has(block):
+        if block < 0 or content < 0 or pool.registered.has(block):
             return pool, False
         pool = register(config, pool, block, content)
     return pool, True
@@ -178,7 +178,7 @@ def withdraw_backwards(config: Config, pool: Pool, op: Withdraw) -> Result:
 
 def evict_one(config: Config, pool: Pool, op: EvictBlock) -> Result:
     """C-KV-19: the block alone; what stands behind it in a table stays registered."""
-    if not pool.carried.has(op.block):
+    if not pool.registered.has(op.block):
         return pool, ABSENT
     return forget(config, pool, op.block), DONE
 

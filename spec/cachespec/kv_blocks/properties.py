@@ -46,7 +46,7 @@ def is_written_by(config: Config, place: Place) -> bool:
 def will_be_full(config: Config, place: Place) -> bool:
     """Steps in flight will fill this block."""
     full = (place.position + 1) * config.block_size <= place.holding.scheduled
-    return full and is_written_by(config, place) and place.position * config.block_size >= place.holding.origin
+    return full and is_written_by(config, place) and place.position * config.block_size >= place.holding.cached_tokens
 
 
 def promised(config: Config, view: View) -> set[tuple[int, int]]:
@@ -66,8 +66,8 @@ def blocks_are_conserved(config: Config, view: View) -> bool:
 
 
 def map_has_both_sides(config: Config, view: View) -> bool:
-    listed = [(hash_, block) for hash_, blocks in view.copies for block in blocks]
-    return sorted(listed) == sorted((hash_of(config, content), block) for block, content in view.carried)
+    listed = [(hash_, block) for hash_, blocks in view.prefix_map for block in blocks]
+    return sorted(listed) == sorted((hash_of(config, content), block) for block, content in view.registered)
 
 
 def one_writer(config: Config, view: View) -> bool:
@@ -80,22 +80,22 @@ def registered_is_immutable(config: Config, view: View) -> bool:
 
     Who writes it for the first time is not meant: a hit may be promised before it is written.
     """
-    written = {block for block, _ in set(view.carried) & set(view.bytes)}
+    written = {block for block, _ in set(view.registered) & set(view.bytes)}
     return not any(place.block in written and is_written_by(config, place) for place in places(config, view))
 
 
 def registered_is_a_prefix(config: Config, view: View) -> bool:
-    carried = dict(view.carried)
+    registered = dict(view.registered)
     for _, blocks in view.tables:
-        found = [block in carried for block in blocks]
+        found = [block in registered for block in blocks]
         if found != sorted(found, reverse=True):
             return False
     return True
 
 
 def registered_is_the_chain(config: Config, view: View) -> bool:
-    carried = dict(view.carried)
-    return all(carried.get(place.block, place.content) == place.content for place in places(config, view))
+    registered = dict(view.registered)
+    return all(registered.get(place.block, place.content) == place.content for place in places(config, view))
 
 
 def hits_are_written(config: Config, view: View) -> bool:
@@ -134,7 +134,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "KV-3",
         "the prefix map lists a block under a hash if and only if the block is registered for a content with that hash",
         map_has_both_sides,
-        lambda c, v: any(len(blocks) > 1 for _, blocks in v.copies),
+        lambda c, v: any(len(blocks) > 1 for _, blocks in v.prefix_map),
     ),
     Safety(
         "KV-4",
@@ -146,13 +146,13 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "KV-4/immutable",
         "no request writes to a findable block whose KV is present",
         registered_is_immutable,
-        lambda c, v: bool(set(v.carried) & set(v.bytes)) and any(h.scheduled > h.computed for _, h in v.holdings),
+        lambda c, v: bool(set(v.registered) & set(v.bytes)) and any(h.scheduled > h.computed for _, h in v.holdings),
     ),
     Safety(
         "KV-6",
         "the findable blocks of a request form a prefix of its table",
         registered_is_a_prefix,
-        lambda c, v: any(0 < h.registered < h.blocks for _, h in v.holdings),
+        lambda c, v: any(0 < h.cached_blocks < h.blocks for _, h in v.holdings),
     ),
     Safety(
         "KV-6/chain",
@@ -164,7 +164,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "KV-7",
         "a block counted as computed has its KV, or a step already scheduled will write it",
         hits_are_written,
-        lambda c, v: any(h.origin > 0 for _, h in v.holdings),
+        lambda c, v: any(h.cached_tokens > 0 for _, h in v.holdings),
     ),
     Safety(
         "KV-10",

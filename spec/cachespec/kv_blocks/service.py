@@ -68,14 +68,16 @@ CHECKS: tuple[Check, ...] = (
         "free blocks, held blocks and the null block add up to the pool",
         lambda c, s: s.free.length + s.references.length + (1 if s.null >= 0 else 0) == c.blocks,
     ),
-    Check("KV-7", "findable blocks have their KV", lambda c, s: s.carried.length <= s.bytes.length),
+    Check("KV-7", "findable blocks have their KV", lambda c, s: s.registered.length <= s.bytes.length),
 )
 
 GAUGES: tuple[Gauge, ...] = (
     Gauge("held", "blocks that requests hold", lambda c, s: s.references.length),
     Gauge("shared", "table entries beyond the first of each block", lambda c, s: s.tables.length - s.references.length),
     Gauge(
-        "duplicates", "blocks with the same content as another block", lambda c, s: s.carried.length - s.copies.length
+        "duplicates",
+        "blocks with the same content as another block",
+        lambda c, s: s.registered.length - s.prefix_map.length,
     ),
 )
 

@@ -10,56 +10,57 @@ from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Content, H
 
 
 class Holding(NamedTuple):
-    """How far a request has come that has a table."""
+    """The progress of a request that has a table."""
 
     blocks: int
     """The length of its table."""
-    registered: int
-    """So many of its blocks, from the first, were hits or have been registered."""
-    origin: int
-    """History: the token from which on it computes by itself; what is before came with the hits."""
+    cached_blocks: int
+    """How many of its leading blocks are hits or were registered (`num_cached_block`)."""
+    cached_tokens: int
+    """History: how many of its leading tokens came with the hits, and are not computed by the request."""
     computed: int
-    """Its tokens before this one have their KV written."""
+    """How many of its leading tokens have their KV written."""
     scheduled: int
-    """It has slots for its tokens before this one, and steps in flight will write them."""
+    """How many of its leading tokens have slots; steps in flight write the rest."""
 
 
 NO_TABLE = Holding(0, 0, 0, 0, 0)
 
 
 class Pool(NamedTuple):
-    """Reference counts beside the tables, as released, so that they can disagree where a rule is wrong."""
+    """The pool. As in releases, reference counts are kept beside the tables, so a wrong rule can make them disagree."""
 
     tables: Map[tuple[Request, Position], Block]
     """The block at each position of each request's table."""
     holdings: Map[Request, Holding]
     """Requests that have a table."""
     references: Map[Block, int]
-    """How many places in tables a block has; absent where none."""
+    """The number of table entries that name a block; absent if none."""
     free: Queue[Block]
-    """Blocks that may be taken, the next one first; each weighs 1. Some of them can be found until then."""
-    carried: Map[Block, Content]
-    """Registered blocks, each with the content under which it can be found."""
-    copies: Map[Hash, tuple[Block, ...]]
-    """For each hash the blocks that carry it, the first registered first. Copies are never merged, so that a table only
-    ever grows."""
+    """The free queue, the next block first; each weighs 1. Registered ones stay findable until they are reallocated."""
+    registered: Map[Block, Content]
+    """The registered blocks, each with its exact content; a released manager keeps `block_hash` here."""
+    prefix_map: Map[Hash, tuple[Block, ...]]
+    """The blocks registered under each hash (`cached_block_hash_to_block`), the first registered first.
+
+    Copies are never merged, so a table only ever grows."""
     null: Block
-    """The block that is set aside as a placeholder, in some variants."""
+    """The null block, in variants that reserve one."""
     bytes: Map[Block, Content]
-    """History: of which content a block really has the KV; absent where it is not that of any full block."""
+    """History: the content whose KV a block really has; absent if it has none of a full block."""
 
 
 class View(NamedTuple):
-    """What properties read. Pairs are sorted where their order means nothing."""
+    """What properties read. Pairs without a meaningful order are sorted."""
 
     free: tuple[int, ...]
-    """In the order in which blocks are taken."""
+    """In the order in which blocks are allocated."""
     references: tuple[tuple[int, int], ...]
     tables: tuple[tuple[int, tuple[int, ...]], ...]
     """Requests and their blocks."""
     holdings: tuple[tuple[int, Holding], ...]
-    carried: tuple[tuple[int, int], ...]
-    copies: tuple[tuple[int, tuple[int, ...]], ...]
+    registered: tuple[tuple[int, int], ...]
+    prefix_map: tuple[tuple[int, tuple[int, ...]], ...]
     null: int
     bytes: tuple[tuple[int, int], ...]
 
@@ -74,8 +75,8 @@ def initial(config: Config, containers: Containers) -> Pool:
         holdings=containers.map(),
         references=containers.map(),
         free=free,
-        carried=containers.map(),
-        copies=containers.map(),
+        registered=containers.map(),
+        prefix_map=containers.map(),
         null=NOTHING,
         bytes=containers.map(),
     )
@@ -94,15 +95,15 @@ def view(config: Config, pool: Pool) -> View:
         references=tuple(pool.references.items()),
         tables=tuple((request, tuple(table_of(pool, request))) for request, _ in pool.holdings.items()),
         holdings=tuple(pool.holdings.items()),
-        carried=tuple(pool.carried.items()),
-        copies=tuple(pool.copies.items()),
+        registered=tuple(pool.registered.items()),
+        prefix_map=tuple(pool.prefix_map.items()),
         null=pool.null,
         bytes=tuple(pool.bytes.items()),
     )
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """What an implementation shows.
+    """The observables of an implementation.
 
     `free`: the free queue, the next block first. `references`: block, count, block, count, ascending. `tables`: for
     each request with a table, ascending: the request, the length, the blocks. `carried`: block, content, ascending.
@@ -111,5 +112,5 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
         "free": view.free,
         "references": tuple(part for pair in view.references for part in pair),
         "tables": tuple(part for request, blocks in view.tables for part in (request, len(blocks), *blocks)),
-        "carried": tuple(part for pair in view.carried for part in pair),
+        "carried": tuple(part for pair in view.registered for part in pair),
     }

@@ -50,7 +50,7 @@ def pending(config: Config, view: View) -> set[tuple[int, int]]:
         (tables[request][position], content_of(config, request, position))
         for request, holding in view.holdings
         for position in range(holding.computed // size, min(holding.blocks, holding.scheduled // size))
-        if position * size >= holding.origin
+        if position * size >= holding.cached_tokens
     }
 
 
@@ -81,17 +81,17 @@ def longest_is_found(config: Config, before: View, op: Operation, outcome: Outco
     count, most = len(outcome.values), (op.tokens - 1) // config.block_size
     if (outcome.code is Code.HIT) != (count > 0):
         return False
-    contents = {content for _, content in before.carried}
+    contents = {content for _, content in before.registered}
     return count >= most or content_of(config, op.request, count) not in contents
 
 
 def first_copy_is_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, GetComputedBlocks):
         return True
-    carried = dict(before.carried)
-    copies = [tuple(block for block in blocks) for _, blocks in before.copies]
+    registered = dict(before.registered)
+    copies = [tuple(block for block in blocks) for _, blocks in before.prefix_map]
     return all(
-        next(one for one in blocks if carried.get(one) == carried.get(block)) == block
+        next(one for one in blocks if registered.get(one) == registered.get(block)) == block
         for block in outcome.values
         for blocks in copies
         if block in blocks
@@ -164,8 +164,8 @@ def the_first_are_taken(config: Config, before: View, op: Operation, outcome: Ou
 def ends_are_evicted_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, FreeRequest | Withdraw) or not is_release(op, outcome):
         return True
-    table, carried = dict(before.tables)[op.request], dict(before.carried)
-    kept = tuple(block for block in freed(before, after) if block in carried)
+    table, registered = dict(before.tables)[op.request], dict(before.registered)
+    kept = tuple(block for block in freed(before, after) if block in registered)
     expected = tuple(block for block in reversed(table) if block in kept)
     return kept == expected and after.free[len(after.free) - len(kept) :] == kept
 
@@ -173,8 +173,8 @@ def ends_are_evicted_first(config: Config, before: View, op: Operation, outcome:
 def useless_blocks_come_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not is_release(op, outcome):
         return True
-    carried = dict(after.carried)
-    useless = tuple(block for block in freed(before, after) if block not in carried)
+    registered = dict(after.registered)
+    useless = tuple(block for block in freed(before, after) if block not in registered)
     return after.free[: len(useless)] == useless
 
 
@@ -206,12 +206,12 @@ def written_is_found(config: Config, before: View, op: Operation, outcome: Outco
     """Where nothing is taken out of the map by number."""
     if not isinstance(op, Commit) or outcome.code is not Code.DONE or config.evictions:
         return True
-    carried, table = dict(after.carried), dict(after.tables)[op.request]
-    return all(block in carried for block in table[: op.computed // config.block_size])
+    registered, table = dict(after.registered), dict(after.tables)[op.request]
+    return all(block in registered for block in table[: op.computed // config.block_size])
 
 
 def only_execution_registers(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return isinstance(op, Commit) or set(after.carried) <= set(before.carried)
+    return isinstance(op, Commit) or set(after.registered) <= set(before.registered)
 
 
 def reset_forgets_all(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -219,16 +219,16 @@ def reset_forgets_all(config: Config, before: View, op: Operation, outcome: Outc
         return True
     if before.tables:
         return outcome.code is Code.REFUSED
-    return outcome.code is Code.DONE and after.carried == () and after.free == before.free
+    return outcome.code is Code.DONE and after.registered == () and after.free == before.free
 
 
 def evicted_is_not_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return not isinstance(op, EvictBlock) or op.block not in dict(after.carried)
+    return not isinstance(op, EvictBlock) or op.block not in dict(after.registered)
 
 
 def forgotten_for_a_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A block leaves the map when it is taken, or taken out by number, or all of them are."""
-    lost = set(dict(before.carried)) - set(dict(after.carried))
+    lost = set(dict(before.registered)) - set(dict(after.registered))
     if isinstance(op, EvictBlock | ResetPrefixCache):
         return True
     return lost <= (set(outcome.values) if is_allocation(op, outcome) else set())
@@ -241,14 +241,14 @@ STEPS: tuple[Step[Config, View], ...] = (
         first_copy_is_found,
         lambda c, b, op, o, a: (
             isinstance(op, GetComputedBlocks)
-            and any(len(blocks) > 1 and blocks[0] in o.values for _, blocks in b.copies)
+            and any(len(blocks) > 1 and blocks[0] in o.values for _, blocks in b.prefix_map)
         ),
     ),
     Step(
         "KV-3/kept",
         "a registered block stays findable until it is reallocated, evicted by number, or the cache is reset",
         forgotten_for_a_reason,
-        lambda c, b, op, o, a: is_allocation(op, o) and len(a.carried) < len(b.carried),
+        lambda c, b, op, o, a: is_allocation(op, o) and len(a.registered) < len(b.registered),
     ),
     Step(
         "KV-3/evicted",
@@ -266,7 +266,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "KV-6/written",
         "the full, executed blocks of a request are findable",
         written_is_found,
-        lambda c, b, op, o, a: isinstance(op, Commit) and len(a.carried) > len(b.carried) > 0,
+        lambda c, b, op, o, a: isinstance(op, Commit) and len(a.registered) > len(b.registered) > 0,
     ),
     Step(
         "KV-7/found",
@@ -284,13 +284,13 @@ STEPS: tuple[Step[Config, View], ...] = (
         "KV-7/executed",
         "a block is registered only when its step is executed, not before",
         only_execution_registers,
-        lambda c, b, op, o, a: is_allocation(op, o) and bool(a.carried) and bool(o.values),
+        lambda c, b, op, o, a: is_allocation(op, o) and bool(a.registered) and bool(o.values),
     ),
     Step(
         "KV-7/reset",
         "a prefix-cache reset succeeds if and only if no request holds a block, and leaves no block findable",
         reset_forgets_all,
-        lambda c, b, op, o, a: isinstance(op, ResetPrefixCache) and len(b.carried) > len(a.carried),
+        lambda c, b, op, o, a: isinstance(op, ResetPrefixCache) and len(b.registered) > len(a.registered),
     ),
     Step(
         "KV-8",
@@ -332,7 +332,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "KV-11/useless",
         "freed blocks that are not findable are queued before all other free blocks",
         useless_blocks_come_first,
-        lambda c, b, op, o, a: is_release(op, o) and len(a.free) > len(a.carried) > 0,
+        lambda c, b, op, o, a: is_release(op, o) and len(a.free) > len(a.registered) > 0,
     ),
     Step(
         "KV-11/first",

@@ -53,14 +53,14 @@ Result = tuple[Pool, Outcome]
 def first_of_content(pool: Pool, copies: tuple[Block, ...], content: Content) -> Block:
     """Of the blocks that carry one hash the first registered one that holds this content (C-KV-10)."""
     for block in copies:
-        if pool.carried.get(block, NOTHING) == content:
+        if pool.registered.get(block, NOTHING) == content:
             return block
     return NOTHING
 
 
 def find(config: Config, pool: Pool, content: Content) -> Block:
     """The block in which a content is found, or nothing."""
-    return first_of_content(pool, pool.copies.get(hash_of(config, content), ()), content)
+    return first_of_content(pool, pool.prefix_map.get(hash_of(config, content), ()), content)
 
 
 def cached_prefix(config: Config, pool: Pool, request: Request, most: int) -> tuple[Block, ...]:
@@ -78,20 +78,20 @@ def register(config: Config, pool: Pool, block: Block, content: Content) -> Pool
     """The block can be found from now on. KV-3: behind the copies that there are."""
     known = hash_of(config, content)
     return pool._replace(
-        carried=pool.carried.set(block, content),
-        copies=pool.copies.set(known, (*pool.copies.get(known, ()), block)),
+        registered=pool.registered.set(block, content),
+        prefix_map=pool.prefix_map.set(known, (*pool.prefix_map.get(known, ()), block)),
     )
 
 
 def forget(config: Config, pool: Pool, block: Block) -> Pool:
     """The block cannot be found any more. KV-3: neither side of the prefix map keeps it."""
-    if not pool.carried.has(block):
+    if not pool.registered.has(block):
         return pool
-    known = hash_of(config, pool.carried.get(block, NOTHING))
-    left = without(pool.copies.get(known, ()), block)
+    known = hash_of(config, pool.registered.get(block, NOTHING))
+    left = without(pool.prefix_map.get(known, ()), block)
     return pool._replace(
-        carried=pool.carried.remove(block),
-        copies=pool.copies.set(known, left) if len(left) > 0 else pool.copies.remove(known),
+        registered=pool.registered.remove(block),
+        prefix_map=pool.prefix_map.set(known, left) if len(left) > 0 else pool.prefix_map.remove(known),
     )
 
 
@@ -119,7 +119,7 @@ def let_go(pool: Pool, block: Block) -> Pool:
     count = pool.references.get(block, 0) - 1
     if count > 0:
         return pool._replace(references=pool.references.set(block, count))
-    free = pool.free.push(block, 1) if pool.carried.has(block) else pool.free.push_front(block, 1)
+    free = pool.free.push(block, 1) if pool.registered.has(block) else pool.free.push_front(block, 1)
     return pool._replace(references=pool.references.remove(block), free=free)
 
 
@@ -150,7 +150,7 @@ def append(pool: Pool, request: Request, block: Block) -> Pool:
 def are_cached(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> bool:
     """Whether these blocks still hold the beginning of the request."""
     for position in range(len(hits)):
-        if pool.carried.get(hits[position], NOTHING) != content_of(config, request, position):
+        if pool.registered.get(hits[position], NOTHING) != content_of(config, request, position):
             return False
     return True
 
@@ -171,7 +171,7 @@ def adopt(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...])
     holding = holding_of(pool, request)
     return pool._replace(
         holdings=pool.holdings.set(
-            request, holding._replace(registered=len(hits), origin=found, computed=found, scheduled=found)
+            request, holding._replace(cached_blocks=len(hits), cached_tokens=found, computed=found, scheduled=found)
         )
     )
 
@@ -216,7 +216,7 @@ def release(pool: Pool, request: Request) -> Pool:
     """
     blocks = holding_of(pool, request).blocks
     for position in range(blocks):
-        if not pool.carried.has(pool.tables.get((request, position), NOTHING)):
+        if not pool.registered.has(pool.tables.get((request, position), NOTHING)):
             pool = drop(pool, request, position)
     for turn in range(blocks):
         if pool.tables.has((request, blocks - 1 - turn)):
@@ -241,7 +241,7 @@ def write_block(config: Config, pool: Pool, request: Request, computed: int) -> 
     position = full_blocks(config, holding.computed)
     end = (position + 1) * config.block_size
     pool = pool._replace(holdings=pool.holdings.set(request, holding._replace(computed=min(end, computed))))
-    if end > computed or holding.origin > position * config.block_size:
+    if end > computed or holding.cached_tokens > position * config.block_size:
         return pool
     block = pool.tables.get((request, position), NOTHING)
     return pool._replace(bytes=pool.bytes.set(block, content_of(config, request, position)))
@@ -256,16 +256,16 @@ def write(config: Config, pool: Pool, request: Request, computed: int) -> Pool:
 
 def is_unregistered(config: Config, pool: Pool, request: Request, computed: int) -> bool:
     """The test of the registering loop."""
-    return holding_of(pool, request).registered < full_blocks(config, computed)
+    return holding_of(pool, request).cached_blocks < full_blocks(config, computed)
 
 
 def register_next(config: Config, pool: Pool, request: Request) -> Pool:
     """The body of that loop: the next full block. KV-6: what comes after an evicted block stays out of the map too."""
     holding = holding_of(pool, request)
-    position = holding.registered
+    position = holding.cached_blocks
     block = pool.tables.get((request, position), NOTHING)
-    pool = pool._replace(holdings=pool.holdings.set(request, holding._replace(registered=position + 1)))
-    if position > 0 and not pool.carried.has(pool.tables.get((request, position - 1), NOTHING)):
+    pool = pool._replace(holdings=pool.holdings.set(request, holding._replace(cached_blocks=position + 1)))
+    if position > 0 and not pool.registered.has(pool.tables.get((request, position - 1), NOTHING)):
         return pool
     return register(config, pool, block, content_of(config, request, position))
 
@@ -345,9 +345,9 @@ def evict_block(config: Config, pool: Pool, op: EvictBlock) -> Result:
 
     In every table, and not only in those that hold the block: tables with different copies share what is behind them.
     """
-    if not pool.carried.has(op.block):
+    if not pool.registered.has(op.block):
         return pool, ABSENT
-    content = pool.carried.get(op.block, NOTHING)
+    content = pool.registered.get(op.block, NOTHING)
     for request in range(len(config.chains)):
         pool = forget_behind(config, pool, request, content)
     return forget(config, pool, op.block), DONE

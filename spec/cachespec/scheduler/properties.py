@@ -118,9 +118,9 @@ def items_are_let_go(config: Config, view: View) -> bool:
 
 
 def what_is_found_was_computed(config: Config, view: View) -> bool:
-    carried, tables = {block for block, _ in view.kv.carried}, dict(view.kv.tables)
+    registered, tables = {block for block, _ in view.kv.registered}, dict(view.kv.tables)
     return not any(
-        block in carried and (index + 1) * config.block_size > computed
+        block in registered and (index + 1) * config.block_size > computed
         for request, computed in view.computed
         for index, block in enumerate(tables.get(request, ()))
     )
@@ -130,9 +130,9 @@ def what_was_computed_is_found(config: Config, view: View) -> bool:
     """In the request's own block. What an external store has is registered with the tokens that follow it."""
     if config.external:
         return True
-    carried, tables = {block for block, _ in view.kv.carried}, dict(view.kv.tables)
+    registered, tables = {block for block, _ in view.kv.registered}, dict(view.kv.tables)
     return all(
-        block in carried
+        block in registered
         for request in view.running
         for block in tables.get(request, ())[: executed_of(view, request) // config.block_size]
     )
@@ -241,7 +241,7 @@ OWN: tuple[Safety[Config, View], ...] = (
         "KV-7/computed",
         "a findable block of a running request has only computed tokens",
         what_is_found_was_computed,
-        lambda c, v: any(len(blocks) > 1 for _, blocks in v.kv.tables) and bool(v.kv.carried),
+        lambda c, v: any(len(blocks) > 1 for _, blocks in v.kv.tables) and bool(v.kv.registered),
     ),
     Safety(
         "KV-7/registered",

@@ -224,7 +224,7 @@ def reset_empties(config: Config, before: View, op: Operation, outcome: Outcome,
         return True
     if isinstance(op, ResetEncoderCache):
         return after.encoder.entries == () and after.kv == before.kv
-    return not isinstance(op, ResetPrefixCache) or (after.kv.carried == () and after.encoder == before.encoder)
+    return not isinstance(op, ResetPrefixCache) or (after.kv.registered == () and after.encoder == before.encoder)
 
 
 STEPS: tuple[Step[Config, View], ...] = (

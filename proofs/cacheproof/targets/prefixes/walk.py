@@ -51,11 +51,11 @@ class Beside:
     def counts(self) -> Counts:
         """How many pages there would be of each sort where equal contents are one page, and nothing was evicted."""
         view = self._variant.view(self._config, self._state)
-        carried = dict(view.carried)
+        registered = dict(view.registered)
         held = {block for _, table in view.tables for block in table}
-        cached = set(carried.values())
-        own = sum(block not in carried for block in held)
-        locked = {carried[block] for block in held if block in carried}
+        cached = set(registered.values())
+        own = sum(block not in registered for block in held)
+        locked = {registered[block] for block in held if block in registered}
         return Counts(self._blocks - len(cached) - own, len(cached), len(locked))
 
     def follow(self, call: Call, *, written: bool) -> None:
