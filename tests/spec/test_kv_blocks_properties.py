@@ -97,7 +97,9 @@ BUGS = (
         "KV-6/written",
         SHARED,
         Change(
-            t.is_unregistered, "holding_of($pool, $request).cached_blocks", "holding_of($pool, $request).cached_blocks + 1"
+            t.is_unregistered,
+            "holding_of($pool, $request).cached_blocks",
+            "holding_of($pool, $request).cached_blocks + 1",
         ),
     ),
     Planted("KV-7", ANY_CALL, Change(t.are_cached, "return False", "return True")),
