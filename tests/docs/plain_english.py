@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, get_type_hints
 
-from cacheproof.command.frame import FUNCTION, summary, verbs
+from cacheproof.command.frame import FUNCTION, described, verbs
 from cacheproof.model.registry import components
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def of_verb(verb: str) -> Iterator[Text]:
     """The help of a verb and of its options."""
     module = verbs()[verb]
     function = getattr(importlib.import_module(module), FUNCTION)
-    texts = {verb: summary(module)}
+    texts = {verb: described(module).summary}
     for parameter, hint in get_type_hints(function, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
             if getattr(note, "help", None):

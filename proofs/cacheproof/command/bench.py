@@ -18,20 +18,32 @@ from cacheproof.foundation.console import Report, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.files import file_to_write, replace_file
 
+PANEL = "Maintaining the project"
+
 Results = Sequence[tuple[Benchmark, list[Row]]]
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="All benchmarks without one.")] = None,
-    *,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 5,
-    small: Annotated[bool, typer.Option("--small", help="A fraction of the size, to try it out; no goals.")] = False,
-    beside: Annotated[
-        str | None, typer.Option("--with", metavar="vllm==X", help="A released package does the same work beside.")
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Benchmarks to run.", show_default="all")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write growth curves of what has sizes, as SVG.")] = None,
+    *,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each contender is measured.")] = 5,
+    small: Annotated[bool, typer.Option("--small", help="Run at a fraction of the size, without goals.")] = False,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--with", metavar="vllm==X", help="Also measure this release at the same work.", show_default="none"
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write growth curves to this SVG file.", show_default="no file")
+    ] = None,
 ) -> Report:
-    """Measure contenders at the same work, in turns; ratios are to the first one, repeat by repeat."""
+    """Measure the speed of several contenders at the same work.
+
+    Contenders take turns. Each ratio compares a contender with the first one in the same repeat.
+    """
     file_to_write(plot, "--plot")
     chosen = _chosen(names, released_only=beside is not None)
     results: list[tuple[Benchmark, list[Row]]] = []

@@ -12,17 +12,17 @@ from cacheproof.foundation.errors import ExitStatus
 from cacheproof.foundation.files import replace_file
 from cacheproof.present.book.pages import made
 
+PANEL = "Maintaining the project"
+
 
 def command(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PAGE]…", help="All pages of docs without one.")
+        list[Path] | None, typer.Argument(metavar="PAGE", help="Pages to fill.", show_default="all pages of docs")
     ] = None,
     *,
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; end with 1 where a page is not current.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing. Fail if a page is out of date.")] = False,
 ) -> Report:
-    """Fill the generated parts of the book's pages: source, properties, eras, counterexamples, the catalogue."""
+    """Write the generated parts of the documentation pages."""
     found = list(made(paths or []))
     stale = [path for path, text, wanted in found if text != wanted]
     if check:

@@ -21,23 +21,32 @@ from cacheproof.search.campaign import Run, Task
 from cacheproof.search.processes import MOST_PROCESSES
 from cacheproof.search.record import perform_and_keep
 
+PANEL = "Check and prove"
+
 
 def command(
-    numbers: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="All entries without one.")] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Entries to derive, such as C-MIR-10.", show_default="all"),
+    ] = None,
     *,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="In every scope that shows an entry, not in one for each variant.")
+        bool,
+        typer.Option("--everywhere", help="Use every scope that shows an entry (default: one scope for each variant)."),
     ] = False,
-    scope: Annotated[str | None, typer.Option(help="In every scope of this name that shows an entry.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="Use only the scopes with this name.", show_default="one scope for each variant")
+    ] = None,
     keep_traces: Annotated[
-        bool, typer.Option("--keep", help="Keep the shortest traces with the package, for the pages.")
+        bool,
+        typer.Option("--keep", help="Store the shortest traces in the package. The documentation pages show them."),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(min=0, max=MOST_PROCESSES, help="Worker processes; 0 for as many as there are cores.")
+        int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
     ] = 0,
     junit: JunitOption = None,
 ) -> Report:
-    """Derive every catalogued violation anew, and show that the normative variant does not do the same."""
+    """Reproduce each catalogued violation, and check that the normative variant does not have it."""
     file_to_write(junit)
     known = places(components().values())
     chosen = _chosen(known, numbers or [])

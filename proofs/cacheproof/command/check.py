@@ -24,47 +24,63 @@ from cacheproof.search.scope_edit import accept as accept_counts
 from cacheproof.search.verdict import Finding, Verdict, unwitnessed
 from cachespec.kernel import NORMATIVE
 
+PANEL = "Check and prove"
+
 TRIPLES = 200_000
-"""So many triples of state, operation and result are compared where nothing else is said."""
+"""Default of `--refine`: the least number of compared triples of state, operation and result."""
 
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All components without one.")
+        list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to check.", show_default="all")
     ] = None,
     *,
-    variant: Annotated[str | None, typer.Option(help="Only this variant, by tag or title.")] = None,
-    scope: Annotated[str | None, typer.Option(help="Only this scope, whatever set it is in.")] = None,
-    engine: Annotated[str, typer.Option(help="reference, or tensor.")] = REFERENCE,
-    which: Annotated[str, typer.Option("--set", help="default, nightly, or all.")] = DEFAULT,
+    variant: Annotated[
+        str | None, typer.Option(help="Check only this variant, given by tag or title.", show_default="all")
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="Check only this scope. It may be in any set.", show_default="all of --set")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="The explorer: reference (the specification) or tensor (our implementation).")
+    ] = REFERENCE,
+    which: Annotated[str, typer.Option("--set", help="The set of scopes: default, nightly or all.")] = DEFAULT,
     jobs: Annotated[
-        int, typer.Option(min=0, max=MOST_PROCESSES, help="Worker processes; 0 for as many as there are cores.")
+        int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
     ] = 0,
     split: Annotated[
         int,
         typer.Option(
             min=0,
             max=MOST_PROCESSES,
-            help="Processes that share one run; 0: as many as --jobs for a single large run.",
+            help="Number of processes that share one run. 0: --jobs for a single large run, otherwise 1.",
         ),
     ] = 0,
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder to keep the progress of each run in.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from what --checkpoint has.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder that keeps the progress of each run.", show_default="no checkpoint")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the progress in --checkpoint.")] = False,
     refine: Annotated[
         int | None,
-        typer.Option(min=0, help="Steps of an implementation that are compared with the specification's, in all runs."),
+        typer.Option(
+            min=0,
+            help="Least number of implementation steps to compare with the specification, over all runs.",
+            show_default=f"{TRIPLES:,}",
+        ),
     ] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Write what was found into the scope files.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Write the verdicts and counts of this run into the scope files.")
+    ] = False,
     to_the_end: Annotated[
         bool,
-        typer.Option(
-            "--to-the-end",
-            help="Go on with a run that has far more states than expected (default: stop it).",
-        ),
+        typer.Option("--to-the-end", help="Continue a run that has far more states than expected (default: stop it)."),
     ] = False,
     junit: JunitOption = None,
 ) -> Report:
-    """Explore every scope, and compare with the expected verdicts and counts."""
+    """Explore every state of each scope, and compare verdicts and counts with the scope file.
+
+    Fails if a verdict, the length of a shortest trace or a golden count differs from the scope file.
+    """
     file_to_write(junit)
     if which not in (DEFAULT, NIGHTLY, "all"):
         raise InputError(f"there is no set '{which}': there are {DEFAULT}, {NIGHTLY} and all")

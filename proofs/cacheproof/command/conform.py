@@ -36,6 +36,8 @@ from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.opening import SHARED
 from cacheproof.targets.vllm.release import Installed, Release, add, needed
 
+PANEL = "Released engines"
+
 STEPS = 5_000
 SEARCHED = 4_000
 SEED = 1
@@ -50,41 +52,64 @@ class Configurations(Enum):
 
 def command(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[vllm==X]...", help="Releases; by default, all that are eras.")
+        list[str] | None,
+        typer.Argument(
+            metavar="RELEASE",
+            help="Releases: vllm==X, sglang==X or transformers==X.",
+            show_default="every vllm release that has an era",
+        ),
     ] = None,
     *,
-    component: Annotated[str | None, typer.Option(help="Only the eras of this component.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each era.")] = STEPS,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
+    component: Annotated[str | None, typer.Option(help="Test only this component.", show_default="all")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Number of calls for each era.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random calls.")] = SEED,
     configurations: Annotated[
         Configurations,
-        typer.Option(help="The listed ones, or others that are drawn at random where there is a generator of them."),
+        typer.Option(
+            help="Test each era in its listed configurations, or in random ones from the component's generator."
+        ),
     ] = Configurations.LISTED,
     violations: Annotated[
-        int, typer.Option(min=0, help="How many calls to search for violations of properties, for each era; 0: none.")
+        int,
+        typer.Option(min=0, help="Number of calls that search for violated properties, for each era. 0: no search."),
     ] = SEARCHED,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.001, help="How long to search for them, for each era, instead of so many calls."),
+        typer.Option(
+            min=0.001,
+            help="Time limit of that search for each era, in seconds.",
+            show_default="limited by --violations",
+        ),
     ] = None,
     show: Annotated[
-        list[int] | None, typer.Option(min=0, metavar="NUMBER", help="Show the calls of these violations; 0: of all.")
+        list[int] | None,
+        typer.Option(
+            min=0,
+            metavar="NUMBER",
+            help="Show the calls of the violation with this number. 0: of all. May be repeated.",
+            show_default="none",
+        ),
     ] = None,
     new_falls_short: Annotated[
-        bool, typer.Option("--new-falls-short", help="A violation that is not in the catalogue is status 1.")
+        bool, typer.Option("--new-falls-short", help="Fail if a violation is not in the catalogue.")
     ] = False,
     readers_apart: Annotated[
-        bool, typer.Option("--readers-apart", help="Only ring and object store, with readers in their own processes.")
+        bool,
+        typer.Option("--readers-apart", help="Test only ring and object_store, with readers in their own processes."),
     ] = False,
-    install: Annotated[bool, typer.Option("--install", help="Add the releases that are not installed.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Install missing releases first.")] = False,
     junit: JunitOption = None,
 ) -> Report:
-    """Run each era beside the released package that it describes; the released code is the judge.
+    """Compare released packages with the eras that describe them.
 
-    Every difference that is not listed in the table of eras falls short, and so does a listed one that does not occur.
-    A release that is no era is tried with the nearest ones, before and after it: it falls short where it is as neither.
-    A second table has the properties that each release was seen to break, by the shortest calls that were come to: what
-    its era is known to do. That falls short only with `--new-falls-short`, where no entry of the catalogue explains it.
+    Fails on unlisted differences, and on listed differences that no longer occur.
+
+    A release without its own era is compared with the nearest earlier and later eras. It fails if it matches neither.
+
+    A second table lists the properties that each release violates, with the shortest call sequence found. These
+    violations fail only with --new-falls-short, and only if the catalogue has no entry for them.
+
+    sglang and transformers releases are compared with the specification of their cache.
     """
     file_to_write(junit)
     if show and not violations:

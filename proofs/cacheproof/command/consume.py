@@ -31,6 +31,8 @@ from cacheproof.vectors.files import found, read
 from cacheproof.vectors.report import cases_of, checked_deviations, checked_skips, data_of, table_of
 from cacheproof.vectors.vector import VectorSet
 
+PANEL = "Your implementation"
+
 SECONDS_TO_SHRINK = 20.0
 OWN = "spec:"
 """How a target that is the specification itself is named."""
@@ -38,27 +40,48 @@ OWN = "spec:"
 
 def command(
     vectors: Annotated[
-        list[str], typer.Argument(metavar="DIR|FILE|COMPONENT...", help="Vectors, or those released for a component.")
+        list[str],
+        typer.Argument(
+            metavar="DIR|FILE|COMPONENT",
+            help="Folders or files of vectors, or components whose released vectors are run.",
+        ),
     ],
     *,
-    target: Annotated[str, typer.Option(help=FORMS + ".")],
-    component: Annotated[str | None, typer.Option(help="Only those of this component.")] = None,
+    target: Annotated[str, typer.Option(help=f"The implementation under test: {FORMS}.")],
+    component: Annotated[
+        str | None, typer.Option(help="Run only the vectors of this component.", show_default="all")
+    ] = None,
     skip: Annotated[
-        list[str] | None, typer.Option(metavar="FEATURE", help="Leave out what needs it, as lru/operation/pin.")
+        list[str] | None,
+        typer.Option(
+            metavar="FEATURE",
+            help="Skip cases that need this feature, such as lru/operation/pin. May be repeated.",
+            show_default="none",
+        ),
     ] = None,
     deviation: Annotated[
-        list[str] | None, typer.Option(metavar="C-ID", help="Expect it, as if the target had declared it.")
+        list[str] | None,
+        typer.Option(
+            metavar="C-ID",
+            help="Expect this deviation of the catalogue. May be repeated.",
+            show_default="those that the target declares",
+        ),
     ] = None,
     answer: Annotated[
-        float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
+        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
     ] = SECONDS_TO_ANSWER,
-    write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the first failure in every format.")] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the first failure to this folder, in every format.", show_default="no files"
+        ),
+    ] = None,
     junit: JunitOption = None,
 ) -> Report:
-    """Run vectors on a target, each case from the initial state, and say by feature what passed and what did not.
+    """Run test vectors on an implementation, and count passed and failed cases by feature.
 
-    An answer that a declared deviation of the catalogue gives is expected; one that is declared and does not occur
-    falls short, as a failure does.
+    Each case begins in the initial state. The answers of a declared deviation are expected. Fails if a case fails, or
+    if a declared deviation does not occur.
     """
     file_to_write(junit)
     sets = one_component(all_of(found(vectors)), component)

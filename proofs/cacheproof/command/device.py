@@ -15,26 +15,46 @@ from cacheproof.device.running import PASSED, Outcome, Result, performed, perfor
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import InputError, MissingExtraError
 
+PANEL = "Maintaining the project"
+
 OUTPUT = Path("device_result.json")
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]…", help="All checks without one.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="CHECK", help="Checks to run.", show_default="all")
+    ] = None,
     *,
-    device: Annotated[str | None, typer.Option(help="cuda, cuda:1, cpu. Without it cuda where there is one.")] = None,
-    output: Annotated[Path, typer.Option(help="Where the result is kept, whole after every check.")] = OUTPUT,
-    small: Annotated[bool, typer.Option("--small", help="A fraction of the size, to try it out; no goals.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from what --output has.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Of random loads; drawn and printed without it.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=1, help="Begin no check after so many.")] = None,
-    each: Annotated[float, typer.Option(min=1, help="Seconds after which one check is given up, where apart.")] = 300,
+    device: Annotated[
+        str | None,
+        typer.Option(help="The device: cpu, cuda or cuda:NUMBER.", show_default="cuda if there is one, otherwise cpu"),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="File for the results. It is updated after each check.")] = OUTPUT,
+    small: Annotated[bool, typer.Option("--small", help="Run at a fraction of the size, without goals.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the results in --output.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the random loads.", show_default="a new one, which is printed")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Start no check after this many seconds.", show_default="no limit")
+    ] = None,
+    each: Annotated[
+        float, typer.Option(min=1, help="Time limit for each check that has its own process, in seconds.")
+    ] = 300,
     apart: Annotated[
         bool | None,
-        typer.Option("--apart/--together", help="A process for each check; so on a device, as an error there stays."),
+        typer.Option(
+            "--apart/--together",
+            help="Run each check in its own process, or all in one. An error on a CUDA device ends its process.",
+            show_default="apart on cuda, together on cpu",
+        ),
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="What is checked and measured; nothing is run.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the checks and run none.")] = False,
 ) -> Report:
-    """Check the implementation on a device and measure it there, and write down what was seen and on which machine."""
+    """Check and measure our implementation on one device.
+
+    The results file also describes the machine.
+    """
     chosen = checks_named(names)
     if listing:
         return Report({"checks": [_listed(check) for check in chosen]}, [_listing(chosen)])

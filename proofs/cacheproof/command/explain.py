@@ -26,16 +26,16 @@ from cacheproof.model.store import load_all
 from cacheproof.present.evidence import count
 from cacheproof.present.standing import Example, Standing, releases_of, standing
 
+PANEL = "Check and prove"
+
 
 def command(
-    name: Annotated[
-        str, typer.Argument(help="A property (LRU-1), an era (E0), or an entry of the catalogue (C-MIR-10).")
-    ],
+    name: Annotated[str, typer.Argument(help="A property (LRU-1), an era (E0) or a catalogue entry (C-MIR-10).")],
 ) -> Report:
-    """Say what a property, an era or a catalogue entry means, where it is checked, and who breaks it.
+    """Explain a property, an era or a catalogue entry.
 
-    Of a property it says why it matters too, by the real cases of the catalogue, and how strong the evidence is, by the
-    runs that are kept.
+    Shows where it is checked and which eras break it. For a property, also shows known cases from real systems, and
+    the evidence in the stored runs.
     """
     found = meanings(name, components().values())
     if not found:

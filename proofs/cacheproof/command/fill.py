@@ -16,22 +16,32 @@ from cacheproof.vectors.filling import SEED, filled
 from cacheproof.vectors.vector import VectorSet
 from cachespec.kernel import NORMATIVE
 
+PANEL = "Maintaining the project"
+
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT]...", help="All without one.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMPONENT", help="Components to write vectors for.", show_default="all"),
+    ] = None,
     *,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the files are written.")] = None,
-    variant: Annotated[str, typer.Option(help="Whose answers are right.")] = NORMATIVE,
-    scope: Annotated[str | None, typer.Option(help="Only this scope, every edge of it.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the random runs.")] = SEED,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the files.", show_default="none; with --check, the released set"),
+    ] = None,
+    variant: Annotated[str, typer.Option(help="The variant that gives the expected answers.")] = NORMATIVE,
+    scope: Annotated[
+        str | None, typer.Option(help="Write every edge of this scope, and nothing else.", show_default="all scopes")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random runs.")] = SEED,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing: say which files are not as they would be written.")
+        bool, typer.Option("--check", help="Write nothing. Fail if a file is missing, different or left over.")
     ] = False,
 ) -> Report:
-    """Write vectors: every edge of small scopes, random runs of large ones that cover something new, what is refused.
+    """Write test vectors for implementations in any language.
 
-    The same call writes the same files, and removes those of these components that it would not write any more.
-    With --check the folder is that of the released set where none is named.
+    The vectors hold every edge of small scopes, random runs of large scopes, and refused calls. The same call writes
+    the same files. It removes older vectors of these components from the folder.
     """
     chosen = [component_named(name) for name in names] if names else list(components().values())
     if scope is not None and len(chosen) != 1:

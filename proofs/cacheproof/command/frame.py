@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 from typer.main import get_command
@@ -29,6 +29,16 @@ SHARED = ("failures", "frame")
 """Modules of this package that are not verbs."""
 
 FUNCTION = "command"
+
+PANELS = (
+    "Check and prove",
+    "Your implementation",
+    "Released engines",
+    "Records and replay",
+    "Maintaining the project",
+)
+"""The groups of verbs in `cacheproof --help`. Each verb names its group in `PANEL`; other verbs come last."""
+OTHER = "Other verbs"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,15 +76,33 @@ def verbs() -> dict[str, str]:
     return {name.replace("_", "-"): f"{__package__}.{name}" for name in names if name not in SHARED}
 
 
-def summary(module: str) -> str:
-    """The docstring of the verb, read without importing its module."""
+class Described(NamedTuple):
+    """What `--help` says of a verb."""
+
+    summary: str
+    """The docstring of its function, one line for each paragraph; empty without one."""
+    panel: str
+    """Its group; empty if the module names none."""
+
+
+def described(module: str) -> Described:
+    """The summary and the group of a verb, read from the source. The module is not imported."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        return ""
+        return Described("", "")
+    text, panel = "", ""
     for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == FUNCTION:
-            return ast.get_docstring(node) or ""
-    return ""
+        match node:
+            case ast.FunctionDef(name="command"):
+                text = ast.get_docstring(node) or ""
+            case ast.Assign(targets=[ast.Name(id="PANEL")], value=ast.Constant(value=str() as panel)):
+                pass
+    return Described(unwrapped(text), panel)
+
+
+def unwrapped(text: str) -> str:
+    """Each paragraph on one line: the terminal wraps it."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _asked_for(given: Sequence[str]) -> str:
@@ -84,11 +112,18 @@ def _asked_for(given: Sequence[str]) -> str:
 def _application(asked_for: str, end: Callable[[ExitStatus], None]) -> typer.Typer:
     """All verbs; the one asked for is real, the others only say what they are."""
     application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    application.callback()(_callback)
-    for name, module in verbs().items():
-        function = _entry(importlib.import_module(module), end) if name == asked_for else _placeholder
-        application.command(name, help=summary(module))(function)
+    application.callback(help=unwrapped(inspect.getdoc(_callback) or ""))(_callback)
+    for name, (summary, panel) in _in_panels().items():
+        function = _entry(importlib.import_module(verbs()[name]), end) if name == asked_for else _placeholder
+        application.command(name, help=summary, rich_help_panel=panel)(function)
     return application
+
+
+def _in_panels() -> dict[str, Described]:
+    """All verbs, group by group."""
+    every = {name: described(module) for name, module in verbs().items()}
+    every = {name: verb._replace(panel=verb.panel or OTHER) for name, verb in every.items()}
+    return {name: verb for panel in (*PANELS, OTHER) for name, verb in every.items() if verb.panel == panel}
 
 
 def _placeholder() -> None:
@@ -110,8 +145,7 @@ def _callback(
 ) -> None:
     """An executable specification of the cache control plane of LLM serving engines, and its checkers.
 
-    Ends with 0 when all is as expected, 1 when something fell short, 2 when the call or the input was wrong, and 3 when
-    the answer is not known: a limit was reached, or the run was interrupted.
+    Exit status: 0 as expected, 1 a check failed, 2 wrong call or input, 3 no answer (a limit, or an interruption).
     """
 
 

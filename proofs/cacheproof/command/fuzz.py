@@ -14,6 +14,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write
 from cacheproof.foundation.junit import write as write_junit
 from cacheproof.lockstep.campaign import Campaign
+from cacheproof.lockstep.macros.campaign import REQUESTS
 from cacheproof.lockstep.macros.plan import MacroPlan, loads_of, perform_macros
 from cacheproof.lockstep.plan import (
     DRIVERS,
@@ -40,35 +41,79 @@ from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
 from cachespec.kernel import NORMATIVE
 
+PANEL = "Your implementation"
+
 
 def command(
-    component: Annotated[str, typer.Argument(metavar="COMPONENT", help="What the target implements.")],
+    component: Annotated[str, typer.Argument(metavar="COMPONENT", help="The component that the target implements.")],
     *,
-    target: Annotated[str, typer.Option(help=FORMS + ".")],
-    variant: Annotated[str | None, typer.Option(help="What to compare it with; by default, normative.")] = None,
-    scope: Annotated[str | None, typer.Option(help="Whose configuration is used; by default, the first.")] = None,
-    config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Replaces a value of it.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="How many calls to make.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0.001, help="How long to look for a difference.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a run.")] = None,
-    profile: Annotated[str, typer.Option(help="How much where nothing is said: ci or nightly.")] = "ci",
-    driver: Annotated[str, typer.Option(help="hypothesis, or lockstep: plain, for long runs.")] = "hypothesis",
-    without: Annotated[list[str] | None, typer.Option(metavar="OPERATION", help="Never make this call.")] = None,
+    target: Annotated[str, typer.Option(help=f"The implementation under test: {FORMS}.")],
+    variant: Annotated[str | None, typer.Option(help="The variant to compare with.", show_default="normative")] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(help="The scope that gives the configuration.", show_default="the first scope of the variant"),
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Replace a value of the configuration. May be repeated.",
+            show_default="the values of the scope",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of calls.", show_default="that of --profile")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Time limit of the search, in seconds.", show_default="none")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=LARGEST_SEED,
+            help="Seed of the random calls. The same seed repeats a run.",
+            show_default="a new one, which is printed",
+        ),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Default budget: ci (2,000 calls) or nightly (100,000 calls).")] = "ci",
+    driver: Annotated[
+        str, typer.Option(help="What draws the calls: hypothesis, or lockstep (faster, for long runs).")
+    ] = "hypothesis",
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OPERATION", help="Do not call this operation. May be repeated.", show_default="call all operations"
+        ),
+    ] = None,
     macros: Annotated[
-        bool, typer.Option("--macros", help="Bursts of many callers, where the component has them.")
+        bool,
+        typer.Option(
+            "--macros", help="Call in bursts of many requests. Not every component has bursts: see cacheproof list."
+        ),
     ] = False,
-    requests: Annotated[int | None, typer.Option(min=1, help="With --macros: of the loads that are made.")] = None,
-    blocks: Annotated[int | None, typer.Option(min=1, help="With --macros: of the loads that are made.")] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --macros: requests per generated load.", show_default=str(REQUESTS)),
+    ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --macros: blocks per generated load.", show_default="drawn anew for each load"),
+    ] = None,
     answer: Annotated[
-        float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
+        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
     ] = SECONDS_TO_ANSWER,
-    write: Annotated[Path | None, typer.Option(metavar="DIR", help="Write what was found, in every format.")] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the finding to this folder, in every format.", show_default="no files"),
+    ] = None,
     junit: JunitOption = None,
 ) -> Report:
-    """Drive a target beside the specification with random calls, and shrink the first difference.
+    """Compare an implementation with the specification on random calls, and minimise the first difference.
 
-    Examples that failed are kept in .cacheproof/hypothesis and tried first the next time, unless a seed is given. With
-    --macros many callers do the same at once, on loads of --requests and --blocks or in the configuration of --scope.
+    The next run begins with the failing examples of earlier runs, which are in .cacheproof/hypothesis. A run with
+    --seed does not use them.
+
+    With --macros, many requests make the same call in one burst. The loads have the sizes of --requests and --blocks,
+    or the configuration of --scope.
     """
     file_to_write(junit)
     amount = PROFILES[_one_of("profile", profile, PROFILES)]

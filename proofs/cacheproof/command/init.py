@@ -11,20 +11,22 @@ from cacheproof.foundation.console import Report
 from cacheproof.model.registry import component_named
 from cacheproof.skeleton.files import Language, commands, texts, write
 
+PANEL = "Your implementation"
+
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write it; made if it is not there.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for the files. It is created if missing.")],
     *,
-    component: Annotated[str, typer.Option(help="What the implementation is held to: see `cacheproof list`.")],
+    component: Annotated[str, typer.Option(help="The component to implement: see cacheproof list.")],
     language: Annotated[
         Language,
-        typer.Option(help="python: a class and tests for pytest. exec: a script that speaks the line protocol."),
+        typer.Option(help="python: a class with pytest tests. exec: a program that speaks the line protocol."),
     ] = Language.PYTHON,
 ) -> Report:
-    """Write a skeleton for a new target: the adapter with a method for each operation, and a workflow for CI.
+    """Create the files that test your implementation: an adapter and a CI workflow.
 
-    It runs at once, because the specification stands in for the implementation until yours takes its place. Nothing
-    that is there is overwritten.
+    The adapter has a method for each operation. It runs at once: until you call your implementation, the adapter calls
+    the specification. Existing files are never overwritten.
     """
     chosen = component_named(component)
     written = write(folder, texts(chosen, language))

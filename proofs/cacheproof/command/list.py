@@ -16,11 +16,15 @@ from cacheproof.model.scope import scopes_of
 from cacheproof.targets.factory import FORMS
 from cacheproof.targets.implemented import form_of
 
+PANEL = "Check and prove"
+
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All without one.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to list.", show_default="all")
+    ] = None,
 ) -> Report:
-    """Show the components, their variants, scopes and properties, and the targets that can be held to them."""
+    """List components with their variants, scopes and properties, and the forms of targets."""
     chosen = [component_named(name) for name in names] if names else list(components().values())
     entries = [entry(component) for component in chosen]
     tables = [table for found in entries for table in rendered(found)]

@@ -22,6 +22,8 @@ from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, Result
 from cacheproof.search.processes import MOST_PROCESSES
 
+PANEL = "Maintaining the project"
+
 WANTED = 0.95
 """More than this part of the living mutants has to be killed."""
 FATES = {
@@ -36,25 +38,31 @@ SEED = 1
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All components without one.")
+        list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to mutate.", show_default="all")
     ] = None,
     *,
-    only: Annotated[list[str] | None, typer.Option(help="Only this mutant, by name; may be given again.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="So many of each component, drawn.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the sample.")] = SEED,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run only the mutant with this name. May be repeated.", show_default="all")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Number of mutants to draw for each component.", show_default="all")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = SEED,
     workers: Annotated[
-        int, typer.Option(min=0, max=MOST_PROCESSES, help="Worker processes; 0 for as many as there are cores.")
+        int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
     ] = 0,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Processor seconds of one mutant.")] = Limits().seconds,
-    growth: Annotated[int, typer.Option(min=1, help="How many times the original's states it may have.")] = (
-        Limits().growth
-    ),
-    survivors: Annotated[Path, typer.Option(help="The ledger of those that may survive.")] = ledger.LEDGER,
-    anew: Annotated[bool, typer.Option("--anew", help="Run again what an earlier run found.")] = False,
-    show_all: Annotated[bool, typer.Option("--list", help="Only say which mutants there are.")] = False,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="Processor time limit for each mutant, in seconds.")
+    ] = Limits().seconds,
+    growth: Annotated[
+        int, typer.Option(min=1, help="Limit on the states of a mutant, as a multiple of the original's.")
+    ] = (Limits().growth),
+    survivors: Annotated[Path, typer.Option(help="The ledger of mutants that may survive.")] = ledger.LEDGER,
+    anew: Annotated[bool, typer.Option("--anew", help="Ignore the stored results of earlier runs.")] = False,
+    show_all: Annotated[bool, typer.Option("--list", help="List the mutants and run none.")] = False,
     junit: JunitOption = None,
 ) -> Report:
-    """Change the normative transitions in small ways; properties and witnesses have to notice."""
+    """Make small changes to the normative transitions, and count how many the properties detect."""
     file_to_write(junit)
     chosen = [component_named(name).name for name in dict.fromkeys(names or components())]
     known = ledger.read(survivors)

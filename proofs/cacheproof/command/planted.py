@@ -20,24 +20,33 @@ from cacheproof.targets.families import families
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, needed
 
+PANEL = "Released engines"
+
 STEPS = 5_000
 SEED = 1
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="vllm==X", help="A release that is an era, and is installed.")],
+    target: Annotated[str, typer.Argument(metavar="vllm==X", help="An installed vllm release that has an era.")],
     *,
-    component: Annotated[str | None, typer.Option(help="Only bugs in the classes of this component.")] = None,
-    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this bug; may be given again.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="How many calls to make for each bug, as conform does.")] = STEPS,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the calls.")] = SEED,
-    listing: Annotated[bool, typer.Option("--list", help="Only say which bugs there are.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the table for the page that shows it.")] = False,
+    component: Annotated[
+        str | None, typer.Option(help="Plant bugs only in the classes of this component.", show_default="all")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Plant only this bug. May be repeated.", show_default="all")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Number of calls for each bug.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random calls.")] = SEED,
+    listing: Annotated[bool, typer.Option("--list", help="List the bugs and plant none.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Store the table for the documentation page that shows it.")
+    ] = False,
     junit: JunitOption = None,
 ) -> Report:
-    """Break one method of the release's classes at a time, and look whether lockstep with its era finds it.
+    """Plant bugs in a release, one at a time, and check that the comparison with its era finds each.
 
-    The release as it is comes first: where that differs, a bug that is found says nothing. Every bug has to be found.
+    The unchanged release is compared first: if it differs from its era, a found bug proves nothing. Fails if a bug is
+    not found.
     """
     if target.partition("==")[0] in [family.package for family in families() if family.observed is not None]:
         raise InputError(f"bugs are planted in releases that are compared with eras, as vLLM's are, not in {target}")

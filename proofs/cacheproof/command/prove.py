@@ -17,6 +17,8 @@ from cacheproof.present.evidence import UNANSWERED
 if TYPE_CHECKING:
     from cacheproof.prove.finding import Finding
 
+PANEL = "Check and prove"
+
 
 EXTRA = ("z3", "cvc5", "crosshair", "icontract")
 """The modules that the extra brings."""
@@ -31,15 +33,20 @@ class Method(Enum):
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMPONENT]…", help="All components without one.")
+        list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to prove.", show_default="all")
     ] = None,
     *,
-    method: Annotated[Method | None, typer.Option(help="Only the proofs, or only the bounded contracts.")] = None,
-    second_opinion: Annotated[bool, typer.Option(help="Ask a second solver about every check of a proof.")] = True,
-    every: Annotated[bool, typer.Option("--every", help="One line for each obligation.")] = False,
+    method: Annotated[
+        Method | None,
+        typer.Option(help="Run only the proofs (smt) or only the bounded contracts (crosshair).", show_default="both"),
+    ] = None,
+    second_opinion: Annotated[bool, typer.Option(help="Ask a second solver about each check of a proof.")] = True,
+    every: Annotated[
+        bool, typer.Option("--every", help="Print one line for each obligation (default: one for each claim).")
+    ] = False,
     junit: JunitOption = None,
 ) -> Report:
-    """Prove the specification for all sizes, and confirm contracts up to their bounds."""
+    """Prove properties of the specification for all sizes, and confirm contracts up to a bound."""
     file_to_write(junit)
     try:
         from cacheproof.prove import session  # noqa: PLC0415  # z3, cvc5 and CrossHair come with an extra

@@ -14,20 +14,31 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.logs.record.engine import run_recorded
 from cacheproof.logs.record.logs import Recorded, logs_from
 
+PANEL = "Records and replay"
+
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where recordings and logs go.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder for recordings and logs.")],
     engine: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND]", help="Starts the engine; without it, logs are made of what is there."),
+        typer.Argument(
+            metavar="-- COMMAND",
+            help="The command that starts the engine.",
+            show_default="none: write logs from the recordings in FOLDER",
+        ),
     ] = None,
     *,
-    every: Annotated[int | None, typer.Option(min=1, help="Show all blocks after so many calls.")] = None,
-    variant: Annotated[str | None, typer.Option(help="Of the logs; by default, the era of the release.")] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Log all blocks once in this many calls.", show_default="never")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="The variant that the logs name.", show_default="the era of the release")
+    ] = None,
 ) -> Report:
-    """Run an engine with its cache managers recorded, through its own plugin entry point, and write logs to validate.
+    """Record the cache managers of a running vLLM, and write logs for cacheproof validate.
 
-    An engine that was recorded elsewhere, or was killed, is written as logs by naming its folder alone.
+    The recorder is a plugin that vLLM loads at its own entry point. Without a command, writes logs from the recordings
+    in the folder. Use this if the engine ran elsewhere or was killed.
     """
     status: int | None = None
     if engine:

@@ -28,6 +28,8 @@ from cacheproof.replay.workload import Workload
 from cacheproof.targets.factory import FORMS, open_target
 from cachespec.kernel import NORMATIVE
 
+PANEL = "Records and replay"
+
 INFINITE = "infinite"
 CLOCK = "clock"
 LONGEST_COUNT = 12
@@ -37,31 +39,62 @@ LONGEST_COUNT = 12
 def command(
     context: typer.Context,
     traces: Annotated[
-        list[Path] | None, typer.Argument(metavar="[TRACE]…", help="Files of one sort, replayed one after the other.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="TRACE",
+            help="Trace files of one format, replayed in order.",
+            show_default="none: required unless --shipped",
+        ),
     ] = None,
     *,
-    component: Annotated[str, typer.Option(help="Which component serves the workload.")] = "",
-    capacity: Annotated[str, typer.Option(metavar="N", help="In the unit of the trace, or 'infinite'.")] = "",
-    variant: Annotated[str, typer.Option(help="By tag or title.")] = NORMATIVE,
+    component: Annotated[
+        str,
+        typer.Option(help="The component that serves the workload.", show_default="none: required unless --shipped"),
+    ] = "",
+    capacity: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help="The cache capacity in units of the trace, or 'infinite'.",
+            show_default="none: required unless --shipped",
+        ),
+    ] = "",
+    variant: Annotated[str, typer.Option(help="The variant to replay, given by tag or title.")] = NORMATIVE,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="How the trace is read: see --help TRACE.")
+        list[str] | None,
+        typer.Option(
+            metavar="KEY[=VALUE]",
+            help="An option of the trace's reader. May be repeated. TRACE --help lists them.",
+            show_default="those of the reader",
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help=f"Runs beside the specification: {FORMS}.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help=f"An implementation to compare with the specification: {FORMS}.", show_default="none"),
+    ] = None,
     check_every: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Check one request of so many in full; 0 for only the end.")
+        int,
+        typer.Option(min=0, metavar="N", help="Check all properties once in this many requests. 0: only at the end."),
     ] = CHECK_EVERY,
     concurrency: Annotated[
         str,
-        typer.Option(metavar="N", help="Requests that run at the same time, or 'clock': as the trace's clock says."),
+        typer.Option(metavar="N", help="Number of concurrent requests, or 'clock' for the times in the trace."),
     ] = "1",
-    shipped: Annotated[bool, typer.Option("--shipped", help="All slices that come with the package.")] = False,
+    shipped: Annotated[
+        bool,
+        typer.Option(
+            "--shipped", help="Replay all trace slices of the package, and compare the hits with the known counts."
+        ),
+    ] = False,
     megabytes: Annotated[
-        int, typer.Option("--memory", min=64, metavar="MB", help="Memory that reading and replaying may take.")
+        int, typer.Option("--memory", min=64, metavar="MB", help="Memory limit of reading and replaying, in megabytes.")
     ] = MEGABYTES,
     junit: JunitOption = None,
-    help_: Annotated[bool, typer.Option("--help", help="This; with a TRACE, its options as well.")] = False,
+    help_: Annotated[
+        bool, typer.Option("--help", help="Show this message. With a TRACE, also show the options of its reader.")
+    ] = False,
 ) -> Report:
-    """Replay a recorded workload, with properties checked as it goes."""
+    """Replay a recorded workload through the specification, and check properties during the replay."""
     if help_:
         return _help(context, traces or [])
     file_to_write(junit)

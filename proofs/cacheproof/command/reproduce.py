@@ -16,6 +16,8 @@ from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.reproduce.running import on_release
 from cacheproof.releases.results.cases import found, listed
 
+PANEL = "Released engines"
+
 STATUSES = {
     Ending.VIOLATED: ExitStatus.FELL_SHORT,
     Ending.NOT_SHOWN: ExitStatus.AS_EXPECTED,
@@ -27,13 +29,14 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[ID]",
+            metavar="ID",
             help="A recorded violation, a finding, or a catalogue entry such as C-MIR-3. With --list: a filter.",
-            show_default=False,
+            show_default="none: list all",
         ),
     ] = "",
     target: Annotated[
-        str, typer.Argument(metavar="[TARGET]", help="A release, such as vllm==0.33.0.", show_default=False)
+        str,
+        typer.Argument(metavar="TARGET", help="A release, such as vllm==0.33.0. Not for --list.", show_default=False),
     ] = "",
     *,
     listing: Annotated[
@@ -41,7 +44,12 @@ def command(
     ] = False,
     written: Annotated[
         Path | None,
-        typer.Option("--write", metavar="FILE", help="Write a .pyz that needs the released package only; run nothing."),
+        typer.Option(
+            "--write",
+            metavar="FILE",
+            help="Write a .pyz that needs only the released package, and run nothing.",
+            show_default="no file",
+        ),
     ] = None,
 ) -> Report:
     """Make the calls of a recorded violation on a release, and say whether the violation occurs.

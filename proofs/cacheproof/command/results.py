@@ -18,6 +18,8 @@ from cacheproof.releases.results.gathering import record_of, reproduce
 from cacheproof.releases.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
 from cacheproof.releases.results.wording import NOT_KNOWN
 
+PANEL = "Maintaining the project"
+
 STEPS = 20_000
 VIOLATIONS = conform.SEARCHED
 
@@ -31,29 +33,31 @@ class Action(Enum):
 
 
 def command(
-    action: Annotated[Action, typer.Argument(help="What is to be done.", show_default=False)],
+    action: Annotated[Action, typer.Argument(help="The action.", show_default=False)],
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Releases, as in vllm==0.33.0; not for write.")
+        list[str] | None, typer.Argument(metavar="TARGET", help="Releases, such as vllm==0.33.0. Not for write.")
     ] = None,
     *,
-    steps: Annotated[int, typer.Option(min=1, help="For run: how many calls to make for each era.")] = STEPS,
-    seed: Annotated[int, typer.Option(min=0, help="For run: chooses the calls.")] = conform.SEED,
+    steps: Annotated[int, typer.Option(min=1, help="For run: number of calls for each era.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="For run: seed of the random calls.")] = conform.SEED,
     violations: Annotated[
-        int, typer.Option(min=0, help="For run: how many calls to search for violations, for each era; 0: none.")
+        int,
+        typer.Option(min=0, help="For run: number of calls that search for violations of each era. 0: no search."),
     ] = VIOLATIONS,
-    install: Annotated[
-        bool, typer.Option("--install", help="For run: add the releases that are not installed.")
-    ] = False,
+    install: Annotated[bool, typer.Option("--install", help="For run: install missing releases first.")] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Change nothing; end with 1 if a reproduction or a page is not as recorded."),
+        typer.Option("--check", help="Change nothing. Fail if a reproduction or a page is not as recorded."),
     ] = False,
 ) -> Report:
-    """Keep what runs of released packages showed in docs/results, and make its pages from that.
+    """Record the results of released packages in docs/results, and write its pages. Needs a checkout.
 
-    `run` holds each release to its eras as `conform` does, makes each violation again and keeps a record. `reproduce`
-    makes the violations of a record again and keeps how they ended; with `--check` it compares, with the scripts of the
-    findings. `write` makes the pages of all records. Works in a checkout.
+    run compares each release with its eras, as conform does. It reproduces each violation and stores a record.
+
+    reproduce reproduces the violations of the records and stores how they ended. With --check it compares instead, and
+    also runs the scripts of the findings.
+
+    write writes the pages of all records.
     """
     given = targets or []
     if action is Action.WRITE:

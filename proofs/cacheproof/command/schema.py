@@ -14,6 +14,8 @@ from cacheproof.logs.validate.schema import log_schema
 from cacheproof.model.registry import component_named, components
 from cacheproof.present.schema import protocol_schema, vectors_schema
 
+PANEL = "Your implementation"
+
 
 class What(Enum):
     """What there are schemas of."""
@@ -24,15 +26,17 @@ class What(Enum):
 
 
 def command(
-    what: Annotated[
-        What, typer.Argument(help="Messages of the line protocol, or lines of vectors or of a log.", show_default=False)
-    ],
-    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT]...", help="All without one.")] = None,
+    what: Annotated[What, typer.Argument(help="The format: line protocol, vectors or log.", show_default=False)],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMPONENT", help="Components in the schema. A log needs exactly one.", show_default="all"
+        ),
+    ] = None,
 ) -> Report:
-    """Print a JSON Schema (draft 2020-12), generated from the declarations of the components.
+    """Print the JSON Schema (draft 2020-12) of the line protocol, of vectors or of logs.
 
-    In `$defs` are `request` and `answer` of the protocol, `header` and `case` of vectors; `header`, `line` and
-    `end` of the logs of one component.
+    $defs has request and answer for the protocol; header and case for vectors; header, line and end for logs.
     """
     chosen = [component_named(name) for name in names] if names else list(components().values())
     if what is What.LOG:

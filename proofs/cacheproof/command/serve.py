@@ -11,15 +11,18 @@ from cacheproof.foundation.errors import ExitStatus
 from cacheproof.foundation.limits import MEGABYTES, SECONDS, limit_address_space
 from cacheproof.model.serve import serve
 
+PANEL = "Your implementation"
+
 
 def command(
     *,
-    answer: Annotated[float, typer.Option(min=0.001, help="Seconds that an answer may take.")] = SECONDS,
-    memory: Annotated[int, typer.Option(min=64, help="Megabytes that the whole process may have.")] = MEGABYTES,
+    answer: Annotated[float, typer.Option(min=0.001, help="Time limit for each answer, in seconds.")] = SECONDS,
+    memory: Annotated[int, typer.Option(min=64, help="Memory limit of the process, in megabytes.")] = MEGABYTES,
 ) -> ExitStatus:
-    """Answer for the specification: requests on standard input, answers on standard output, one JSON object a line.
+    """Serve the specification as an oracle on standard input and output.
 
-    What would take more time or memory is answered with the error `no_answer`, and the conversation goes on.
+    Each line is one JSON object: a request or its answer. If a request exceeds the time or memory limit, its answer is
+    the error no_answer. The next request is served as usual.
     """
     limit_address_space(memory << 20)
     serve(sys.stdin.buffer, sys.stdout.buffer, answer)

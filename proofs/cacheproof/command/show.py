@@ -13,17 +13,28 @@ from cacheproof.model.finding_json import finding_to_message
 from cacheproof.present.show.formats import FORMATS, shown_as
 from cacheproof.present.show.lookup import find
 
+PANEL = "Check and prove"
+
 
 def command(
     what: Annotated[
-        str, typer.Argument(metavar="RUN|ID", help="A catalogue number, a property, a run that was kept, or a file.")
+        str, typer.Argument(metavar="RUN|ID", help="A catalogue entry, a property, a stored run or a file.")
     ],
     *,
-    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS) + ".")] = "table",
-    only: Annotated[str | None, typer.Option("--property", help="Which, where a run violates several.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
+    form: Annotated[str, typer.Option("--format", help=f"The output format: {', '.join(FORMATS)}.")] = "table",
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--property",
+            help="The property to show if a run violates several.",
+            show_default="the one with the shortest trace",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the output to this file.", show_default="standard output")
+    ] = None,
 ) -> Report:
-    """Show one counterexample; of several, the shortest."""
+    """Show a counterexample. If there are several, show the shortest."""
     (name, finding), others = find(what, only)
     if others:
         announce(f"{name}; {len(others)} more: " + ", ".join(dict.fromkeys(other for other, _ in others)))

@@ -23,32 +23,55 @@ from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
 from cachespec.scheduler import Config
 
+PANEL = "Your implementation"
+
 SECONDS = 60.0
 COMPONENT = "scheduler"
 GROUP = f"stalls.{COMPONENT}"
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help=f"A scheduler: {FORMS}.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help=f"The scheduler under test: {FORMS}.")],
     *,
-    seconds: Annotated[float | None, typer.Option(min=0.001, help="How long to look; by default, a minute.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="How many calls to make.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search.")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, help="Time limit of the search, in seconds.", show_default="60 without --steps, otherwise none"
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Number of calls.", show_default="limited by --seconds")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=LARGEST_SEED,
+            help="Seed of the random loads. The same seed repeats a search.",
+            show_default="a new one, which is printed",
+        ),
+    ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="SORT", help="What to look for: stall, circling, failed, diverged.")
+        list[str] | None,
+        typer.Option(
+            metavar="SORT",
+            help="What to look for: stall, circling, failed or diverged. May be repeated.",
+            show_default="all",
+        ),
     ] = None,
     wide: Annotated[
-        bool, typer.Option("--wide", help="With drafts, prompts that are not cut, items that are not split, aborts.")
+        bool,
+        typer.Option("--wide", help="Also draw loads with draft tokens, aborts, unchunked prompts and unsplit items."),
     ] = False,
     answer: Annotated[
-        float, typer.Option(min=0.001, help="Seconds that a child process has for an answer.")
+        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
     ] = SECONDS_TO_ANSWER,
     junit: JunitOption = None,
 ) -> Report:
-    """Drive a scheduler alone, with loads of which each request could be served, until one of them never is.
+    """Drive a scheduler with random loads, and report requests that starve.
 
-    When all requests have arrived, twice as many steps as there are requests that schedule nothing and change nothing
-    are a stall. What is found is made smaller: fewer requests, then fewer calls.
+    Each request of a load can be served. A stall is reported if, after all arrivals, a scheduler with N requests makes
+    2 N steps that schedule nothing and change nothing. A finding is minimised: fewer requests, then fewer calls.
     """
     file_to_write(junit)
     component = component_named(COMPONENT)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
 
+import typer
 from rich.table import Table
 
 from cacheproof.foundation.console import Report
-from cacheproof.model.registry import components
+from cacheproof.model.registry import component_named, components
 from cacheproof.model.store import home, load_all
 from cacheproof.present.evidence import METHODS, Evidence, evidence
 
+PANEL = "Check and prove"
 
-def command() -> Report:
-    """Show, by component, what the last runs here say, each method in its own word, and none in a stronger one."""
-    chosen = list(components().values())
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to show.", show_default="all")
+    ] = None,
+) -> Report:
+    """Summarise the stored results of each component by method."""
+    chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
     cells = evidence(chosen, load_all())
     rows = [{**asdict(cell), "text": cell.text} for cell in cells]
     tables = [

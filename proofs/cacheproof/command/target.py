@@ -13,6 +13,8 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.targets.families import Added, families, family_of
 from cacheproof.targets.folders import targets_folder
 
+PANEL = "Released engines"
+
 MEGABYTE = 1_000_000
 
 
@@ -25,15 +27,19 @@ class Action(Enum):
 
 
 def command(
-    action: Annotated[Action, typer.Argument(help="What is to be done.", show_default=False)],
-    name: Annotated[str, typer.Argument(help="A release, as in vllm==0.33.0; not for list.", show_default=False)] = "",
+    action: Annotated[Action, typer.Argument(help="The action.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(help="The release: vllm==X, sglang==X or transformers==X. Not for list.", show_default=False),
+    ] = "",
 ) -> Report:
-    """Add a released engine from the package index as a target, list those there are, or remove one.
+    """Install a released engine as a target, list installed releases, or remove one.
 
-    `add` fetches the release of vllm, sglang or transformers with pip, which reads its own environment variables, keeps
-    the modules that its cache classes need, and puts them in the user's cache folder, beside one environment for all
-    releases; TORCH_SPEC says which torch is installed there. What is finished is not done again. CACHEPROOF_CACHE
-    chooses another cache folder.
+    add downloads the release with pip, and keeps only the modules that its cache classes need. It skips finished steps.
+    All releases share one Python environment. pip reads its own environment variables.
+
+    CACHEPROOF_CACHE is the folder for releases (default: the user's cache folder). TORCH_SPEC is the torch requirement
+    of the shared environment (default: a fixed version).
     """
     if action is Action.LIST:
         if name:

@@ -22,6 +22,8 @@ from cacheproof.model.wire import config_to_message, operation_to_message, outco
 from cacheproof.model.wording import observation_texts, operation_text, outcome_text
 from cachespec import SPECIFICATION_VERSION
 
+PANEL = "Records and replay"
+
 STATUS = {
     Sort.POSSIBLE: ExitStatus.AS_EXPECTED,
     Sort.IMPOSSIBLE: ExitStatus.FELL_SHORT,
@@ -30,21 +32,26 @@ STATUS = {
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, plain or gzip; - for standard input.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, plain or gzip. -: standard input.")],
     *,
     component: Annotated[
-        str | None, typer.Option(help="Of what it is a log, where the header does not say so.")
+        str | None, typer.Option(help="The component of the log.", show_default="that of the log's header")
     ] = None,
-    variant: Annotated[str | None, typer.Option(help="Held to this variant, whatever the header says.")] = None,
-    cap: Annotated[int, typer.Option(min=1, help="So many possible states are followed.")] = CAP,
+    variant: Annotated[
+        str | None, typer.Option(help="The variant to compare with.", show_default="that of the log's header")
+    ] = None,
+    cap: Annotated[int, typer.Option(min=1, help="Limit on possible states that are followed at once.")] = CAP,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Take a log that breaks off as far as it goes.")
+        bool, typer.Option("--unfinished", help="Accept a log without its last line, and check the lines it has.")
     ] = False,
-    seconds: Annotated[float, typer.Option(min=0.001, help="What a line may take.")] = SECONDS,
-    memory: Annotated[int, typer.Option(min=64, help="Megabytes that all may take.")] = MEGABYTES,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Time limit for each line, in seconds.")] = SECONDS,
+    memory: Annotated[int, typer.Option(min=64, help="Memory limit, in megabytes.")] = MEGABYTES,
     junit: JunitOption = None,
 ) -> Report:
-    """Validate a log: all of it is a run of the specification, or the first line that cannot have happened is shown."""
+    """Check whether a log is a valid run of the specification.
+
+    If it is not, shows the first impossible line.
+    """
     file_to_write(junit)
     source = open_source(file)
     validation = Validation(

@@ -21,7 +21,10 @@ from cacheproof.foundation import files
 from cacheproof.foundation.errors import ExitStatus, InputError
 
 JunitOption = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write the result as JUnit XML too, for CI services.")
+    Path | None,
+    typer.Option(
+        "--junit", metavar="FILE", help="Also write the results to this file as JUnit XML.", show_default="no file"
+    ),
 ]
 
 NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -17,7 +17,11 @@ from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.opening import open_target as open_release
 
-FORMS = "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION[:readers-apart]"
+FORMS = (
+    "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION[:readers-apart], "
+    "sglang==VERSION (conform only), transformers==VERSION (conform only)"
+)
+"""Every form of a target, for help texts and errors."""
 
 
 def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds: float = SECONDS_TO_ANSWER) -> Target:

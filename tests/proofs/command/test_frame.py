@@ -15,12 +15,15 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 from tests.command_line import Ended, Run, ran
+from typer.main import get_command
 
 from cacheproof import command
-from cacheproof.command.frame import summary, verbs
+from cacheproof.command import frame
+from cacheproof.command.frame import OTHER, PANELS, described, unwrapped, verbs
 from cacheproof.foundation import console
 from cacheproof.foundation.console import Fitting, Progress, Report, write_object, write_part
 from cacheproof.foundation.errors import ExitStatus
+from cacheproof.targets.families import families
 
 HEADER = """
 from cacheproof.foundation.console import Report, announce, interruptible, progress
@@ -156,8 +159,66 @@ def test_help_names_every_verb_without_importing_it(toy: Run, capsys: pytest.Cap
 
 def test_every_verb_has_a_summary_and_a_function(capsys: pytest.CaptureFixture[str]) -> None:
     for name, module in verbs().items():
-        assert summary(module), f"{name} says nothing about itself"
+        assert described(module).summary, f"{name} says nothing about itself"
         assert ran(capsys, name, "--help").status == 0
+
+
+def test_every_verb_is_in_a_group(toy: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {described(module).panel for module in verbs().values()} == set(PANELS)
+    toy("return Report({})")
+    shown = ran(capsys, "--help").out
+    assert [shown.index(f"─ {panel} ─") for panel in (*PANELS, OTHER)] == sorted(
+        shown.index(f"─ {panel} ─") for panel in (*PANELS, OTHER)
+    )
+    assert shown.index("─ Check and prove ─") < shown.index("│ check ") < shown.index("─ Your implementation ─")
+    assert shown.index(f"─ {OTHER} ─") < shown.index("│ toy ")
+
+
+def test_a_group_is_known_without_importing(toy: Run) -> None:
+    toy("return Report({})", before="PANEL = 'Released engines'\n")
+    sys.modules.pop("cacheproof.command.toy")
+    assert described("cacheproof.command.toy") == ("Does what the test says.", "Released engines")
+    assert "cacheproof.command.toy" not in sys.modules
+
+
+def test_the_terminal_alone_wraps_a_summary(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        unwrapped("One line,\nand another.\n\nA second\nparagraph.") == "One line, and another.\n\nA second paragraph."
+    )
+    for module in verbs().values():
+        assert all("\n" not in part for part in described(module).summary.split("\n\n")), module
+    monkeypatch.setenv("COLUMNS", "160")
+    assert " Exit status: 0 as expected, 1 a check failed, 2 wrong call or input, 3 no answer (a limit, or an" in (
+        line := next(line for line in ran(capsys, "--help").out.splitlines() if "Exit status" in line)
+    )
+    assert "interruption)." in line, "two lines of the source, and one of a wide terminal"
+
+
+def parameters(name: str) -> list[Any]:
+    return list(get_command(frame._application(name, lambda _: None)).commands[name].params)  # type: ignore[attr-defined]  # a group
+
+
+@pytest.mark.parametrize("name", [*verbs()])
+def test_every_option_names_its_default(name: str) -> None:
+    for parameter in parameters(name):
+        flag = getattr(parameter, "is_flag", False) and parameter.default is False  # a flag is off by default
+        shown = isinstance(parameter.show_default, str) or parameter.default not in (None, "", ())
+        optional = "Not for " in (parameter.help or "")
+        assert flag or shown or parameter.required or optional, f"{name}: {parameter.name}"
+
+
+def test_a_list_of_targets_names_every_package() -> None:
+    lists = [
+        parameter.help for name in verbs() for parameter in parameters(name) if "exec:COMMAND" in (parameter.help or "")
+    ]
+    assert len(lists) >= 4
+    assert all(f"{family.package}==" in text for text in lists for family in families())
+    of_releases = {(name, kind.help) for name in ("conform", "target") for kind in parameters(name)}
+    naming = [text for _, text in of_releases if "vllm==" in (text or "")]
+    assert len(naming) == 2
+    assert all(f"{family.package}==" in text for text in naming for family in families())
 
 
 def run_module(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import ran
 
 from cacheproof import command
 from cacheproof.model import store
@@ -209,3 +210,9 @@ def test_the_digest_changes_with_the_source(tmp_path: Path, monkeypatch: pytest.
         digests.append(specification_digest())
     specification_digest.cache_clear()
     assert digests[0] != digests[1]
+
+
+def test_one_component_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    every, alone = ran(capsys, "status", "--json").json["rows"], ran(capsys, "status", "lru", "--json").json["rows"]
+    assert alone == [row for row in every if row["component"] == "lru"]
+    assert ran(capsys, "status", "lur").status == 2
