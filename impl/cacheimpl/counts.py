@@ -18,10 +18,10 @@ def whole(what: str, value: Any, error: type[CacheError], *, least: int | None =
     Truth values, fractions and what lies on another device are none. `least` and `most` are allowed themselves. Raises
     `error`, which names `what` and says what it must be.
     """
-    found = value if type(value) is int else _index(what, value, error)
-    if (least is not None and found < least) or (most is not None and found > most):
-        raise error(f"{what} must be {_bounds(least, most)}, not {found}")
-    return found
+    number = value if type(value) is int else _index(what, value, error)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise error(f"{what} must be {_bounds(least, most)}, not {number}")
+    return number
 
 
 def amount(what: str, value: Any, error: type[CacheError], *, least: float = 0.0, most: float | None = None) -> float:
@@ -29,13 +29,13 @@ def amount(what: str, value: Any, error: type[CacheError], *, least: float = 0.0
     if isinstance(value, bool | str | bytes | Tensor):
         raise error(f"{what} must be a number, not {_shown(value)}")
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise error(f"{what} must be a number, not {_shown(value)}") from None
-    if not isfinite(found) or found < least or (most is not None and found > most):
+    if not isfinite(number) or number < least or (most is not None and number > most):
         bounds = f"{least:g} or more" if most is None else f"from {least:g} to {most:g}"
-        raise error(f"{what} must be {bounds}, not {found}")
-    return found
+        raise error(f"{what} must be {bounds}, not {number}")
+    return number
 
 
 def _index(what: str, value: Any, error: type[CacheError]) -> int:

@@ -14,5 +14,5 @@ def usable(device: Any, error: type[CacheError]) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, TypeError, AssertionError) as problem:  # what torch raises depends on how it was built
-        said = str(problem).split("\n", maxsplit=1)[0][:120]
-        raise error(f"device {device!r} cannot be used here: {said}") from None
+        reason = str(problem).split("\n", maxsplit=1)[0][:120]
+        raise error(f"device {device!r} cannot be used here: {reason}") from None

@@ -173,8 +173,8 @@ class Layout(Generic[State]):
     def unpack(self, keys: Tensor) -> State:
         """The states ([states, ...]) of these keys ([states, words] int64), derived fields included."""
         words = zip(keys.split_with_sizes([1] * self.words, dim=1), self._places, strict=True)
-        found = [word // word.new_tensor(to.strides) % word.new_tensor(to.radices) for word, to in words]
-        digits = torch.cat(found, dim=1) + keys.new_tensor(self._lows)
+        split = [word // word.new_tensor(to.strides) % word.new_tensor(to.radices) for word, to in words]
+        digits = torch.cat(split, dim=1) + keys.new_tensor(self._lows)
         parts = iter(digits.split_with_sizes([field.width for field in self.packed_fields], dim=1))
         count = keys.shape[0]
         tensors = [

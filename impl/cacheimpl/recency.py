@@ -26,9 +26,9 @@ def length(ranks: Tensor) -> Tensor:
 def total_of_older(ranks: Tensor, values: Tensor) -> Tensor:
     """[keys] int64: for every member the sum of the values of all older members; arbitrary outside the queue."""
     keys = ranks.shape[0]
-    place = torch.where(queued(ranks), ranks, keys).long()
-    by_age = torch.zeros(keys + 1, dtype=torch.int64, device=ranks.device).scatter(0, place, values.long())
-    return (by_age.cumsum(0) - by_age).gather(0, place)
+    age = torch.where(queued(ranks), ranks, keys).long()
+    by_age = torch.zeros(keys + 1, dtype=torch.int64, device=ranks.device).scatter(0, age, values.long())
+    return (by_age.cumsum(0) - by_age).gather(0, age)
 
 
 def oldest_until(ranks: Tensor, candidates: Tensor, gains: Tensor, need: Tensor) -> Tensor:

@@ -37,5 +37,5 @@ def is_cell(table: Tensor, index: Tensor, column: Tensor) -> Tensor:
 
 def choose(condition: Tensor, met: State, unmet: State) -> State:
     """Field by field, the one state where the condition (shape []) holds and the other elsewhere."""
-    chosen = (torch.where(condition, one, other) for one, other in zip(met, unmet, strict=True))
+    chosen = (torch.where(condition, new, other) for new, other in zip(met, unmet, strict=True))
     return type(met)(*chosen)

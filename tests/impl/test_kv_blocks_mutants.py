@@ -329,7 +329,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "crowd",
         f"{DECODING}.decode",
         "wrapped($pool, $pool.head + $rank)",
-        "wrapped($pool, $pool.head + one + $rank)",
+        "wrapped($pool, $pool.head + 1 + $rank)",
     ),
     "registered again": (
         "crowd",

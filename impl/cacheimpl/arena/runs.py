@@ -96,7 +96,7 @@ def place(config: Config, runs: Runs, rows: Tensor, lengths: Tensor) -> tuple[Ru
     gap = fits.long().argmax().reshape(1)
     moves = ~fits.any()
     kept = Runs(
-        *(torch.where(moves, one, other) for one, other in zip(moved_together(config, runs), runs, strict=True))
+        *(torch.where(moves, moved, other) for moved, other in zip(moved_together(config, runs), runs, strict=True))
     )
     start = torch.where(moves, runs.lengths.sum(), begins.index_select(0, gap).squeeze(0))
     place_of = torch.where(rows >= 0, rows, runs.starts.shape[0])
@@ -123,8 +123,8 @@ def sources(config: Config, before: Runs, slots: Tensor) -> Tensor:
     """
     order = order_of(config, before)
     ends = before.lengths[order].cumsum(0)
-    place = torch.searchsorted(ends, slots, right=True)
-    row = order.index_select(0, place.clamp(max=order.shape[0] - 1))
+    index = torch.searchsorted(ends, slots, right=True)
+    row = order.index_select(0, index.clamp(max=order.shape[0] - 1))
     shift = before.starts.index_select(0, row) - moved_together(config, before).starts.index_select(0, row)
     return torch.where(slots < before.lengths.sum(), slots + shift, slots)
 
@@ -137,10 +137,10 @@ def rows_of_chunks(starts: Tensor, counts: Tensor, size: int, nowhere: Tensor | 
     """
     ends = counts.cumsum(0)
     positions = torch.arange(size, device=starts.device)
-    place = torch.searchsorted(ends, positions, right=True)
-    chunk = place.clamp(max=starts.shape[0] - 1)
+    index = torch.searchsorted(ends, positions, right=True)
+    chunk = index.clamp(max=starts.shape[0] - 1)
     slots = starts[chunk] + positions - (ends - counts)[chunk]
-    return torch.where(place < starts.shape[0], slots, nowhere)
+    return torch.where(index < starts.shape[0], slots, nowhere)
 
 
 def _written(table: Tensor, places: Tensor, values: Tensor) -> Tensor:

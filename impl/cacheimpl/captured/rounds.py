@@ -19,7 +19,7 @@ Change = Callable[[State], tuple[State, Tensor]]
 class Round(NamedTuple):
     """What the host reads to decide what comes next, in one tensor; it is written over by the next call."""
 
-    told: Tensor
+    summary: Tensor
     """[4] int64: the code of the call; how many wait; how many tokens the largest part of a plan in flight has; how
     many requests are `ending`"""
 
@@ -27,10 +27,10 @@ class Round(NamedTuple):
 class CapturedRounds:
     """`schedule`, `proceed`, `update` and `release` of one extent, on a state whose tensors stay at their addresses.
 
-    `state` is copied; `self.state` is what the calls change. Each returns its `Round`, of which `told.tolist()` is the
-    one thing that is read back: a round goes on with `proceed` while its code is UNANSWERED, and while anybody is
-    ending, `release` is called. Graphs are made where they are first called for, so `prepare` all that are needed
-    before serving. Arrivals and aborts are written by the host between rounds, into `self.state` by way of `keep`.
+    `state` is copied; the calls change `self.state`. Each call returns its `Round`, and the host reads back
+    `summary.tolist()` only. A round goes on with `proceed` while its code is UNANSWERED; while requests are ending, the
+    host calls `release`. A graph is recorded at the first call that needs it: call `prepare` for all of them before
+    serving. Between rounds the host writes arrivals and aborts into `self.state` with `keep`.
     """
 
     def __init__(self, config: Config, state: State, extent: Extent) -> None:
@@ -95,7 +95,7 @@ class CapturedRounds:
 
 def _leaves(state: Any) -> list[Tensor]:
     """Every tensor of a state and of the states in it."""
-    return [one for value in state for one in ([value] if isinstance(value, Tensor) else _leaves(value))]
+    return [leaf for value in state for leaf in ([value] if isinstance(value, Tensor) else _leaves(value))]
 
 
 def _cloned(state: Any) -> Any:

@@ -67,7 +67,7 @@ def budget_of_era(
     `ItemTooLongError`.
     """
     if not isinstance(era, BudgetEra):
-        raise InvalidSettingError(f"era must be one of {[one.name for one in BudgetEra]}, not {era!r}")
+        raise InvalidSettingError(f"era must be one of {[known.name for known in BudgetEra]}, not {era!r}")
     settings, largest = settings_of(scheduler_config), largest_of(sizes)
     most = max(1, largest_of({} if limits is None else limits))
     if era is BudgetEra.CONSTANTS:

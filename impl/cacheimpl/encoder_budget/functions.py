@@ -172,10 +172,14 @@ class MultiModalBudget:
         A modality that shares the placeholders of another has no size of its own.
         """
         counts = dict.fromkeys(modalities, 1)
-        found = self.processor.info.get_mm_max_tokens_per_item(seq_len=self.max_model_len, mm_counts=counts)
-        if found is not None:
-            return {modality: found[modality] for modality in modalities if modality in found}, None
+        most = self.processor.info.get_mm_max_tokens_per_item(seq_len=self.max_model_len, mm_counts=counts)
+        if most is not None:
+            return {modality: most[modality] for modality in modalities if modality in most}, None
         placeholders = self.processor.get_dummy_mm_inputs(counts, cache=None)["mm_placeholders"]
         there = [modality for modality in modalities if modality in placeholders]
-        embeds = {modality: sum(one.get_num_embeds() for one in placeholders[modality]) for modality in there}
-        return embeds, {modality: sum(one.length for one in placeholders[modality]) for modality in there}
+        embeds = {
+            modality: sum(placeholder.get_num_embeds() for placeholder in placeholders[modality]) for modality in there
+        }
+        return embeds, {
+            modality: sum(placeholder.length for placeholder in placeholders[modality]) for modality in there
+        }

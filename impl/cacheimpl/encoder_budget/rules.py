@@ -153,12 +153,12 @@ def too_long(what: str, tokens: int, longest: int) -> str:
 
 def counted(config: Any, name: str, default: int | None = None) -> int:
     """A setting that is a count; `default` where it is not there or None."""
-    found = getattr(config, name, None)
-    if found is None:
+    value = getattr(config, name, None)
+    if value is None:
         if default is None:
             raise InvalidSettingError(f"{name} is missing")
         return default
-    return whole(name, found)
+    return whole(name, value)
 
 
 def positive(what: str, count: Any) -> int:

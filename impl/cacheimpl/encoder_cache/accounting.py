@@ -103,11 +103,11 @@ def turns_to_rest(contents: Tensor, letting_go: Tensor, resting: Tensor) -> Tens
     """
     count = resting.shape[0]
     positions = torch.arange(contents.shape[0], device=contents.device)
-    place = torch.where(letting_go, contents, count)
+    rows = torch.where(letting_go, contents, count)
     nowhere = torch.full((count + 1,), -1, dtype=torch.int64, device=contents.device)
-    last = nowhere.scatter_reduce(0, place, positions, "amax")
+    last = nowhere.scatter_reduce(0, rows, positions, "amax")
     at_rest = torch.cat((resting, torch.zeros_like(resting[:1])))
-    rests_here = letting_go & at_rest.gather(0, place) & (last.gather(0, place) == positions)
+    rests_here = letting_go & at_rest.gather(0, rows) & (last.gather(0, rows) == positions)
     turn = rests_here.cumsum(0) - rests_here.long()
     return nowhere.scatter(0, torch.where(rests_here, contents, count), turn)[:count]
 

@@ -143,11 +143,11 @@ class EncoderCacheManager:
     def cached(self) -> dict[str, set[str]]:
         """For each resident content the requests that hold it."""
         tables = self._tables
-        found = {tables.contents.name(row): set[str]() for row in tables.cache.resident.nonzero().flatten().tolist()}
+        holders = {tables.contents.name(row): set[str]() for row in tables.cache.resident.nonzero().flatten().tolist()}
         for request, position in tables.cache.held.nonzero().tolist():
             content = int(tables.config.contents[request, position])
-            found[tables.contents.name(content)].add(tables.requests.name(request))
-        return found
+            holders[tables.contents.name(content)].add(tables.requests.name(request))
+        return holders
 
     @property
     def freeable(self) -> OrderedDict[str, int]:
@@ -166,20 +166,20 @@ class EncoderCacheManager:
     @property
     def request_cached_ids(self) -> dict[str, set[int]]:
         """For each request that holds an input, the inputs that it holds."""
-        found: dict[str, set[int]] = {}
+        inputs: dict[str, set[int]] = {}
         for request, position in self._tables.cache.held.nonzero().tolist():
-            found.setdefault(self._tables.requests.name(request), set()).add(position)
-        return found
+            inputs.setdefault(self._tables.requests.name(request), set()).add(position)
+        return inputs
 
     @property
     def request_hash_refs(self) -> dict[str, dict[str, int]]:
         """For each request that holds an input, how many of its inputs have each content."""
-        tables, found = self._tables, dict[str, dict[str, int]]()
+        tables, references = self._tables, dict[str, dict[str, int]]()
         for request, position in tables.cache.held.nonzero().tolist():
             content = tables.contents.name(int(tables.config.contents[request, position]))
-            counts = found.setdefault(tables.requests.name(request), {})
+            counts = references.setdefault(tables.requests.name(request), {})
             counts[content] = counts.get(content, 0) + 1
-        return found
+        return references
 
     @property
     def freed(self) -> list[str]:

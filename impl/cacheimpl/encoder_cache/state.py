@@ -92,8 +92,8 @@ def derive_all(config: Config, cache: Cache) -> Cache:
     """With the sizes as well, where all inputs of a content claim the same."""
     known = derive(config, cache)
     nothing = torch.zeros(cache.sizes.shape[0] + 1, dtype=torch.int64, device=config.claims.device)
-    place = torch.where(config.contents < 0, cache.sizes.shape[0], config.contents)
-    claims = nothing.scatter(0, place.flatten(), config.claims.flatten())[:-1]
+    rows = torch.where(config.contents < 0, cache.sizes.shape[0], config.contents)
+    claims = nothing.scatter(0, rows.flatten(), config.claims.flatten())[:-1]
     return derive(config, known._replace(sizes=torch.where(known.resident | queued(known.freed), claims, 0)))
 
 
@@ -105,9 +105,9 @@ def claims_agree(config: Config) -> bool:
 
 def inputs_per_content(contents: Tensor, chosen: Tensor, count: int) -> Tensor:
     """[count] int64: for each content how many of the chosen inputs (bool, of the shape of `contents`) show it."""
-    place = torch.where(chosen, contents, count).flatten()
+    rows = torch.where(chosen, contents, count).flatten()
     zeros = torch.zeros(count + 1, dtype=torch.int64, device=contents.device)
-    return zeros.scatter_add(0, place, torch.ones_like(place))[:count]
+    return zeros.scatter_add(0, rows, torch.ones_like(rows))[:count]
 
 
 def layout(config: Config, contents: int) -> Layout[Cache]:

@@ -156,35 +156,37 @@ def inputs_of(request: Any) -> Any:
     """Features or hashes of a request, whichever it has. Raises `InvalidRequestError`."""
     name_of(request)
     for name in ("mm_features", "mm_hashes"):
-        found = getattr(request, name, None)
-        if found is not None:
-            return found
+        inputs = getattr(request, name, None)
+        if inputs is not None:
+            return inputs
     raise InvalidRequestError(f"request {request.request_id!r} has neither mm_features nor mm_hashes")
 
 
 def identifier_of(request: Any, input_id: int) -> str:
     """The hash of one input of a request, under whichever name the era gives it."""
-    found = inputs_of(request)[place_of(request, input_id)]
-    found = getattr(found, "identifier", None) if getattr(request, "mm_features", None) is not None else found
-    if not isinstance(found, str):
+    identifier = inputs_of(request)[place_of(request, input_id)]
+    identifier = (
+        getattr(identifier, "identifier", None) if getattr(request, "mm_features", None) is not None else identifier
+    )
+    if not isinstance(identifier, str):
         where = "mm_features (identifier) or mm_hashes"
-        raise InvalidRequestError(f"input {input_id} of {request.request_id!r} has no hash in {where}: {found!r}")
-    return found
+        raise InvalidRequestError(f"input {input_id} of {request.request_id!r} has no hash in {where}: {identifier!r}")
+    return identifier
 
 
 def name_of(request: Any) -> str:
     """The id of a request. Raises `InvalidRequestError`."""
-    found = getattr(request, "request_id", None)
-    if found is None:
+    given = getattr(request, "request_id", None)
+    if given is None:
         raise InvalidRequestError(f"a request has a request_id, and {type(request).__name__} has none")
-    name: str = found
+    name: str = given
     return name
 
 
 def size_of(request: Any, input_id: int) -> int:
     """The embeddings of one input of a request, under whichever name the era gives them."""
     names = ("get_num_encoder_embeds", "get_num_encoder_tokens")
-    ask = next((found for name in names if (found := getattr(request, name, None)) is not None), None)
+    ask = next((method for name in names if (method := getattr(request, name, None)) is not None), None)
     if ask is None:
         raise InvalidRequestError(f"request {name_of(request)!r} has no {' or '.join(names)}")
     try:

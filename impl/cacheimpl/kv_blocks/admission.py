@@ -51,11 +51,11 @@ def admit(
     held, written, planned = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled)
     )
-    found = hits.lengths
-    end = computed + found * config.block_size + tokens
-    large, present = end > config.limit, (found > 0) & (held > 0)
+    hit_blocks = hits.lengths
+    end = computed + hit_blocks * config.block_size + tokens
+    large, present = end > config.limit, (hit_blocks > 0) & (held > 0)
     stale = (computed < written) | (computed > planned) | ~are_cached(config, pool, requests, hits)
-    ask = asked(config, pool, requests, end, planned, held + found, ~(large | present | stale), width)
+    ask = asked(config, pool, requests, end, planned, held + hit_blocks, ~(large | present | stale), width)
     adopted = where_within(hits, ask.possible, null_block(pool))
     front = front_of(pool, requests.shape[0] * width + adopted.numel())
     adopters = first_adopters(pool, adopted, front, None if reach is None else reach.marks, write)
@@ -91,8 +91,8 @@ def where_within(hits: Hits, turns: Tensor, null: int) -> Tensor:
 
 def front_of(pool: Pool, cells: int) -> Tensor:
     """[at most `cells`] int64: what is in the first cells of the free queue, and behind its end anything."""
-    place = torch.arange(min(cells, nowhere(pool)), device=pool.order.device)
-    return pool.order.index_select(0, wrapped(pool, pool.head + place))
+    offsets = torch.arange(min(cells, nowhere(pool)), device=pool.order.device)
+    return pool.order.index_select(0, wrapped(pool, pool.head + offsets))
 
 
 def first_adopters(pool: Pool, adopted: Tensor, front: Tensor, marks: Tensor | None, write: Writing) -> Tensor:
@@ -157,15 +157,15 @@ def adopt(
     null, cells = null_block(pool), pool.tables.shape[1]
     adopted = where_within(hits, done, null)
     flat = adopted.flatten()
-    found = hits.lengths * done
-    tokens = found * config.block_size
+    hit_blocks = hits.lengths * done
+    tokens = hit_blocks * config.block_size
     first = (requests * cells)[:, None]
-    place = torch.arange(cells, device=requests.device)
-    at = torch.where(adopted < null, first + place, first + (cells - 1)).flatten()
+    offsets = torch.arange(cells, device=requests.device)
+    at = torch.where(adopted < null, first + offsets, first + (cells - 1)).flatten()
     after = pool._replace(
         tables=write.put(pool.tables, at, flat.to(pool.tables.dtype)),
-        blocks=write.add(pool.blocks, requests, found),
-        registered=write.add(pool.registered, requests, found),
+        blocks=write.add(pool.blocks, requests, hit_blocks),
+        registered=write.add(pool.registered, requests, hit_blocks),
         origin=write.add(pool.origin, requests, tokens),
         computed=write.add(pool.computed, requests, tokens),
         references=write.add(pool.references, flat, torch.ones_like(flat)),
@@ -184,6 +184,6 @@ def without_held(pool: Pool, reach: Reach | None, write: Writing) -> Pool:
     live, held = offset < pool.free - first, pool.references.index_select(0, blocks) > 0
     kept, gone = live & ~held, (live & held).sum()
     moved = pool.head if behind else pool.head + gone
-    place = wrapped(pool, kept.cumsum(0, dtype=torch.int32) + (moved + first - 1))
-    order = write.put(pool.order, torch.where(kept, place, nowhere(pool)).long(), blocks)
+    cell = wrapped(pool, kept.cumsum(0, dtype=torch.int32) + (moved + first - 1))
+    order = write.put(pool.order, torch.where(kept, cell, nowhere(pool)).long(), blocks)
     return pool._replace(order=order, head=wrapped(pool, moved), free=pool.free - gone)

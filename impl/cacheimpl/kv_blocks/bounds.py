@@ -35,9 +35,9 @@ def normal(config: Config, pool: Pool) -> Pool:
 def copies_before(config: Config, carried: Tensor, stamp: Tensor) -> Tensor:
     """[blocks + 1] int64: of each block that can be found, how many of the same hash were registered before it."""
     none = config.hashes.shape[0] - 1
-    found = carried >= 0
-    hashes = config.hashes.index_select(0, torch.where(found, carried, none))
-    before = (hashes[:, None] == hashes) & found[:, None] & found & (stamp < stamp[:, None])
+    registered = carried >= 0
+    hashes = config.hashes.index_select(0, torch.where(registered, carried, none))
+    before = (hashes[:, None] == hashes) & registered[:, None] & registered & (stamp < stamp[:, None])
     return before.sum(1)
 
 

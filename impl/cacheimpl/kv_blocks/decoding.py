@@ -69,12 +69,12 @@ def decode(
     turns = requests.shape[0]
     width = turns if most is None else most
     device = requests.device
-    one, most_of_all, beyond = constant(1, device), constant(width, device), constant(width + 1, device)
+    unit, most_of_all, beyond = constant(1, device), constant(width, device), constant(width + 1, device)
     null, spare = constant(null_block(pool), device), constant(nothing_of_nobody(pool), device)
     planned, written = pool.scheduled.index_select(0, requests), pool.computed.index_select(0, requests)
     room = pool.blocks.index_select(0, requests) * config.block_size
     unwritten = room - written  # where it is more than a block, more than the last block is not registered
-    unsettled = (unwritten > config.block_size) | (planned < one) | (planned >= config.limit)
+    unsettled = (unwritten > config.block_size) | (planned < unit) | (planned >= config.limit)
     lacking = (planned == room).long()  # types are changed here once: mixed ones cost more
     up_to = torch.where(unsettled, beyond, lacking).cumsum(0)
     executed, done = up_to < beyond, up_to <= torch.minimum(pool.free, most_of_all)
@@ -82,15 +82,15 @@ def decode(
     # last turn stands for it, and nothing is added to it.
     rank = counting(width, device)
     turn = torch.searchsorted(up_to[:-1], rank, right=True)
-    full = up_to.index_select(0, turn) - one == rank
+    full = up_to.index_select(0, turn) - unit == rank
     given, who = full & (rank < pool.free), requests.index_select(0, turn)
-    filled = full & (unwritten.index_select(0, turn) >= one)
+    filled = full & (unwritten.index_select(0, turn) >= unit)
     more, behind = given.long(), who * pool.tables.shape[1] + pool.blocks.index_select(0, who)
     blocks = torch.where(given, pool.order.index_select(0, wrapped(pool, pool.head + rank)), null)
-    last = torch.where(filled, behind - one, spare)
+    last = torch.where(filled, behind - unit, spare)
     ended = pool.tables.flatten().index_select(0, last).long()
     contents = config.contents.flatten().index_select(0, last)
-    found = torch.where(pool.severed.index_select(0, who), null, ended)
+    registering = torch.where(pool.severed.index_select(0, who), null, ended)
     total = more.sum()
     after = pool._replace(
         tables=write.put(pool.tables, torch.where(given, behind, spare), blocks.to(pool.tables.dtype)),
@@ -99,8 +99,8 @@ def decode(
         computed=write.put(pool.computed, requests, torch.where(executed, planned, written)),
         scheduled=write.add(pool.scheduled, requests, done.long()),
         references=write.put(pool.references, blocks, more),
-        carried=write.put(write.put(pool.carried, found, contents), blocks, -1),
-        stamp=write.put(pool.stamp, found, pool.clock + one + rank),
+        carried=write.put(write.put(pool.carried, registering, contents), blocks, -1),
+        stamp=write.put(pool.stamp, registering, pool.clock + unit + rank),
         head=pool.head + total,
         free=pool.free - total,
         clock=pool.clock + beyond,

@@ -97,12 +97,12 @@ def commit(
     pieces = spread(counts, width, most, up_to=up_to)
     now = filled(config, pool, requests, first, pieces)
     null = constant(null_block(pool), computed.device)
-    found = torch.where(pieces.of(pool.severed.index_select(0, requests)), null, now.blocks)
+    registering = torch.where(pieces.of(pool.severed.index_select(0, requests)), null, now.blocks)
     after = pool._replace(
         registered=pieces.counted(requests, counts, write, pool.registered),
         computed=write.put(pool.computed, requests, torch.where(done, computed, written)),
-        carried=write.put(pool.carried, found, now.contents),
-        stamp=write.put(pool.stamp, found, pool.clock + 1 + pieces.rank),
+        carried=write.put(pool.carried, registering, now.contents),
+        stamp=write.put(pool.stamp, registering, pool.clock + 1 + pieces.rank),
         clock=pool.clock + pieces.total,
         bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )

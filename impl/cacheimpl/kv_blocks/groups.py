@@ -29,12 +29,12 @@ def allocate_groups(
     `external` and `tokens` ([] int64): tokens that are loaded, and to compute. Returns the code, the new blocks
     ([2, width], the null block behind them), and how many there are for each table ([2]).
     """
-    held, found = pool.blocks.index_select(0, tables), hits.lengths
-    end = found * config.block_size + external + tokens
-    ask = asked(config, pool, tables, end, torch.zeros_like(end), held + found, torch.ones_like(end).bool(), width)
+    held, hit_blocks = pool.blocks.index_select(0, tables), hits.lengths
+    end = hit_blocks * config.block_size + external + tokens
+    ask = asked(config, pool, tables, end, torch.zeros_like(end), held + hit_blocks, torch.ones_like(end).bool(), width)
     large = end[0] > config.limit
     present = (tables[0] == tables[1]) | (held.sum() > 0)
-    stale = (found[0] != found[1]) | ~are_cached(config, pool, tables, hits).all()
+    stale = (hit_blocks[0] != hit_blocks[1]) | ~are_cached(config, pool, tables, hits).all()
     brought = where_within(hits, torch.ones_like(ask.possible), null_block(pool))
     idle = (brought < null_block(pool)) & (pool.references.index_select(0, brought.flatten()) == 0).reshape(
         brought.shape
@@ -42,7 +42,7 @@ def allocate_groups(
     room = (tokens > 0) & (ask.up_to[1] + idle.sum() <= pool.free)
     code = torch.where(stale, int(Code.STALE), either(room, Code.DONE, Code.REFUSED))
     code = torch.where(large, int(Code.TOO_LARGE), torch.where(present, int(Code.PRESENT), code))
-    done = (code == int(Code.DONE)).expand_as(found)
+    done = (code == int(Code.DONE)).expand_as(hit_blocks)
     adopting = adopt(config, pool, tables, hits, done, write)
     after, blocks, given = with_slots(adopting, ask, done, write)
     return after, code, blocks, given

@@ -59,9 +59,9 @@ def index_of(config: Config, pool: Pool) -> Index:
     null, none = null_block(pool), config.hashes.shape[0] - 1
     rows = torch.arange(null + 1, device=pool.carried.device)
     counted = torch.where(rows < null, pool.carried, -1)
-    found = counted >= 0
+    is_counted = counted >= 0
     copies = torch.zeros_like(config.hashes).scatter_add(
-        0, torch.where(found, counted, none), torch.where(found, units(pool, rows), 0)
+        0, torch.where(is_counted, counted, none), torch.where(is_counted, units(pool, rows), 0)
     )
     index = Index(counted, copies, first_copies(config, pool), pool.registered.clone(), torch.zeros_like(rows))
     return placed(pool, index, nowhere(pool), 0)
@@ -160,9 +160,9 @@ def placed(pool: Pool, index: Index, front: int, back: int, write: Writing = COP
     """The blocks in so many cells at the front and at the back of the free queue are where they are now."""
     null, places = null_block(pool), index.places
     for cells, first in ((front, torch.zeros_like(pool.free)), (back, (pool.free - back).clamp(min=0))):
-        place = first + torch.arange(min(cells, nowhere(pool)), device=places.device)
-        cell = wrapped(pool, pool.head + place)
-        blocks = torch.where(place < pool.free, pool.order.index_select(0, cell), null)
+        offsets = first + torch.arange(min(cells, nowhere(pool)), device=places.device)
+        cell = wrapped(pool, pool.head + offsets)
+        blocks = torch.where(offsets < pool.free, pool.order.index_select(0, cell), null)
         places = write.put(places, blocks, cell)
     return index._replace(places=places)
 

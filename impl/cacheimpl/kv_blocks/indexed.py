@@ -48,11 +48,11 @@ class IndexedServing(Serving):
         """The longest cached prefix of each; nothing changes that can be seen."""
         self._look_at(requests, tokens)
         self._settle(self._rows)
-        found = look_up(self.config, self.pool, self._index, requests, tokens)
-        if not bool(found.certain.all()):
+        looked_up = look_up(self.config, self.pool, self._index, requests, tokens)
+        if not bool(looked_up.certain.all()):
             self._index = refreshed(self.config, self.pool, self._index)
-            found = look_up(self.config, self.pool, self._index, requests, tokens)
-        return found.hits
+            looked_up = look_up(self.config, self.pool, self._index, requests, tokens)
+        return looked_up.hits
 
     def admit(
         self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, *, width: int

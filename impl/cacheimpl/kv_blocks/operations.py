@@ -25,7 +25,7 @@ def get_computed_blocks(config: Config, pool: Pool, request: Tensor, tokens: Ten
 
 
 def allocate_slots(
-    config: Config, pool: Pool, request: Tensor, computed: Tensor, tokens: Tensor, found: Tensor, *hits: Tensor
+    config: Config, pool: Pool, request: Tensor, computed: Tensor, tokens: Tensor, hit_blocks: Tensor, *hits: Tensor
 ) -> Result:
     """DONE with the new blocks, TOO_LARGE, PRESENT, STALE, or REFUSED.
 
@@ -34,14 +34,14 @@ def allocate_slots(
     """
     width, null = pool.tables.shape[1] - 1, null_block(pool)
     who, since, more = request.reshape(1), computed.reshape(1), tokens.reshape(1)
-    nothing = torch.full((pool.tables.shape[1] - len(hits),), null, device=found.device)
-    brought = prefix.Hits(torch.cat((*(hit.reshape(1) for hit in hits), nothing))[None], found.reshape(1))
+    nothing = torch.full((pool.tables.shape[1] - len(hits),), null, device=hit_blocks.device)
+    brought = prefix.Hits(torch.cat((*(hit.reshape(1) for hit in hits), nothing))[None], hit_blocks.reshape(1))
     running, given = slots.allocate_slots(config, pool, who, since, more, width=width)
     admitted, with_hits = admission.admit(config, pool, who, since, more, brought, width=width)
-    after = choose(found > 0, admitted, running)
+    after = choose(hit_blocks > 0, admitted, running)
     code, blocks, length = (
-        torch.where(found > 0, one[0], other[0])
-        for one, other in (
+        torch.where(hit_blocks > 0, new[0], other[0])
+        for new, other in (
             (with_hits.codes, given.codes),
             (with_hits.blocks, given.blocks),
             (with_hits.lengths, given.lengths),
@@ -58,12 +58,12 @@ def allocate_groups(
     `hits`: how many the one table brings along, and the other; then those of the one, padded to half of what is left,
     and those of the other.
     """
-    found, others = hits[0], hits[1]
+    hit_blocks, others = hits[0], hits[1]
     half = (len(hits) - 2) // 2
     null, cells = null_block(pool), pool.tables.shape[1]
-    nothing = torch.full((2, cells - half), null, device=found.device)
+    nothing = torch.full((2, cells - half), null, device=hit_blocks.device)
     rows = torch.stack(hits[2:]).reshape(2, half)
-    brought = prefix.Hits(torch.cat((rows, nothing), 1), torch.stack((found, others)))
+    brought = prefix.Hits(torch.cat((rows, nothing), 1), torch.stack((hit_blocks, others)))
     after, code, blocks, lengths = groups.allocate_groups(
         config, pool, torch.stack((request, other)), external, tokens, brought, width=cells - 1
     )

@@ -76,6 +76,6 @@ def slot_mapping(config: Config, pool: Pool, requests: Tensor, positions: Tensor
     null block.
     """
     cells = pool.tables.shape[1]
-    place = torch.div(positions, config.block_size, rounding_mode="floor")
-    block = pool.tables.flatten().index_select(0, requests * cells + place)
-    return (block - place) * config.block_size + positions
+    position = torch.div(positions, config.block_size, rounding_mode="floor")
+    block = pool.tables.flatten().index_select(0, requests * cells + position)
+    return (block - position) * config.block_size + positions

@@ -67,8 +67,8 @@ class Slots(NamedTuple):
     def codes(self) -> Tensor:
         """[turns] int64: DONE, TOO_LARGE, PRESENT, STALE or REFUSED; UNANSWERED where nothing was decided."""
         code = torch.where(self.done, int(Code.DONE), int(Code.REFUSED))
-        for wrong, said in ((self.stale, Code.STALE), (self.present, Code.PRESENT), (self.large, Code.TOO_LARGE)):
-            code = torch.where(wrong, int(said), code)
+        for wrong, refusal in ((self.stale, Code.STALE), (self.present, Code.PRESENT), (self.large, Code.TOO_LARGE)):
+            code = torch.where(wrong, int(refusal), code)
         first = torch.nn.functional.pad(self.reached, (1, 0), value=True)[:-1]
         return torch.where(self.reached | (first & self.refused), code, UNANSWERED)
 

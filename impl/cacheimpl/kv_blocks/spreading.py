@@ -16,7 +16,7 @@ class Pieces(NamedTuple):
 
     turn: Tensor | None
     """[pieces] int64: whose it is; no tensor where every turn has as many places, one turn after the other"""
-    place: Tensor | None
+    offset: Tensor | None
     """[pieces] int64, or [width] where every turn has as many: 0 for the first of its turn, 1 for the next; no tensor
     where none has more than one"""
     rank: Tensor
@@ -30,7 +30,7 @@ class Pieces(NamedTuple):
         """[pieces]: of each the value of its turn ([turns])."""
         if self.turn is not None:
             return column.index_select(0, self.turn)
-        return column if self.place is None else column[:, None].expand(-1, self.place.shape[0]).flatten()
+        return column if self.offset is None else column[:, None].expand(-1, self.offset.shape[0]).flatten()
 
     def cells(self, rows: Tensor, first: Tensor, columns: int) -> Tensor:
         """[pieces] int64: cells of a table with so many columns, counted row by row.
@@ -40,9 +40,9 @@ class Pieces(NamedTuple):
         """
         if self.turn is None:
             start = rows * columns + first
-            return start if self.place is None else (start[:, None] + self.place).flatten()
+            return start if self.offset is None else (start[:, None] + self.offset).flatten()
         start = rows.index_select(0, self.turn) * columns + first.index_select(0, self.turn)
-        return start if self.place is None else start + self.place
+        return start if self.offset is None else start + self.offset
 
     def counted(self, rows: Tensor, counts: Tensor, write: Writing, table: Tensor) -> Tensor:
         """The table, to which is added in the row of each turn ([turns] int64) how many pieces it has ([turns] int64).
@@ -81,5 +81,5 @@ def spread(counts: Tensor, width: int, most: int | None = None, *, up_to: Tensor
         return Pieces(None, places, ranks.flatten(), (places < counts[:, None]).flatten(), total)
     rank = counting(most, device)
     turn = torch.searchsorted(up_to, rank, right=True).clamp(max=turns - 1)
-    place = None if width == 1 else (counts - up_to).index_select(0, turn) + rank
-    return Pieces(turn, place, rank, rank < total, total)
+    offset = None if width == 1 else (counts - up_to).index_select(0, turn) + rank
+    return Pieces(turn, offset, rank, rank < total, total)

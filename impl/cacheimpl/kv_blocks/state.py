@@ -118,8 +118,8 @@ def empty(config: Config, blocks: int) -> Pool:
 
 def severed(pool: Pool) -> Tensor:
     """[requests + 1] bool: the column of this name, from the tables and from what can be found."""
-    place = (pool.registered - 1).clamp(min=0)
-    last = pool.tables.gather(1, place[:, None]).squeeze(1)
+    newest = (pool.registered - 1).clamp(min=0)
+    last = pool.tables.gather(1, newest[:, None]).squeeze(1)
     return (pool.registered > 0) & (pool.carried.index_select(0, last) < 0)
 
 

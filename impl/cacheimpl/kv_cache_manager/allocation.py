@@ -17,16 +17,16 @@ def allocate(
 
     The hits of all groups are touched before a block is taken for any (KV-9, C-KV-12).
     """
-    plans = [one.plan(request, demand, its) for one, its in zip(groups, hits, strict=True)]
+    plans = [group.plan(request, demand, its) for group, its in zip(groups, hits, strict=True)]
     pool = groups[0].pool
     free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for its in hits for block in its)
     if sum(plan.must_fit for plan in plans) > free - demand.reserved:
         return None
-    for one, plan in zip(groups, plans, strict=True):
-        one.begin(request, demand, plan)
+    for group, plan in zip(groups, plans, strict=True):
+        group.begin(request, demand, plan)
     in_advance, fresh = free - sum(plan.needed for plan in plans), list[list[KVCacheBlock]]()
-    for one, plan in zip(groups, plans, strict=True):
+    for group, plan in zip(groups, plans, strict=True):
         more = min(demand.preallocated, in_advance, plan.spare)
-        fresh.append(one.lengthen(request, plan.needed + more))
+        fresh.append(group.lengthen(request, plan.needed + more))
         in_advance -= more
     return fresh

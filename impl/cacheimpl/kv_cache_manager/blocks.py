@@ -124,12 +124,12 @@ class FreeKVCacheBlockQueue:
 
     def get_all_free_blocks(self) -> list[KVCacheBlock]:
         """All of them, the next one first."""
-        found: list[KVCacheBlock] = []
+        free: list[KVCacheBlock] = []
         block = self.free_list_head
         while block is not None:
-            found.append(block)
+            free.append(block)
             block = _real(block.next_free_block)
-        return found
+        return free
 
     def _all_new(self, blocks: Iterable[KVCacheBlock]) -> list[KVCacheBlock]:
         """Blocks of which none is in the queue or given twice. Raises `FreeQueueError` before one is put in."""
@@ -155,11 +155,11 @@ def _check_blocks(blocks: Any) -> list[KVCacheBlock]:
     """Blocks, in a list. Raises `ForeignBlockError` for anything else."""
     if not isinstance(blocks, Iterable):
         raise ForeignBlockError(f"blocks must be several, in a list or the like, not {blocks!r}")
-    found = list(blocks)
-    for block in found:
+    checked = list(blocks)
+    for block in checked:
         if not isinstance(block, KVCacheBlock):
             raise ForeignBlockError(f"a block must be a KVCacheBlock, not {block!r}")
-    return found
+    return checked
 
 
 def _link(before: KVCacheBlock, after: KVCacheBlock) -> None:

@@ -134,9 +134,9 @@ class CommonCalls:
         check_request(request)
         tokens = len(request.all_token_ids)
         most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
-        found = [group.found(request, most) for group in self._groups]
-        common = min(len(hits) for hits in found)
-        return [hits[:common] for hits in found]
+        prefixes = [group.found(request, most) for group in self._groups]
+        common = min(len(hits) for hits in prefixes)
+        return [hits[:common] for hits in prefixes]
 
     def _allocated(
         self, request: Request, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True

@@ -45,10 +45,10 @@ class Contents:
     def of(self, parent: Content | None, token_ids: tuple[int, ...], extra_keys: Hashable) -> Content:
         """The content of these tokens behind this parent."""
         key = parent, token_ids, extra_keys
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Content(parent, token_ids, extra_keys)
-        return found
+        content = self._known.get(key)
+        if content is None:
+            content = self._known[key] = Content(parent, token_ids, extra_keys)
+        return content
 
 
 class BlockHashType(NamedTuple):
@@ -142,7 +142,7 @@ def items_of(request: RequestTokens) -> list[tuple[str, int, int]]:
     """The items of a request: hash, offset, length; under whichever names the era gives them."""
     features = getattr(request, "mm_features", None)
     if features is not None:
-        return [(one.identifier, *_placed(one.mm_position)) for one in features]
+        return [(feature.identifier, *_placed(feature.mm_position)) for feature in features]
     positions = getattr(request, "mm_positions", None) or ()
     hashes = getattr(request, "mm_hashes", None) or ()
     if len(positions) != len(hashes):
@@ -163,8 +163,8 @@ def check_request(request: RequestTokens) -> None:
     if lacking:
         raise InvalidRequestError(f"a request has {' and '.join(lacking)}, and {type(request).__name__} has none")
     if not hasattr(request.all_token_ids, "__len__"):
-        found = type(request.all_token_ids).__name__
-        raise InvalidRequestError(f"all_token_ids of request {request.request_id!r} must be a sequence, not {found}")
+        kind = type(request.all_token_ids).__name__
+        raise InvalidRequestError(f"all_token_ids of request {request.request_id!r} must be a sequence, not {kind}")
 
 
 def check_tokens(request: RequestTokens, tokens: tuple[Any, ...]) -> None:

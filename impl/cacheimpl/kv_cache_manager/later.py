@@ -111,8 +111,8 @@ class LaterCalls(CommonCalls):
         self.prefix_cache_stats.requests += 1
         self.prefix_cache_stats.queries += len(request.all_token_ids)
         self.prefix_cache_stats.hits += tokens
-        found = KVCacheBlocks(tuple(hits))
-        return (found, tokens, 0) if self._tells_boundary else (found, tokens)
+        blocks = KVCacheBlocks(tuple(hits))
+        return (blocks, tokens, 0) if self._tells_boundary else (blocks, tokens)
 
     def allocate_slots(
         self,
@@ -146,8 +146,8 @@ class LaterCalls(CommonCalls):
         if len(hits) != len(self._groups):
             raise UnsupportedError(f"there are {len(self._groups)} groups of layers, and {len(hits)} are brought along")
         if any(num_new_computed_tokens != len(its) * self.block_size for its in hits):
-            found = [len(its) * self.block_size for its in hits]
-            raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {found}")
+            covered = [len(its) * self.block_size for its in hits]
+            raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {covered}")
         external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         new = whole("num_new_tokens", num_new_tokens)
         waits = getattr(getattr(request, "status", None), "name", "") in ("WAITING", "PREEMPTED")
@@ -212,12 +212,12 @@ def skips(request: Request) -> bool:
 def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:
     """Tokens of a block, in every group of layers, and everywhere else."""
     try:
-        found = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
+        given = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
         _ = kv_cache_config.num_blocks
     except (AttributeError, TypeError) as error:
         wanted = "num_blocks, and kv_cache_groups, each with a kv_cache_spec"
         raise InvalidSettingError(f"kv_cache_config must have {wanted}: {error}") from None
-    sizes = {at_least("block_size", one, 1) for one in found}
+    sizes = {at_least("block_size", size, 1) for size in given}
     for name, other in zip(("scheduler_block_size", "hash_block_size"), others, strict=True):
         if other is not None:
             at_least(name, other, 1)

@@ -184,9 +184,9 @@ class Tables:
     def _adopt(self, request: Request, hits: Sequence[KVCacheBlock]) -> Holding:
         """The hits become the beginning of a new table (KV-1)."""
         self.pool.touch(hits)
-        found = len(hits) * self.block_size
+        tokens = len(hits) * self.block_size
         blocks = self.req_to_blocks[request.request_id] = list(hits)
-        holding = Holding(request, blocks, registered=len(hits), computed=found, scheduled=found)
+        holding = Holding(request, blocks, registered=len(hits), computed=tokens, scheduled=tokens)
         self.holdings[request.request_id] = holding
         return holding
 
@@ -256,7 +256,7 @@ class Tables:
         if block.block_hash is None:
             return
         for holding in self.holdings.values() if self.rules.whole_prefixes else ():
-            alike = (place for place, link in enumerate(holding.links) if link.content is block.content)
+            alike = (position for position, link in enumerate(holding.links) if link.content is block.content)
             for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
                 self.pool.forget(other)
         self.pool.forget(block)
@@ -278,7 +278,7 @@ class Tables:
             return leading(block.ref_cnt == count for block in blocks)
         if running is None and count > len(self.holdings):
             return 0
-        tables = [self.req_to_blocks.get(one, []) for one in (self.holdings if running is None else running)]
+        tables = [self.req_to_blocks.get(name, []) for name in (self.holdings if running is None else running)]
         return leading(
             all(position < len(table) and table[position] is block for table in tables)
             for position, block in enumerate(blocks)

@@ -106,8 +106,8 @@ def contains(config: Config, cache: GhostCache, key: Tensor) -> Result:
 
 def _if_present(cache: GhostCache, key: Tensor, after: Result) -> Result:
     """What the plain operation came to, for a key that is present; else nothing changes, and it is absent."""
-    found = row(cache.present, key)
-    return choose(found, after[0], cache), answer(torch.where(found, after[1].code, int(Code.ABSENT)))
+    hit = row(cache.present, key)
+    return choose(hit, after[0], cache), answer(torch.where(hit, after[1].code, int(Code.ABSENT)))
 
 
 def lookup(config: Config, cache: GhostCache, key: Tensor) -> Result:
@@ -118,10 +118,10 @@ def lookup(config: Config, cache: GhostCache, key: Tensor) -> Result:
 
 def get(config: Config, cache: GhostCache, key: Tensor) -> Result:
     """`cache.get(key)`: always counted; a hit becomes the newest."""
-    found = row(cache.present, key)
+    is_hit = row(cache.present, key)
     hit, _ = operations.get(config, plain(cache), key)
     counted = cache._replace(total=cache.total + 1)
-    return choose(found, changed(cache, hit), counted), answer(either(found, Code.HIT, Code.MISS))
+    return choose(is_hit, changed(cache, hit), counted), answer(either(is_hit, Code.HIT, Code.MISS))
 
 
 def pop(config: Config, cache: GhostCache, key: Tensor) -> Result:
@@ -168,8 +168,8 @@ def finished(cache: GhostCache) -> GhostCache:
 
 def touch(config: Config, cache: GhostCache, key: Tensor) -> Result:
     """`cache.touch(key)`: becomes the newest in the order, present or not (C-MIR-10)."""
-    found = row(cache.present, key)
-    return changed(cache, operations.recent(plain(cache), key)), answer(either(found, Code.DONE, Code.ABSENT))
+    is_present = row(cache.present, key)
+    return changed(cache, operations.recent(plain(cache), key)), answer(either(is_present, Code.DONE, Code.ABSENT))
 
 
 def ghosts(cache: GhostCache) -> Tensor:

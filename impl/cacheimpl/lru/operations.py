@@ -62,17 +62,17 @@ def contains(config: Config, cache: Cache, key: Tensor) -> Result:
 
 def lookup(config: Config, cache: Cache, key: Tensor) -> Result:
     """`cache[key]`: a hit is counted and becomes the newest; a miss is not counted."""
-    found = present(cache, key)
+    is_present = present(cache, key)
     hit = recent(cache, key)._replace(hits=cache.hits + 1, total=cache.total + 1)
-    return choose(found, hit, cache), answer(either(found, Code.HIT, Code.ABSENT))
+    return choose(is_present, hit, cache), answer(either(is_present, Code.HIT, Code.ABSENT))
 
 
 def get(config: Config, cache: Cache, key: Tensor) -> Result:
     """`cache.get(key)`: always counted; a hit becomes the newest."""
-    found = present(cache, key)
+    is_present = present(cache, key)
     counted = cache._replace(total=cache.total + 1)
     hit = recent(counted, key)._replace(hits=cache.hits + 1)
-    return choose(found, hit, counted), answer(either(found, Code.HIT, Code.MISS))
+    return choose(is_present, hit, counted), answer(either(is_present, Code.HIT, Code.MISS))
 
 
 def put(config: Config, cache: Cache, key: Tensor, size: Tensor) -> Result:
@@ -86,22 +86,22 @@ def put(config: Config, cache: Cache, key: Tensor, size: Tensor) -> Result:
 
 def touch(config: Config, cache: Cache, key: Tensor) -> Result:
     """`cache.touch(key)`: what is present becomes the newest."""
-    found = present(cache, key)
-    return choose(found, recent(cache, key), cache), answer(either(found, Code.DONE, Code.ABSENT))
+    is_present = present(cache, key)
+    return choose(is_present, recent(cache, key), cache), answer(either(is_present, Code.DONE, Code.ABSENT))
 
 
 def pop(config: Config, cache: Cache, key: Tensor) -> Result:
     """`cache.pop(key, None)`: removed where present."""
-    found = present(cache, key)
+    is_present = present(cache, key)
     gone = removed(cache, is_row(cache.ranks, key))
-    return choose(found, gone, cache), answer(either(found, Code.DONE, Code.ABSENT))
+    return choose(is_present, gone, cache), answer(either(is_present, Code.DONE, Code.ABSENT))
 
 
 def pin(config: Config, cache: Cache, key: Tensor) -> Result:
     """`cache.pin(key)`: what is present cannot be evicted any more."""
-    found = present(cache, key)
+    is_present = present(cache, key)
     held = cache._replace(pinned=cache.pinned | is_row(cache.pinned, key))
-    return choose(found, held, cache), answer(either(found, Code.DONE, Code.ABSENT))
+    return choose(is_present, held, cache), answer(either(is_present, Code.DONE, Code.ABSENT))
 
 
 def clear(config: Config, cache: Cache) -> Result:

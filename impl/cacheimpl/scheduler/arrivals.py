@@ -277,5 +277,5 @@ class Arrivals:
         """Encoder outputs that are neither resident, nor reported yet, nor those of a row."""
         cache = state.encoder
         there = cache.resident | (cache.freed >= 0) | (state.dropped >= 0).any(0)
-        shown = (one for numbers in self._shown.values() for one in numbers)
+        shown = (number for numbers in self._shown.values() for number in numbers)
         self.items.keep({*there.nonzero().flatten().tolist(), *shown})

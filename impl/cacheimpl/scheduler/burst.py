@@ -138,8 +138,8 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     asked = (rows < nobody) & state.open & (state.served >= state.to_serve) & ~state.ended
     known = known_length(config, state).index_select(0, row)
     prompt = config.prompts.index_select(0, row)
-    found = kv_blocks.get_computed_blocks(config.kv, state.kv, rows.masked_fill(~asked, nobody), known)
-    cached = found.lengths * config.block_size
+    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, rows.masked_fill(~asked, nobody), known)
+    cached = hits.lengths * config.block_size
     start = torch.maximum(cached, torch.minimum(config.external.index_select(0, row), known - 1))
     most = limited(config, known - start) * asked
     barred = before_barred(config, state, row, start) if items else None
@@ -164,12 +164,12 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
         rows.masked_fill(~asks, nobody),
         torch.zeros_like(start),
         start - cached + tokens,
-        found,
+        hits,
         width=state.kv.tables.shape[1] - 1,
         write=write,
     )
     stop = torch.minimum(asks.sum(), slots.served)
-    refused = slots.refused & ((found.lengths == 0) | (places == 0))
+    refused = slots.refused & ((hits.lengths == 0) | (places == 0))
     if reservation is not None:
         refused = refused & ~reservation.reads.any(1)
     turned_down = settled & (places == stop) & (~asks | refused)

@@ -75,18 +75,18 @@ class Contents:
         while True:
             known = common(rest, memory, among, len(numbers), full, size)
             numbers += rest.numbers[:known]
-            place = len(numbers)
-            if place == full:
+            block = len(numbers)
+            if block == full:
                 return numbers
-            branch = rest.name, known, memory[place * size : place * size + size], among.get(place)
+            branch = rest.name, known, memory[block * size : block * size + size], among.get(block)
             following = self._branches.get(branch)
             if following is None:
                 break
             rest = following
         self._named += 1
-        new = self.fresh(full - place)
-        ahead = {at - place: those for at, those in among.items() if at >= place}
-        self._branches[branch] = Rest(self._named, new, memory[place * size : full * size], ahead)
+        new = self.fresh(full - block)
+        ahead = {at - block: those for at, those in among.items() if at >= block}
+        self._branches[branch] = Rest(self._named, new, memory[block * size : full * size], ahead)
         return numbers + new
 
     def fresh(self, count: int) -> list[int]:
@@ -104,7 +104,7 @@ class Contents:
         for branch, rest in list(self._branches.items()):
             if used.issuperset(rest.numbers):
                 continue
-            kept = next(place for place, number in enumerate(rest.numbers) if number not in used)
+            kept = next(position for position, number in enumerate(rest.numbers) if number not in used)
             if kept == 0:
                 del self._branches[branch]
             else:
@@ -125,8 +125,8 @@ def common(rest: Rest, memory: bytes, among: dict[int, Among], first: int, full:
         else:
             most = middle - 1
     if rest.among or among:
-        places = {*rest.among, *(place - first for place in among)}
-        apart = (place for place in places if place >= 0 and rest.among.get(place) != among.get(first + place))
+        places = {*rest.among, *(block - first for block in among)}
+        apart = (block for block in places if block >= 0 and rest.among.get(block) != among.get(first + block))
         return min((least, *apart))
     return least
 
@@ -136,20 +136,20 @@ def packed(tokens: Sequence[int]) -> Tokens:
     try:
         return Tokens(array(WORD, tokens))
     except OverflowError:
-        large = tuple((place, token) for place, token in enumerate(tokens) if not -(2**63) <= token < 2**63)
+        large = tuple((position, token) for position, token in enumerate(tokens) if not -(2**63) <= token < 2**63)
         words = list(tokens)
-        for place, _ in large:
-            words[place] = 0
+        for position, _ in large:
+            words[position] = 0
         return Tokens(array(WORD, words), large)
 
 
 def among_blocks(tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]]) -> dict[int, Among]:
     """By block, what words do not say; items in their order. Nothing of blocks of which words say all."""
-    found: dict[int, Among] = {}
+    keys: dict[int, Among] = {}
     for name, start, length in items:
-        for place in range(start // block_size, (start + length - 1) // block_size + 1):
-            found[place] = (*found.get(place, ()), (name, start - place * block_size))
-    for place, token in tokens.large:
-        block = place // block_size
-        found[block] = (*found.get(block, ()), (None, token, place - block * block_size))
-    return found
+        for block in range(start // block_size, (start + length - 1) // block_size + 1):
+            keys[block] = (*keys.get(block, ()), (name, start - block * block_size))
+    for position, token in tokens.large:
+        block = position // block_size
+        keys[block] = (*keys.get(block, ()), (None, token, position - block * block_size))
+    return keys

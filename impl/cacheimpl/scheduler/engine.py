@@ -70,16 +70,16 @@ class SchedulerOutput:
     @cached_property
     def scheduled_encoder_inputs(self) -> dict[str, list[int]]:
         """Which items of which requests are encoded in this step."""
-        found: dict[str, list[int]] = {}
+        inputs: dict[str, list[int]] = {}
         for row, item in self.plan.encode[0].nonzero().tolist():
-            found.setdefault(self.names[row], []).append(item)
-        return found
+            inputs.setdefault(self.names[row], []).append(item)
+        return inputs
 
     @cached_property
     def free_encoder_mm_hashes(self) -> list[str]:
         """Encoder outputs that the workers drop, in the order of eviction."""
         dropped = self.plan.dropped[0].tolist()
-        return [self.contents[one] for _, one in sorted((rank, one) for one, rank in enumerate(dropped) if rank >= 0)]
+        return [self.contents[row] for _, row in sorted((rank, row) for row, rank in enumerate(dropped) if rank >= 0)]
 
     @cached_property
     def finished_req_ids(self) -> set[str]:
@@ -173,13 +173,13 @@ class Scheduler:
             raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
         self._flush()
         state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
-        told = self._read(state, code, preempted=False)
-        self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (told != UNANSWERED)
-        while told == UNANSWERED:
+        outcome = self._read(state, code, preempted=False)
+        self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (outcome != UNANSWERED)
+        while outcome == UNANSWERED:
             state, code = rounds.proceed(self._config, state, extent=self._extent_further(), write=SERVING)
-            told = self._read(state, code, preempted=True)
+            outcome = self._read(state, code, preempted=True)
         self._state, self._leaving = state, False
-        if told == Code.MISS:
+        if outcome == Code.MISS:
             return None
         self._plans += 1
         tables = [getattr(state, name) for name in Plan._fields]
@@ -222,8 +222,8 @@ class Scheduler:
             count = whole("accepted", accepted, InvalidAcceptedError, least=0)
             return constant(count, rows.device)
         if accepted.dtype != torch.int64 or accepted.device != rows.device or accepted.shape not in ((), rows.shape):
-            found = f"{list(accepted.shape)} of {accepted.dtype} on {accepted.device}"
-            raise InvalidAcceptedError(f"accepted must be [] or {list(rows.shape)} int64 on {rows.device}, not {found}")
+            given = f"{list(accepted.shape)} of {accepted.dtype} on {accepted.device}"
+            raise InvalidAcceptedError(f"accepted must be [] or {list(rows.shape)} int64 on {rows.device}, not {given}")
         if bool((accepted < 0).any()):
             raise InvalidAcceptedError("accepted must not be negative: it counts drafts that were right")
         return accepted
@@ -320,12 +320,12 @@ class Scheduler:
             counts.append(state.waiting.amax() + 1)
         if items:
             counts.append(items_matter(self._config, state).long())
-        told, self._largest, self._full, *rest = torch.stack(counts).tolist()
+        outcome, self._largest, self._full, *rest = torch.stack(counts).tolist()
         if items:
             self._items = bool(rest.pop())
         if waiting:
             self._waiting = rest.pop()
-        return int(told)
+        return int(outcome)
 
 
 def power_of_two(count: int) -> int:

@@ -143,29 +143,29 @@ def fitted(config: Config, view: Alone, start: Tensor, offer: Tensor, embeds: Te
     nothing = torch.zeros(items, dtype=torch.bool, device=start.device)
     fit = Fit(view.cache, offer, embeds, nothing, nothing, torch.zeros_like(closed))
     granted = torch.zeros_like(embeds)
-    for place in range(items):
-        fit, granted = _with_item(config, view, fit, granted, place, start, closed)
+    for item in range(items):
+        fit, granted = _with_item(config, view, fit, granted, item, start, closed)
     return fit
 
 
 def _with_item(
-    config: Config, view: Alone, fit: Fit, granted: Tensor, place: int, start: Tensor, closed: Tensor
+    config: Config, view: Alone, fit: Fit, granted: Tensor, item: int, start: Tensor, closed: Tensor
 ) -> tuple[Fit, Tensor]:
     """One item: the tokens that remain touch it only if it is there, or encoded in this step."""
     contents, lengths = view.config.contents[0], view.config.claims[0]
-    first, length, content, end = view.starts[place], lengths[place], contents[place], start + fit.tokens
+    first, length, content, end = view.starts[item], lengths[item], contents[item], start + fit.tokens
     touches = (content >= 0) & (first < end) & (first + length > start)
     looked_at = ~fit.refused & (fit.tokens > 0) & touches
-    barred = closed & ~fit.cache.held[0, place]
+    barred = closed & ~fit.cache.held[0, item]
     if config.whole_items:
         barred = barred | ((start <= first) & (end < first + length))
-    request, position = torch.zeros_like(start), torch.full_like(start, place)
-    found, answer = encoder_cache.check_and_update(view.config, fit.cache, request, position)
+    request, position = torch.zeros_like(start), torch.full_like(start, item)
+    held, answer = encoder_cache.check_and_update(view.config, fit.cache, request, position)
     there = answer.code == int(Code.HIT)
-    is_place = torch.arange(contents.shape[0], device=start.device) == place
+    is_item = torch.arange(contents.shape[0], device=start.device) == item
     shown_already = there | (fit.encode & (contents == content)).any()
     asks = looked_at & ~barred
-    cache = choose(asks, found, fit.cache)
+    cache = choose(asks, held, fit.cache)
     made, answer = encoder_cache.can_allocate(view.config, cache, request, position, fit.embeds, granted)
     room = asks & ~shown_already & (answer.code == int(Code.DONE))
     reads = asks & (shown_already | room)
@@ -175,8 +175,8 @@ def _with_item(
         cache=choose(room, made, cache),
         tokens=torch.where(refused, before_item, fit.tokens),
         embeds=fit.embeds - torch.where(room, length, 0),
-        encode=fit.encode | (is_place & room),
-        relies=fit.relies | (is_place & reads),
+        encode=fit.encode | (is_item & room),
+        relies=fit.relies | (is_item & reads),
         refused=fit.refused | refused,
     )
     return after, granted + torch.where(room, length, 0)
@@ -185,14 +185,14 @@ def _with_item(
 def taken(view: Alone, cache: Cache, fit: Fit) -> Cache:
     """What was granted is allocated in this view, and items that show the same as one of those are held as well."""
     request = torch.zeros_like(fit.tokens)
-    for place in range(fit.encode.shape[0]):
-        position = torch.full_like(fit.tokens, place)
+    for item in range(fit.encode.shape[0]):
+        position = torch.full_like(fit.tokens, item)
         placed, _ = encoder_cache.allocate(view.config, cache, request, position)
-        cache = choose(fit.encode[place], placed, cache)
-    for place in range(fit.encode.shape[0]):
-        position = torch.full_like(fit.tokens, place)
+        cache = choose(fit.encode[item], placed, cache)
+    for item in range(fit.encode.shape[0]):
+        position = torch.full_like(fit.tokens, item)
         held, _ = encoder_cache.check_and_update(view.config, cache, request, position)
-        cache = choose(fit.relies[place], held, cache)
+        cache = choose(fit.relies[item], held, cache)
     return cache
 
 

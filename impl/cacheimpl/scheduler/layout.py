@@ -113,8 +113,10 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
 
 def _prefixed(prefix: str, fields: tuple[Field, ...]) -> tuple[Field, ...]:
     return tuple(
-        Field(prefix + one.name, one.shape, one.dtype, one.low, one.high, one.axes, one.holds, one.derived)
-        for one in fields
+        Field(
+            prefix + field.name, field.shape, field.dtype, field.low, field.high, field.axes, field.holds, field.derived
+        )
+        for field in fields
     )
 
 
@@ -122,6 +124,6 @@ def _between_rounds(fields: tuple[Field, ...]) -> tuple[Field, ...]:
     """Nothing is granted, attempted or unreported."""
     empty = ("freed", "promised", "attempted")
     return tuple(
-        Field(one.name, one.shape, one.dtype, OUTSIDE, OUTSIDE, one.axes) if one.name in empty else one
-        for one in fields
+        Field(field.name, field.shape, field.dtype, OUTSIDE, OUTSIDE, field.axes) if field.name in empty else field
+        for field in fields
     )

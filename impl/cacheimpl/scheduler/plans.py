@@ -92,14 +92,14 @@ def concluded(state: State, over: Tensor, *, leaving: bool, items: bool, preempt
     if items:
         events = events | queued(state.encoder.freed).any()
     says = over & events
-    told = state._replace(plans=state.plans + says)
+    after = state._replace(plans=state.plans + says)
     if leaving:
         finished = torch.where(newest(state)[:, None] & says, state.leaving, state.finished)
-        told = told._replace(finished=finished, leaving=state.leaving & ~says)
+        after = after._replace(finished=finished, leaving=state.leaving & ~says)
     if items:
         dropped = torch.where(newest(state)[:, None] & says, state.encoder.freed, state.dropped)
-        told = told._replace(dropped=dropped)
-    return told, says
+        after = after._replace(dropped=dropped)
+    return after, says
 
 
 def without_oldest(config: Config, state: State) -> State:
@@ -122,7 +122,7 @@ def shown(config: Config, state: State) -> tuple[Tensor, Tensor]:
     start, tokens = (torch.where(here[:, None], table, 0).sum(0) for table in (state.starts, state.tokens))
     requests = turns.shape[0]
     parts = torch.stack((config.rows, start, tokens), dim=1)
-    place = turns.masked_fill(turns < 0, requests)
+    rows = turns.masked_fill(turns < 0, requests)
     nothing = torch.full((requests + 1, 3), -1, dtype=torch.int64, device=turns.device)
-    listed = nothing.scatter(0, place[:, None].expand(requests, 3), parts)[:requests]
+    listed = nothing.scatter(0, rows[:, None].expand(requests, 3), parts)[:requests]
     return listed.flatten(), 3 * length(turns)

@@ -53,7 +53,7 @@ def read_of(request: Any) -> Read:
         tokens_of(request, of),
         whole(f"max_tokens {of}", outputs, InvalidRequestError),
         priority,
-        tuple([item_of(one, of) for one in getattr(request, "mm_features", None) or ()]),
+        tuple([item_of(feature, of) for feature in getattr(request, "mm_features", None) or ()]),
     )
 
 
@@ -70,11 +70,11 @@ def tokens_of(request: Any, of: str) -> Tokens:
 
 def item_of(feature: Any, of: str) -> Item:
     """An item of a prompt. Raises `InvalidRequestError` for what is none."""
-    identifier, place = getattr(feature, "identifier", None), getattr(feature, "mm_position", None)
+    identifier, placeholder = getattr(feature, "identifier", None), getattr(feature, "mm_position", None)
     if not isinstance(identifier, str):
         raise InvalidRequestError(f"an item in mm_features {of} has an identifier, which is a text, not {identifier!r}")
     offset, length = (
-        whole(f"the {name} of item {identifier!r} {of}", getattr(place, name, None), InvalidRequestError)
+        whole(f"the {name} of item {identifier!r} {of}", getattr(placeholder, name, None), InvalidRequestError)
         for name in ("offset", "length")
     )
     return Item(identifier, offset, length)

@@ -203,11 +203,11 @@ def finished(config: Config, state: State) -> tuple[Tensor, Tensor]:
 
 def reset_prefix_cache(config: Config, state: State) -> Result:
     """`reset_prefix_cache`: no KV of the past is found any more. REFUSED while blocks are in use."""
-    kv, said = kv_blocks.reset_prefix_cache(config.kv, state.kv)
-    return state._replace(kv=kv), answer(said)
+    kv, code = kv_blocks.reset_prefix_cache(config.kv, state.kv)
+    return state._replace(kv=kv), answer(code)
 
 
 def reset_encoder_cache(config: Config, state: State) -> Result:
     """`reset_encoder_cache`: nobody holds an item any more, and who needs one encodes it again."""
-    encoder, said = encoder_cache.reset(config.encoder, state.encoder)
-    return state._replace(encoder=encoder), said
+    encoder, answered = encoder_cache.reset(config.encoder, state.encoder)
+    return state._replace(encoder=encoder), answered

@@ -88,9 +88,9 @@ def room_for(cache: Cache, first: First) -> Tensor:
     No more than the idle entries occupy that nobody here finds; and no more than those of them that are older than an
     entry that is found behind it.
     """
-    found = is_found(first.contents, first.waking, cache.sizes.shape[0])
-    going = torch.where(found, 0, cache.sizes)
-    before = total_of_older(cache.idle, going).gather(0, first.contents.clamp(max=found.shape[0] - 1))
+    is_resident = is_found(first.contents, first.waking, cache.sizes.shape[0])
+    going = torch.where(is_resident, 0, cache.sizes)
+    before = total_of_older(cache.idle, going).gather(0, first.contents.clamp(max=is_resident.shape[0] - 1))
     behind = torch.where(first.waking, before, NO_LIMIT).flip(0).cummin(0).values.flip(0)
     return torch.minimum(behind, torch.where(queued(cache.idle), going, 0).sum())
 
@@ -108,11 +108,11 @@ def held_from_now_on(config: Config, cache: Cache, reads: Tensor, encode: Tensor
     """
     count, contents = cache.sizes.shape[0], config.encoder.contents
     needed = torch.where(encode, config.encoder.claims, 0)
-    place = torch.where(encode, contents, count).flatten()
-    sizes = torch.nn.functional.pad(cache.sizes, (0, 1)).scatter(0, place, needed.flatten())[:count]
+    rows = torch.where(encode, contents, count).flatten()
+    sizes = torch.nn.functional.pad(cache.sizes, (0, 1)).scatter(0, rows, needed.flatten())[:count]
     placed = is_found(contents.flatten(), encode.flatten(), count)
-    found = inputs_per_content(contents, reads & ~cache.held, count)
-    waking, total = queued(cache.idle) & (found > 0), needed.sum()
+    inputs = inputs_per_content(contents, reads & ~cache.held, count)
+    waking, total = queued(cache.idle) & (inputs > 0), needed.sum()
     idle = without(cache.idle, waking)
     leaving = oldest_until(idle, queued(idle), cache.sizes, total - cache.free)
     return cache._replace(
@@ -120,7 +120,7 @@ def held_from_now_on(config: Config, cache: Cache, reads: Tensor, encode: Tensor
         freeable=cache.freeable - torch.where(waking, cache.sizes, 0).sum() - total,
         resident=(cache.resident & ~leaving) | placed,
         sizes=sizes,
-        references=cache.references + found,
+        references=cache.references + inputs,
         held=cache.held | reads,
         idle=without(idle, leaving),
         freed=with_newest_in_turn(without(cache.freed, placed), leaving, idle.long()),

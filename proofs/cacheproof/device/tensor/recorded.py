@@ -203,19 +203,19 @@ def one_load(asked: Asked, found: Found, seed: int, wanted: int) -> None:
             recorded.keep(tensors.add(config, recorded.state, operand)[0])
             theirs, _ = tensors.add(config, theirs, operand)
         theirs, code = tensors.schedule(config, theirs, extent=extent, write=IN_PLACE)
-        told = recorded.schedule().told.tolist()
+        told = recorded.schedule().summary.tolist()
         where = f"load {seed}, round {number}"
         while told[0] == UNANSWERED:
             found.count("rounds that went on")
             same(f"{where}, code", torch.tensor(told[0]), code)
             theirs, code = tensors.proceed(config, theirs, extent=extent, write=IN_PLACE)
-            told = recorded.proceed().told.tolist()
+            told = recorded.proceed().summary.tolist()
         same(f"{where}, code", torch.tensor(told[0]), code)
         theirs, _ = tensors.update(config, theirs, torch.zeros_like(config.prompts), extent=extent, write=IN_PLACE)
-        told = recorded.update().told.tolist()
+        told = recorded.update().summary.tolist()
         if told[3] > 0:
             theirs = tensors.release(config, theirs, extent=extent, write=IN_PLACE)
-            told = recorded.release().told.tolist()
+            told = recorded.release().summary.tolist()
         alike(where, _plain(recorded.state), _plain(theirs), SPARE)
         found.count("rounds")
         if found.counts["rounds"] % wanted == 0 or (not waiting and not bool(unfinished(theirs))):

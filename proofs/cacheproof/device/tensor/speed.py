@@ -201,8 +201,8 @@ def _rounds(clock: Clock, running: int) -> None:
 
     def graphs() -> None:
         for _ in range(steps):
-            recorded.schedule().told.tolist()
-            recorded.update().told.tolist()
+            recorded.schedule().summary.tolist()
+            recorded.update().summary.tolist()
 
     size = f"{running:,} running"
     clock.keep("round-eager", size, (MICROSECONDS * one / steps for one in clock.seconds(eager, again)))
