@@ -6,11 +6,10 @@ granted and not allocated yet is counted, so that several grants of a pass have 
 
 from __future__ import annotations
 
-from typing import Any
-
 from cacheimpl import counts
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, UnknownInputError
 from cacheimpl.encoder_cache.tables import LARGEST_COUNT, counted, integer, name_of, size_of
+from cacheimpl.request import Request
 
 Input = tuple[str, int]
 """A request's id, and the position of one of its inputs."""
@@ -37,13 +36,13 @@ class EarlyEncoderCacheManager:
         self._sizes: dict[Input, int] = {}
         self._granted: dict[Input, int] = {}
 
-    def has_cache(self, request: Any, input_id: int) -> bool:
+    def has_cache(self, request: Request, input_id: int) -> bool:
         """Whether the input is cached. Changes nothing."""
         return named(request, input_id) in self._sizes
 
     def can_allocate(
         self,
-        request: Any,
+        request: Request,
         input_id: int,
         encoder_compute_budget: int = LARGEST_COUNT,
         num_tokens_to_schedule: int | None = None,
@@ -65,7 +64,7 @@ class EarlyEncoderCacheManager:
         self._granted[name] = size
         return True
 
-    def allocate(self, request: Any, input_id: int) -> None:
+    def allocate(self, request: Request, input_id: int) -> None:
         """The input is cached from now on.
 
         Raises `AlreadyCachedError` where it is (C-ENC-2), `NoRoomError` without free slots.
@@ -81,11 +80,11 @@ class EarlyEncoderCacheManager:
         self.num_free_slots -= size
         self.cached.setdefault(name[0], set()).add(name[1])
 
-    def get_cached_input_ids(self, request: Any) -> set[int]:
+    def get_cached_input_ids(self, request: Request) -> set[int]:
         """The inputs of the request that are cached; a copy."""
         return set(self.cached.get(name_of(request), ()))
 
-    def free_encoder_input(self, request: Any, input_id: int) -> None:
+    def free_encoder_input(self, request: Request, input_id: int) -> None:
         """The input is cached no more. Nothing happens where it was not (C-ENC-1)."""
         name = named(request, input_id)
         self._granted.pop(name, None)
@@ -97,7 +96,7 @@ class EarlyEncoderCacheManager:
             del self.cached[request.request_id]
         self.freed.append(name)
 
-    def free(self, request: Any) -> None:
+    def free(self, request: Request) -> None:
         """The request is finished, aborted or preempted: from its first input to its last (ENC-12)."""
         for input_id in sorted(self.get_cached_input_ids(request)):
             self.free_encoder_input(request, input_id)
@@ -111,7 +110,7 @@ class EarlyEncoderCacheManager:
         return [name for name in dict.fromkeys(freed) if name not in self._sizes]
 
 
-def named(request: Any, input_id: int) -> Input:
+def named(request: Request, input_id: int) -> Input:
     """What an entry belongs to. Raises `UnknownInputError` for what is no position."""
     name = name_of(request)
     return name, counts.whole(f"input_id, of an input of request {name!r},", input_id, UnknownInputError, least=0)

@@ -16,6 +16,7 @@ from cacheimpl.answer import Answer, Code
 from cacheimpl.encoder_cache import operations
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
 from cacheimpl.encoder_cache.tables import LARGEST_COUNT, Tables, counted, identifier_of, integer, name_of
+from cacheimpl.request import Request
 
 
 class EncoderCacheManager:
@@ -36,7 +37,7 @@ class EncoderCacheManager:
 
     # Admission ------------------------------------------------------------------------------------------------------
 
-    def check_and_update_cache(self, request: Any, input_id: int) -> bool:
+    def check_and_update_cache(self, request: Request, input_id: int) -> bool:
         """Whether the input's encoder output is resident; if so, the request holds it from now on.
 
         Raises `SizeMismatchError` where it is resident with another size than the input claims.
@@ -49,7 +50,7 @@ class EncoderCacheManager:
 
     def can_allocate(
         self,
-        request: Any,
+        request: Request,
         input_id: int,
         encoder_compute_budget: int = LARGEST_COUNT,
         num_tokens_to_schedule: int = 0,
@@ -68,7 +69,7 @@ class EncoderCacheManager:
         with self._tables.registered(request, input_id) as row:
             return self._ask(operations.can_allocate, *row, budget, int(pending)) is Code.DONE
 
-    def allocate(self, request: Any, input_id: int) -> None:
+    def allocate(self, request: Request, input_id: int) -> None:
         """The input's entry is created, and the request holds it.
 
         Raises `AlreadyCachedError` for a content that is resident, `NoRoomError` without free slots.
@@ -80,7 +81,7 @@ class EncoderCacheManager:
             if code is Code.REFUSED:
                 raise NoRoomError(f"{self.num_free_slots} slots are free: ask `can_allocate` before allocating")
 
-    def abandon(self, request: Any) -> None:
+    def abandon(self, request: Request) -> None:
         """The admission of a request has failed: what its checks have pinned in this pass is released again.
 
         Not a call of the field: there, such pins stay until the request is admitted after all (C-ENC-10).
@@ -90,14 +91,14 @@ class EncoderCacheManager:
 
     # Release --------------------------------------------------------------------------------------------------------
 
-    def free_encoder_input(self, request: Any, input_id: int) -> None:
+    def free_encoder_input(self, request: Request, input_id: int) -> None:
         """The request has no more use for the input. Nothing happens where it does not hold it."""
         identifier_of(request, input_id)
         if request.request_id in self._tables.requests:
             with self._tables.registered(request, input_id) as row:
                 self._ask(operations.free_input, *row)
 
-    def free(self, request: Any) -> None:
+    def free(self, request: Request) -> None:
         """The request is finished, aborted or preempted: it holds nothing any more."""
         if name_of(request) in self._tables.requests:
             self._ask(operations.free_request, self._tables.requests[request.request_id])
@@ -109,14 +110,14 @@ class EncoderCacheManager:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def get_cached_input_ids(self, request: Any) -> set[int]:
+    def get_cached_input_ids(self, request: Request) -> set[int]:
         """The inputs that the request holds."""
         if name_of(request) not in self._tables.requests:
             return set()
         _, answer = self._perform(operations.cached_inputs, self._tables.requests[request.request_id])
         return set(answer.values[: int(answer.length)].tolist())
 
-    def get_cached_num_encoder_embeds(self, request: Any, input_id: int) -> int | None:
+    def get_cached_num_encoder_embeds(self, request: Request, input_id: int) -> int | None:
         """The size of the entry of this input's content, in embeddings; None where it is not resident."""
         return self.num_embeds_by_hash.get(identifier_of(request, input_id))
 

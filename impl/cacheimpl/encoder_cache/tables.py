@@ -22,6 +22,7 @@ from cacheimpl.encoder_cache.growth import Extent, extent_of, grown_cache, grown
 from cacheimpl.encoder_cache.rows import Rows
 from cacheimpl.encoder_cache.state import NO_INPUT, Config, empty
 from cacheimpl.recency import queued
+from cacheimpl.request import Request
 
 LARGEST_COUNT = 2**62 - 1
 """The sum of two counts fits in a signed integer of 64 bits."""
@@ -53,7 +54,7 @@ class Tables:
         """Row of the request and position, to row of the content and size: what the tensors say, on the host."""
 
     @contextmanager
-    def registered(self, request: Any, input_id: Any) -> Iterator[tuple[int, int]]:
+    def registered(self, request: Request, input_id: Any) -> Iterator[tuple[int, int]]:
         """The row of the request and the position, with content and claim registered.
 
         Where what is done with them is refused, they are not registered any more.
@@ -145,14 +146,14 @@ class Tables:
         self.config = self.config._replace(contents=contents)
 
 
-def place_of(request: Any, input_id: Any) -> int:
+def place_of(request: Request, input_id: Any) -> int:
     """An input of a request, by its number. Raises `UnknownInputError`, `InvalidRequestError`."""
     count = len(inputs_of(request))
     name = f"input_id, of request {request.request_id!r} with {count} encoder inputs,"
     return counts.whole(name, input_id, UnknownInputError, least=0, most=count - 1)
 
 
-def inputs_of(request: Any) -> Any:
+def inputs_of(request: Request) -> Any:
     """Features or hashes of a request, whichever it has. Raises `InvalidRequestError`."""
     name_of(request)
     for name in ("mm_features", "mm_hashes"):
@@ -162,7 +163,7 @@ def inputs_of(request: Any) -> Any:
     raise InvalidRequestError(f"request {request.request_id!r} has neither mm_features nor mm_hashes")
 
 
-def identifier_of(request: Any, input_id: int) -> str:
+def identifier_of(request: Request, input_id: int) -> str:
     """The hash of one input of a request, under whichever name the era gives it."""
     identifier = inputs_of(request)[place_of(request, input_id)]
     identifier = (
@@ -174,7 +175,7 @@ def identifier_of(request: Any, input_id: int) -> str:
     return identifier
 
 
-def name_of(request: Any) -> str:
+def name_of(request: Request) -> str:
     """The id of a request. Raises `InvalidRequestError`."""
     given = getattr(request, "request_id", None)
     if given is None:
@@ -183,7 +184,7 @@ def name_of(request: Any) -> str:
     return name
 
 
-def size_of(request: Any, input_id: int) -> int:
+def size_of(request: Request, input_id: int) -> int:
     """The embeddings of one input of a request, under whichever name the era gives them."""
     names = ("get_num_encoder_embeds", "get_num_encoder_tokens")
     ask = next((method for name in names if (method := getattr(request, name, None)) is not None), None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.protocols import Request
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import Tables
+from cacheimpl.request import ComputedRequest
 
 
 def allocate(
-    groups: Sequence[Tables], request: Request, demand: Demand, hits: Sequence[Sequence[KVCacheBlock]]
+    groups: Sequence[Tables], request: ComputedRequest, demand: Demand, hits: Sequence[Sequence[KVCacheBlock]]
 ) -> list[list[KVCacheBlock]] | None:
     """Slots in every group, behind its hits; the new blocks of each. None, and nothing changed, where room lacks.
 

@@ -19,10 +19,10 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.protocols import Request
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import Tables, at_least
+from cacheimpl.request import ComputedRequest
 
 
 @dataclass
@@ -92,7 +92,7 @@ class CommonCalls:
         stats, self.prefix_cache_stats = self.prefix_cache_stats, PrefixCacheStats()
         return stats
 
-    def commit(self, request: Request, num_computed_tokens: int) -> None:
+    def commit(self, request: ComputedRequest, num_computed_tokens: int) -> None:
         """A step was executed: the request's tokens before this one have their keys and values written.
 
         From now on what they fill can be found. Not a call of the field before 0.11, where later `cache_blocks` is it.
@@ -103,7 +103,7 @@ class CommonCalls:
         for group in self._groups:
             group.commit(request, computed)
 
-    def free(self, request: Request) -> None:
+    def free(self, request: ComputedRequest) -> None:
         """The request is finished, aborted or preempted: it has no table any more. Nothing happens where it has none.
 
         Raises `RequestMismatchError` where the id is that of another request's table.
@@ -129,7 +129,7 @@ class CommonCalls:
 
     # For both shapes ------------------------------------------------------------------------------------------------
 
-    def _found(self, request: Request) -> list[list[KVCacheBlock]]:
+    def _found(self, request: ComputedRequest) -> list[list[KVCacheBlock]]:
         """The longest prefix that is cached in all groups of layers; a token is left to compute."""
         check_request(request)
         tokens = len(request.all_token_ids)
@@ -139,7 +139,7 @@ class CommonCalls:
         return [hits[:common] for hits in prefixes]
 
     def _allocated(
-        self, request: Request, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
+        self, request: ComputedRequest, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
     ) -> list[list[KVCacheBlock]] | None:
         """Slots; where blocks are registered when they are scheduled, that too."""
         check_request(request)
@@ -157,14 +157,14 @@ class CommonCalls:
         return [group.common_prefix(request_id, named, count) for group in self._groups]
 
 
-def check_running(request: Request) -> None:
+def check_running(request: ComputedRequest) -> None:
     """Raises `NotRunningError` for a request that says that it does not run."""
     status = getattr(getattr(request, "status", None), "name", "RUNNING")
     if status != "RUNNING":
         raise NotRunningError(f"{request.request_id!r} is {status}, and does not run")
 
 
-def tokens_of(request: Request) -> int:
+def tokens_of(request: ComputedRequest) -> int:
     """How many tokens the request says are computed. Raises `InvalidCountError`."""
     check_request(request)
     name = f"num_computed_tokens of request {request.request_id!r}"

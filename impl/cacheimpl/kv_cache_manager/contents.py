@@ -15,7 +15,7 @@ import torch
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.errors import InvalidRequestError
-from cacheimpl.kv_cache_manager.protocols import RequestTokens
+from cacheimpl.request import TokenRequest
 
 FIRST_PARENT = int.from_bytes(os.urandom(7), "big") + 1
 """Stands for the parent of a first block: nobody outside this process can prepare a collision (C-KV-10)."""
@@ -90,7 +90,7 @@ def hash_block_tokens(
 
 
 def hash_request_tokens(
-    block_size: int, request: RequestTokens, *, hash_function: HashFunction = hash
+    block_size: int, request: TokenRequest, *, hash_function: HashFunction = hash
 ) -> list[BlockHashType]:
     """The keys of all full blocks of a request."""
     keys: list[BlockHashType] = []
@@ -104,7 +104,7 @@ def hash_request_tokens(
 
 
 def generate_block_hash_extra_keys(
-    request: RequestTokens, start_token_idx: int, end_token_idx: int, start_mm_idx: int
+    request: TokenRequest, start_token_idx: int, end_token_idx: int, start_mm_idx: int
 ) -> tuple[tuple[Any, ...] | None, int]:
     """Whatever but tokens the KV of these tokens depends on, each with its tag; None for nothing. And the next item.
 
@@ -129,7 +129,7 @@ def generate_block_hash_extra_keys(
     return tuple(keys) or None, max(first, ended) if items else start_mm_idx
 
 
-def adapter_keys(request: RequestTokens) -> list[tuple[Any, ...]]:
+def adapter_keys(request: TokenRequest) -> list[tuple[Any, ...]]:
     """The adapter, by all that tells it from another: a name alone may get other weights (C-MIR-15)."""
     lora = getattr(request, "lora_request", None)
     if not lora:
@@ -138,7 +138,7 @@ def adapter_keys(request: RequestTokens) -> list[tuple[Any, ...]]:
     return [("lora", *named)]
 
 
-def items_of(request: RequestTokens) -> list[tuple[str, int, int]]:
+def items_of(request: TokenRequest) -> list[tuple[str, int, int]]:
     """The items of a request: hash, offset, length; under whichever names the era gives them."""
     features = getattr(request, "mm_features", None)
     if features is not None:
@@ -157,7 +157,7 @@ def _placed(position: Any) -> tuple[int, int]:
     return position.offset, position.length
 
 
-def check_request(request: RequestTokens) -> None:
+def check_request(request: TokenRequest) -> None:
     """Raises `InvalidRequestError` for what has no id or no tokens."""
     lacking = [name for name in ("request_id", "all_token_ids") if getattr(request, name, None) is None]
     if lacking:
@@ -167,7 +167,7 @@ def check_request(request: RequestTokens) -> None:
         raise InvalidRequestError(f"all_token_ids of request {request.request_id!r} must be a sequence, not {kind}")
 
 
-def check_tokens(request: RequestTokens, tokens: tuple[Any, ...]) -> None:
+def check_tokens(request: TokenRequest, tokens: tuple[Any, ...]) -> None:
     """Raises `InvalidRequestError` for tokens that are no integers. How large a vocabulary is, nobody says here."""
     if {*map(type, tokens)} != {int}:  # what is not of Python is looked at one by one
         for token in tokens:
@@ -187,11 +187,11 @@ class Chains:
         self.contents = Contents()
         self._hash = hash_function
 
-    def full_blocks(self, request: RequestTokens, tokens: int) -> int:
+    def full_blocks(self, request: TokenRequest, tokens: int) -> int:
         """How many blocks the first so many tokens of the request fill, of those that it has."""
         return min(tokens, len(request.all_token_ids)) // self.block_size
 
-    def extended(self, request: RequestTokens, known: Sequence[Link], blocks: int) -> list[Link]:
+    def extended(self, request: TokenRequest, known: Sequence[Link], blocks: int) -> list[Link]:
         """The links of the first so many full blocks, of which some are known."""
         links = list(known[:blocks])
         given = getattr(request, "block_hashes", None) or ()
@@ -199,7 +199,7 @@ class Chains:
             links.append(self._next(request, links[-1] if links else None, start, given))
         return links
 
-    def _next(self, request: RequestTokens, parent: Link | None, start: int, given: Sequence[Hashable]) -> Link:
+    def _next(self, request: TokenRequest, parent: Link | None, start: int, given: Sequence[Hashable]) -> Link:
         """The link of the block that starts here. Where the request comes with keys, those are used to find blocks."""
         stop = start + self.block_size
         tokens = tuple(request.all_token_ids[start:stop])

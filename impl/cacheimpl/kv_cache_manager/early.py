@@ -8,10 +8,10 @@ from typing import Any
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, several, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
-from cacheimpl.kv_cache_manager.protocols import Request
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, blocks_for, whole
+from cacheimpl.request import ComputedRequest
 
 
 class EarlyCalls(CommonCalls):
@@ -59,7 +59,7 @@ class EarlyCalls(CommonCalls):
         """Those that can be found, by key and number."""
         return self._pool.cached_block_hash_to_block
 
-    def get_computed_blocks(self, request: Request) -> tuple[list[KVCacheBlock], int]:
+    def get_computed_blocks(self, request: ComputedRequest) -> tuple[list[KVCacheBlock], int]:
         """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
 
         A request that keeps hashes of its blocks (`set_kv_block_hashes`) is given them.
@@ -76,7 +76,7 @@ class EarlyCalls(CommonCalls):
 
     def allocate_slots(
         self,
-        request: Request,
+        request: ComputedRequest,
         num_tokens: int,
         computed_blocks: Sequence[KVCacheBlock] | None = None,
         *,
@@ -99,7 +99,7 @@ class EarlyCalls(CommonCalls):
         fresh = self._allocated(request, demand, [hits or ()])
         return None if fresh is None else fresh[0]
 
-    def append_slots(self, request: Request, num_tokens: int) -> list[KVCacheBlock] | None:
+    def append_slots(self, request: ComputedRequest, num_tokens: int) -> list[KVCacheBlock] | None:
         """Slots for so many tokens more of a request that has a table. Raises `UnknownRequestError`, a `KeyError`.
 
         Otherwise as `allocate_slots` without blocks.
@@ -112,7 +112,7 @@ class EarlyCalls(CommonCalls):
         return fresh
 
     def get_num_common_prefix_blocks(
-        self, request: Request, num_running_requests: int, *, running: Iterable[str] | None = None
+        self, request: ComputedRequest, num_running_requests: int, *, running: Iterable[str] | None = None
     ) -> int:
         """How many leading blocks all running requests have.
 
@@ -126,10 +126,10 @@ class EarlyCalls(CommonCalls):
         check_running(request)
         return self._common_prefix(request.request_id, running, count)[0]
 
-    def free_block_hashes(self, request: Request) -> None:
+    def free_block_hashes(self, request: ComputedRequest) -> None:
         """The request is over (0.7.3). Nothing is kept here of a request without a table."""
 
-    def _tell_hashes(self, request: Request) -> None:
+    def _tell_hashes(self, request: ComputedRequest) -> None:
         """A request that keeps the keys of its blocks is told them."""
         keeper: Any = request
         if hasattr(keeper, "set_kv_block_hashes"):

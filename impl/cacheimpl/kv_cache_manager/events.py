@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheimpl.kv_cache_manager.contents import BlockHashType, Link
-from cacheimpl.kv_cache_manager.protocols import RequestTokens
+from cacheimpl.request import TokenRequest
 
 MEDIUM_GPU = "GPU"
 BITS = 64
@@ -63,7 +63,7 @@ class AllBlocksCleared(KVCacheEvent):
 
 
 def stored(
-    request: RequestTokens, before: Link | None, links: Sequence[Link], first: int, block_size: int
+    request: TokenRequest, before: Link | None, links: Sequence[Link], first: int, block_size: int
 ) -> BlockStored:
     """These blocks of a request, of which the first is number `first` in its table, can be found from now on."""
     start, end = first * block_size, (first + len(links)) * block_size

@@ -18,10 +18,11 @@ from cacheimpl.kv_cache_manager.errors import (
 )
 from cacheimpl.kv_cache_manager.events import KVCacheEvent
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.protocols import KVCacheConfig, Request
+from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, whole
+from cacheimpl.request import ComputedRequest
 
 
 class LaterCalls(CommonCalls):
@@ -91,7 +92,7 @@ class LaterCalls(CommonCalls):
         """What was looked up since the last call; None where `log_stats` is off."""
         return super().make_prefix_cache_stats() if self.log_stats else None
 
-    def get_computed_blocks(self, request: Request, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
+    def get_computed_blocks(self, request: ComputedRequest, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
         """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
 
         `max_cache_hit_length`: no more tokens than these. In the shape of 0.33 a third value is 0: there is no group
@@ -116,7 +117,7 @@ class LaterCalls(CommonCalls):
 
     def allocate_slots(
         self,
-        request: Request,
+        request: ComputedRequest,
         num_new_tokens: int,
         num_new_computed_tokens: int = 0,
         new_computed_blocks: KVCacheBlocks | None = None,
@@ -162,7 +163,7 @@ class LaterCalls(CommonCalls):
         fresh = self._allocated(request, demand, hits, registers=not delay_cache_blocks)
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
-    def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
+    def cache_blocks(self, request: ComputedRequest, num_computed_tokens: int) -> None:
         """The request's tokens before this one are written, or have been loaded: as `commit`."""
         if self.enable_caching:
             self.commit(request, num_computed_tokens)
@@ -171,7 +172,7 @@ class LaterCalls(CommonCalls):
             at_least("num_computed_tokens", num_computed_tokens, 0)
 
     def get_num_common_prefix_blocks(
-        self, request: Request | str, num_running_requests: int = 1, *, running: Iterable[str] | None = None
+        self, request: ComputedRequest | str, num_running_requests: int = 1, *, running: Iterable[str] | None = None
     ) -> list[int]:
         """How many leading blocks all running requests have; from 0.20 on of an id, without a count. See the early one.
 
@@ -202,7 +203,7 @@ class LaterCalls(CommonCalls):
         return self._pool.take_events()
 
 
-def skips(request: Request) -> bool:
+def skips(request: ComputedRequest) -> bool:
     """Whether nothing is to be found for this request."""
     parameters = getattr(request, "sampling_params", None)
     whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None

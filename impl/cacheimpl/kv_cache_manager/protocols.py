@@ -1,29 +1,9 @@
-"""What the manager reads of objects that the engine passes in. Any object with these attributes will do."""
+"""What the manager reads of the engine's configuration. Any object with these attributes will do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
-
-
-class RequestTokens(Protocol):
-    """What keys of blocks are made from. Items, adapter and salt are read if the request has them (see `contents`)."""
-
-    @property
-    def request_id(self) -> str:
-        """Unique among the requests that have a table."""
-
-    @property
-    def all_token_ids(self) -> Sequence[int]:
-        """Prompt and output tokens."""
-
-
-class Request(RequestTokens, Protocol):
-    """A request that gets slots. `block_hashes`, keys that the engine has computed itself, are read if it has them."""
-
-    @property
-    def num_computed_tokens(self) -> int:
-        """Leading tokens whose keys and values are written."""
 
 
 class KVCacheSpec(Protocol):

@@ -24,16 +24,16 @@ from cacheimpl.kv_cache_manager.errors import (
 )
 from cacheimpl.kv_cache_manager.events import stored
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.protocols import Request
 from cacheimpl.kv_cache_manager.rules import CommonPrefix, Register, Rules
 from cacheimpl.kv_cache_manager.slots import Demand, Plan
+from cacheimpl.request import ComputedRequest
 
 
 @dataclass
 class Holding:
     """How far a request has come that has a table. Counts are in tokens, but for blocks."""
 
-    request: Request
+    request: ComputedRequest
     """The object that was seen last: another one with this id is compared with it."""
     blocks: list[KVCacheBlock]
     registered: int = 0
@@ -72,7 +72,7 @@ class Tables:
 
     # Finding --------------------------------------------------------------------------------------------------------
 
-    def found(self, request: Request, most_tokens: int) -> list[KVCacheBlock]:
+    def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
         """The blocks of the longest cached prefix of the request, among its first so many tokens."""
         links = self.chains.extended(request, (), self.chains.full_blocks(request, most_tokens))
         hits: list[KVCacheBlock] = []
@@ -83,7 +83,7 @@ class Tables:
             hits.append(block)
         return hits[:-1] if self.drops_last else hits
 
-    def holding(self, request: Request) -> Holding | None:
+    def holding(self, request: ComputedRequest) -> Holding | None:
         """The request's table, if it has one. Raises `RequestMismatchError` where its id is another request's."""
         holding = self.holdings.get(request.request_id)
         if holding is None or holding.request is request:
@@ -95,7 +95,7 @@ class Tables:
             raise RequestMismatchError(f"{request.request_id!r} is another request, with other tokens")
         return holding
 
-    def known(self, request: Request) -> Holding:
+    def known(self, request: ComputedRequest) -> Holding:
         """The request's table. Raises `UnknownRequestError` where it has none."""
         holding = self.holding(request)
         if holding is None:
@@ -104,7 +104,7 @@ class Tables:
 
     # Slots ----------------------------------------------------------------------------------------------------------
 
-    def plan(self, request: Request, demand: Demand, hits: Sequence[KVCacheBlock]) -> Plan:
+    def plan(self, request: ComputedRequest, demand: Demand, hits: Sequence[KVCacheBlock]) -> Plan:
         """What slots behind these hits, or behind the table that there is, take. Changes nothing.
 
         Raises where what is asked for is not for what is the case now (KV-8).
@@ -124,7 +124,7 @@ class Tables:
             spare=self.widest() - owned - max(0, needed) if needed > 0 else 0,
         )
 
-    def begin(self, request: Request, demand: Demand, plan: Plan) -> None:
+    def begin(self, request: ComputedRequest, demand: Demand, plan: Plan) -> None:
         """The hits are adopted, or the request's own word is taken on what was executed; no block is taken yet."""
         holding = self.holdings.get(request.request_id)
         if holding is None:
@@ -134,13 +134,13 @@ class Tables:
         holding.request, holding.scheduled = request, plan.end
         holding.links = max(holding.links, plan.links, key=len)
 
-    def lengthen(self, request: Request, blocks: int) -> list[KVCacheBlock]:
+    def lengthen(self, request: ComputedRequest, blocks: int) -> list[KVCacheBlock]:
         """The table becomes longer by so many free blocks."""
         fresh = [self.pool.take() for _ in range(blocks)]
         self.holdings[request.request_id].blocks.extend(fresh)
         return fresh
 
-    def _links(self, request: Request, holding: Holding | None, tokens: int) -> list[Link]:
+    def _links(self, request: ComputedRequest, holding: Holding | None, tokens: int) -> list[Link]:
         """What the request's full blocks hold, as far as so many tokens; nothing where nobody asks."""
         if not self.caching or tokens > self.longest:
             return []
@@ -148,7 +148,7 @@ class Tables:
 
     def _check(
         self,
-        request: Request,
+        request: ComputedRequest,
         holding: Holding | None,
         demand: Demand,
         hits: Sequence[KVCacheBlock],
@@ -177,11 +177,11 @@ class Tables:
         there = zip(hits, links, strict=False)
         return len(hits) <= len(links) and all(block.content is link.content for block, link in there)
 
-    def _whole(self, request: Request, owned: int) -> int:
+    def _whole(self, request: ComputedRequest, owned: int) -> int:
         """How many blocks more all tokens of the request need."""
         return blocks_for(min(len(request.all_token_ids), self.longest), self.block_size) - owned
 
-    def _adopt(self, request: Request, hits: Sequence[KVCacheBlock]) -> Holding:
+    def _adopt(self, request: ComputedRequest, hits: Sequence[KVCacheBlock]) -> Holding:
         """The hits become the beginning of a new table (KV-1)."""
         self.pool.touch(hits)
         tokens = len(hits) * self.block_size
@@ -199,7 +199,7 @@ class Tables:
 
     # Execution ------------------------------------------------------------------------------------------------------
 
-    def commit(self, request: Request, computed: int) -> None:
+    def commit(self, request: ComputedRequest, computed: int) -> None:
         """The request's tokens before `computed` are written: what they fill can be found (KV-7).
 
         Raises `UnknownRequestError`, `StaleCountError`.
@@ -218,7 +218,7 @@ class Tables:
         if registers:
             self.register(request, computed)
 
-    def passed(self, request: Request) -> None:
+    def passed(self, request: ComputedRequest) -> None:
         """What the request says itself of how far it is, where that can be and is to be believed."""
         holding = self.holdings.get(request.request_id)
         if holding is not None:
@@ -226,11 +226,11 @@ class Tables:
                 request, holding, at_least("num_computed_tokens", getattr(request, "num_computed_tokens", 0), 0)
             )
 
-    def _passed(self, request: Request, holding: Holding, computed: int) -> None:
+    def _passed(self, request: ComputedRequest, holding: Holding, computed: int) -> None:
         if self.rules.register is Register.PASSED and holding.computed < computed <= holding.scheduled:
             self.commit(request, computed)
 
-    def register(self, request: Request, tokens: int) -> None:
+    def register(self, request: ComputedRequest, tokens: int) -> None:
         """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.
 
         KV-6: a block that is found is found behind all that come before it.

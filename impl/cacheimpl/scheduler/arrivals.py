@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from cacheimpl.encoder_cache.rows import Rows
+from cacheimpl.request import PromptRequest
 from cacheimpl.scheduler.contents import WORD, Contents
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
@@ -104,7 +105,7 @@ class Arrivals:
         """Whether somebody is to be aborted on the device."""
         return bool(self._leaving)
 
-    def add(self, request: Any, state: State) -> State:
+    def add(self, request: PromptRequest, state: State) -> State:
         """A request that arrives has a row, and waits when the next step begins.
 
         Returns the state, in larger tables where its items need some.
@@ -136,7 +137,7 @@ class Arrivals:
             item_fits(limits, prompt, item.start, item.length, whole=whole) for item in read.items
         )
 
-    def _checked(self, request: Any) -> Read:
+    def _checked(self, request: PromptRequest) -> Read:
         read = read_of(request)
         if read.name in self._rows:
             raise DuplicateRequestError(f"request {read.name!r} waits or runs already")

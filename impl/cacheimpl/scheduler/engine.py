@@ -21,6 +21,7 @@ from cacheimpl.constants import constant
 from cacheimpl.counts import whole
 from cacheimpl.devices import usable
 from cacheimpl.recency import OUTSIDE, length, queued
+from cacheimpl.request import PromptRequest
 from cacheimpl.scheduler import requests, rounds
 from cacheimpl.scheduler.arrivals import Arrivals
 from cacheimpl.scheduler.counts import filling
@@ -140,7 +141,7 @@ class Scheduler:
 
     # Requests -------------------------------------------------------------------------------------------------------
 
-    def add_request(self, request: Any) -> None:
+    def add_request(self, request: PromptRequest) -> None:
         """It waits. Raises where it can never be served, or is known already."""
         self._state = self._arrivals.add(request, self._state)
         if self._config.blank is not self._arrivals.config.blank:
@@ -215,7 +216,7 @@ class Scheduler:
         self._state = state
         return ended
 
-    def _drafts(self, accepted: Any) -> Tensor:
+    def _drafts(self, accepted: Tensor | int) -> Tensor:
         """How many were right, as a tensor. Raises `InvalidAcceptedError` before anything is done."""
         rows = self._config.rows
         if not isinstance(accepted, Tensor):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from cacheimpl.counts import whole
+from cacheimpl.request import PromptRequest
 from cacheimpl.scheduler.contents import Tokens, packed
 from cacheimpl.scheduler.errors import InvalidRequestError, UnsupportedError
 from cacheimpl.scheduler.settings import LARGEST
@@ -34,7 +35,7 @@ NOT_THERE = ("lora_request", "kv_transfer_params", "pooling_params", "structured
 """Attributes that a request must not have, or only as None: adapters, external KV and the like."""
 
 
-def read_of(request: Any) -> Read:
+def read_of(request: PromptRequest) -> Read:
     """The attributes of a request. Raises `InvalidRequestError` and `UnsupportedError`."""
     name = getattr(request, "request_id", None)
     if not isinstance(name, str):
@@ -57,7 +58,7 @@ def read_of(request: Any) -> Read:
     )
 
 
-def tokens_of(request: Any, of: str) -> Tokens:
+def tokens_of(request: PromptRequest, of: str) -> Tokens:
     """The prompt. Raises `InvalidRequestError` for what are no integers."""
     given = getattr(request, "prompt_token_ids", None)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from cacheimpl import KVCacheManager
 from cacheimpl.kv_cache_manager import EarlyKVCacheManager, LaterKVCacheManager
-from cacheimpl.kv_cache_manager.protocols import KVCacheConfig, Request
+from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
+from cacheimpl.request import ComputedRequest
 
 
-def right_calls(config: KVCacheConfig, request: Request) -> tuple[EarlyKVCacheManager, LaterKVCacheManager]:
+def right_calls(config: KVCacheConfig, request: ComputedRequest) -> tuple[EarlyKVCacheManager, LaterKVCacheManager]:
     early = KVCacheManager(16, 8, 32, num_preallocate_tokens=0)
     early.append_slots(request, 1)
     later = KVCacheManager(config, 32, log_stats=True, max_num_batched_tokens=64)
@@ -29,7 +30,7 @@ def wrong_constructors(config: KVCacheConfig) -> None:
     EarlyKVCacheManager(16, 8, 32, num_preallocated_tokens=0)  # refused: call-arg
 
 
-def wrong_calls(config: KVCacheConfig, request: Request) -> None:
+def wrong_calls(config: KVCacheConfig, request: ComputedRequest) -> None:
     early, later = KVCacheManager(16, 8, 32), KVCacheManager(config, 32)
     early.get_blocks("0")  # refused: attr-defined
     early.get_num_common_prefix_blocks("0", 1)  # refused: arg-type
