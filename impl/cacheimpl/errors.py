@@ -1,12 +1,12 @@
-"""The base of everything that a caller of this package can do wrong.
+"""The base of all exceptions of this package.
 
-Each component says in its own `errors` what it raises: classes of this base, and of the built-in exception that callers
-of the field expect beside it (`ValueError` for a count that cannot be, `KeyError` for what is not known). Whatever is
-raised, the state is as it was.
+The `errors` module of each component lists its exceptions. Each derives from this base and from the built-in exception
+that callers of vLLM expect (`ValueError` for a bad count, `KeyError` for an unknown name). A call that raises changes
+nothing.
 """
 
 from __future__ import annotations
 
 
 class CacheError(Exception):
-    """Any misuse of any class. Nothing has changed."""
+    """Misuse of any class of this package. The call has changed nothing."""

@@ -1,4 +1,4 @@
-"""What a caller of the encoder cache manager did wrong. Whatever is raised, the state is as it was."""
+"""Misuse of the encoder cache manager. A call that raises changes nothing."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from cacheimpl.errors import CacheError
 
 
 class EncoderCacheError(CacheError):
-    """Any misuse."""
+    """Base of all errors of the encoder cache manager."""
 
 
 class AlreadyCachedError(EncoderCacheError):
-    """`allocate` for a content that is resident: it would be charged twice."""
+    """`allocate` for a cached content: it would be charged twice."""
 
 
 class NoRoomError(EncoderCacheError, AssertionError):
-    """`allocate` without free slots: nobody asked, or the grant is used up. As released, an assertion."""
+    """`allocate` without free slots: call `can_allocate` first. In the releases, an assertion."""
 
 
 class SizeMismatchError(EncoderCacheError, ValueError):
@@ -26,15 +26,15 @@ class UnknownInputError(EncoderCacheError, IndexError):
 
 
 class InvalidRequestError(EncoderCacheError, TypeError):
-    """What is given as a request lacks its id, its inputs, or the hash or the size of one."""
+    """A request lacks its id, its inputs, or the hash or size of an input."""
 
 
 class InvalidDeviceError(EncoderCacheError, ValueError):
-    """A device that torch does not know, or has no support for here."""
+    """torch does not know the device, or does not support it on this machine."""
 
 
 class InvalidCountError(EncoderCacheError, ValueError):
-    """A count is not an integer, negative, or too large to add another to it in 64 bits."""
+    """A count is no integer, negative, or too large: two counts must add up in 64 bits."""
 
 
 class RequestMismatchError(EncoderCacheError, ValueError):

@@ -1,7 +1,7 @@
 """`EncoderCacheManager`, with the methods and attributes of the field, on top of the tensor operations.
 
-One call is one operation on one engine's tensors, and reads its answer back: it stands where the original stands, and
-says nothing about speed. The attributes are copies: to change them changes nothing.
+Each call is one operation on one engine's tensors, and reads its answer back to the host. It replaces vLLM's class in
+tests and engines, and is no measure of speed. The attributes are copies: writing to them has no effect.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from cacheimpl.request import Request
 
 
 class EncoderCacheManager:
-    """Which encoder outputs are resident, which requests hold them, and what room is left.
+    """Which encoder outputs are cached, which requests hold them, and how many slots are free.
 
-    `cache_size` is the capacity in encoder embeddings (tokens, in earlier releases). Requests are duck-typed. Where a
-    call is refused the state is as it was; `cacheimpl.encoder_cache.errors` lists what is raised.
+    `cache_size` is the capacity in encoder embeddings (tokens, in earlier releases). A call that raises changes
+    nothing; `cacheimpl.encoder_cache.errors` lists the exceptions.
     """
 
     def __init__(self, cache_size: int, device: torch.device | str = "cpu") -> None:
@@ -32,15 +32,15 @@ class EncoderCacheManager:
 
     @classmethod
     def create_manager(cls, *, cache_size: int, vllm_config: Any = None) -> EncoderCacheManager:  # noqa: ARG003  # the released signature
-        """A manager of this capacity, as later releases make theirs."""
+        """A manager of this capacity; the constructor that later releases call."""
         return cls(cache_size=cache_size)
 
     # Admission ------------------------------------------------------------------------------------------------------
 
     def check_and_update_cache(self, request: Request, input_id: int) -> bool:
-        """Whether the input's encoder output is resident; if so, the request holds it from now on.
+        """Whether the input's encoder output is cached; if so, the request holds it from now on.
 
-        Raises `SizeMismatchError` where it is resident with another size than the input claims.
+        Raises `SizeMismatchError` if it is cached with another size than the input claims.
         """
         with self._tables.registered(request, input_id) as row:
             code = self._ask(operations.check_and_update, *row)
@@ -57,11 +57,10 @@ class EncoderCacheManager:
         *,
         num_embeds_to_schedule: int | None = None,
     ) -> bool:
-        """Whether there is room for the input beside what was granted earlier in the pass, and compute for it.
+        """Whether the input fits into the cache beside the earlier grants of this pass, and into the compute budget.
 
-        "Yes" makes the room at once: entries that nobody holds are evicted, the longest idle first. What was granted
-        earlier is counted by the caller, in `num_tokens_to_schedule`, which later releases call
-        `num_embeds_to_schedule`.
+        If so, unreferenced entries are evicted at once until it fits, the longest idle first. The caller counts the
+        earlier grants in `num_tokens_to_schedule`; later releases call it `num_embeds_to_schedule`.
         """
         pending = num_tokens_to_schedule if num_embeds_to_schedule is None else num_embeds_to_schedule
         counted("num_tokens_to_schedule (num_embeds_to_schedule)", pending)
@@ -70,9 +69,9 @@ class EncoderCacheManager:
             return self._ask(operations.can_allocate, *row, budget, int(pending)) is Code.DONE
 
     def allocate(self, request: Request, input_id: int) -> None:
-        """The input's entry is created, and the request holds it.
+        """Create the input's entry, held by the request.
 
-        Raises `AlreadyCachedError` for a content that is resident, `NoRoomError` without free slots.
+        Raises `AlreadyCachedError` if the content is cached, `NoRoomError` without free slots.
         """
         with self._tables.registered(request, input_id) as row:
             code = self._ask(operations.allocate, *row)
@@ -82,9 +81,9 @@ class EncoderCacheManager:
                 raise NoRoomError(f"{self.num_free_slots} slots are free: ask `can_allocate` before allocating")
 
     def abandon(self, request: Request) -> None:
-        """The admission of a request has failed: what its checks have pinned in this pass is released again.
+        """The admission of a request has failed: release the entries that its checks pinned in this pass.
 
-        Not a call of the field: there, such pins stay until the request is admitted after all (C-ENC-10).
+        Not a call of vLLM: there, such pins stay until the request is admitted (C-ENC-10).
         """
         if name_of(request) in self._tables.requests:
             self._ask(operations.abandon, self._tables.requests[request.request_id])
@@ -92,57 +91,57 @@ class EncoderCacheManager:
     # Release --------------------------------------------------------------------------------------------------------
 
     def free_encoder_input(self, request: Request, input_id: int) -> None:
-        """The request has no more use for the input. Nothing happens where it does not hold it."""
+        """The request no longer needs the input. Does nothing if it does not hold it."""
         identifier_of(request, input_id)
         if request.request_id in self._tables.requests:
             with self._tables.registered(request, input_id) as row:
                 self._ask(operations.free_input, *row)
 
     def free(self, request: Request) -> None:
-        """The request is finished, aborted or preempted: it holds nothing any more."""
+        """Release all entries of a finished, aborted or preempted request."""
         if name_of(request) in self._tables.requests:
             self._ask(operations.free_request, self._tables.requests[request.request_id])
             self._tables.forget(request.request_id)
 
     def reset(self) -> None:
-        """Everything is as at the start, and nothing is reported."""
+        """Empty the cache, without reporting evictions."""
         self._ask(operations.reset)
 
     # Reading --------------------------------------------------------------------------------------------------------
 
     def get_cached_input_ids(self, request: Request) -> set[int]:
-        """The inputs that the request holds."""
+        """The numbers of the inputs that the request holds."""
         if name_of(request) not in self._tables.requests:
             return set()
         _, answer = self._perform(operations.cached_inputs, self._tables.requests[request.request_id])
         return set(answer.values[: int(answer.length)].tolist())
 
     def get_cached_num_encoder_embeds(self, request: Request, input_id: int) -> int | None:
-        """The size of the entry of this input's content, in embeddings; None where it is not resident."""
+        """The size of the entry with this input's content, in embeddings; None if it is not cached."""
         return self.num_embeds_by_hash.get(identifier_of(request, input_id))
 
     def get_manager_metadata(self) -> None:
-        """Nothing is to be told to workers."""
+        """None: workers need no further data."""
         return
 
     def get_freed_mm_hashes(self) -> list[str]:
-        """What was evicted since the last call and is not resident again, in the order of eviction. Ends the pass."""
+        """Contents evicted since the last call and not cached again, in the order of eviction. Ends the pass."""
         self._tables.cache, answer = self._perform(operations.report)
         return [self._tables.contents.name(row) for row in answer.values[: int(answer.length)].tolist()]
 
     @property
     def num_free_slots(self) -> int:
-        """Slots that no entry occupies, in embeddings."""
+        """Free slots, in embeddings."""
         return int(self._tables.cache.free)
 
     @property
     def num_freeable_slots(self) -> int:
-        """Slots that no entry occupies which a request holds, in embeddings."""
+        """Slots that are free or occupied by unreferenced entries, in embeddings."""
         return int(self._tables.cache.freeable)
 
     @property
     def cached(self) -> dict[str, set[str]]:
-        """For each resident content the requests that hold it."""
+        """The holders of each cached content, by its hash."""
         tables = self._tables
         holders = {tables.contents.name(row): set[str]() for row in tables.cache.resident.nonzero().flatten().tolist()}
         for request, position in tables.cache.held.nonzero().tolist():
@@ -152,21 +151,21 @@ class EncoderCacheManager:
 
     @property
     def freeable(self) -> OrderedDict[str, int]:
-        """Resident contents that nobody holds, with their sizes, in the order of eviction."""
+        """Sizes of unreferenced entries, in embeddings, in the order of eviction."""
         cache = self._tables.cache
         rows = self._in_order(cache.idle)
         return OrderedDict((self._tables.contents.name(row), int(cache.sizes[row])) for row in rows)
 
     @property
     def num_embeds_by_hash(self) -> dict[str, int]:
-        """For each resident content its size, in embeddings."""
+        """Sizes of cached contents, in embeddings."""
         cache = self._tables.cache
         rows = cache.resident.nonzero().flatten().tolist()
         return {self._tables.contents.name(row): int(cache.sizes[row]) for row in rows}
 
     @property
     def request_cached_ids(self) -> dict[str, set[int]]:
-        """For each request that holds an input, the inputs that it holds."""
+        """Numbers of the inputs that each request holds, by request id."""
         inputs: dict[str, set[int]] = {}
         for request, position in self._tables.cache.held.nonzero().tolist():
             inputs.setdefault(self._tables.requests.name(request), set()).add(position)
@@ -174,7 +173,7 @@ class EncoderCacheManager:
 
     @property
     def request_hash_refs(self) -> dict[str, dict[str, int]]:
-        """For each request that holds an input, how many of its inputs have each content."""
+        """By request id and content: how many inputs of the request have this content."""
         tables, references = self._tables, dict[str, dict[str, int]]()
         for request, position in tables.cache.held.nonzero().tolist():
             content = tables.contents.name(int(tables.config.contents[request, position]))
@@ -184,7 +183,7 @@ class EncoderCacheManager:
 
     @property
     def freed(self) -> list[str]:
-        """What was evicted since the last report, in this order."""
+        """Contents evicted since the last report, in the order of eviction."""
         return [self._tables.contents.name(row) for row in self._in_order(self._tables.cache.freed)]
 
     # Tensors --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The objects that callers of the manager see: blocks, the queue of those that are free, and what a call returns."""
+"""The objects that callers of the manager see: blocks, the free queue, and lists of blocks by group of layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_BLOCK_ID = -1
 
 @dataclass(eq=False)
 class KVCacheBlock:
-    """A block of KV memory. Two blocks are equal only if they are one."""
+    """A block of KV memory. Blocks are compared by identity."""
 
     block_id: int
     ref_cnt: int = 0
@@ -31,7 +31,7 @@ class KVCacheBlock:
 
     @property
     def block_hash(self) -> Any:
-        """The key under which the block is found; None where it cannot be."""
+        """The key under which the block is registered, or None."""
         return self._block_hash
 
     @block_hash.setter
@@ -40,22 +40,22 @@ class KVCacheBlock:
         self._block_hash = block_hash
 
     def reset_hash(self) -> None:
-        """The block cannot be found any more."""
+        """Drop the key and the content of the block."""
         self._block_hash = self.content = None
 
     def incr_ref(self) -> None:
-        """One place more has it."""
+        """Add a reference."""
         self.ref_cnt += 1
 
     def decr_ref(self) -> None:
-        """One place fewer has it."""
+        """Remove a reference."""
         self.ref_cnt -= 1
 
 
 class FreeKVCacheBlockQueue:
-    """Blocks that may be taken, the next one first: a doubly linked list, so that any of them can be taken out.
+    """Free blocks, the next one first: a doubly linked list, so that any block can be removed in constant time.
 
-    Unlike in any release, a block that is in it cannot be put in again, and one that is not cannot be taken out.
+    Unlike in the releases, adding a block twice and removing a block that is not queued raise `FreeQueueError`.
     """
 
     def __init__(self, blocks: Sequence[KVCacheBlock]) -> None:
@@ -70,16 +70,16 @@ class FreeKVCacheBlockQueue:
 
     @property
     def free_list_head(self) -> KVCacheBlock | None:
-        """The next block; None where there is none."""
+        """The next free block, or None."""
         return _real(self.fake_free_list_head.next_free_block)
 
     @property
     def free_list_tail(self) -> KVCacheBlock | None:
-        """The last block; None where there is none."""
+        """The last free block, or None."""
         return _real(self.fake_free_list_tail.prev_free_block)
 
     def popleft(self) -> KVCacheBlock:
-        """Take the next block out. Raises `NoFreeBlocksError`."""
+        """Remove the next block and return it. Raises `NoFreeBlocksError`."""
         block = self.free_list_head
         if block is None:
             raise NoFreeBlocksError("no free block is left")
@@ -87,14 +87,14 @@ class FreeKVCacheBlockQueue:
         return block
 
     def popleft_n(self, n: int) -> list[KVCacheBlock]:
-        """Take the next so many blocks out. Raises `NoFreeBlocksError`, and takes none, where there are fewer."""
+        """Remove the next blocks and return them. Raises `NoFreeBlocksError` and removes none if there are fewer."""
         count = counts.whole(
             "the number of free blocks asked for", n, NoFreeBlocksError, least=0, most=self.num_free_blocks
         )
         return [self.popleft() for _ in range(count)]
 
     def remove(self, block: KVCacheBlock) -> None:
-        """Take this block out, wherever it is. Raises `FreeQueueError` where it is not in the queue."""
+        """Remove this block. Raises `FreeQueueError` if it is not queued."""
         _check_blocks((block,))
         before, after = block.prev_free_block, block.next_free_block
         if block not in self or before is None or after is None:
@@ -104,26 +104,26 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks -= 1
 
     def append(self, block: KVCacheBlock) -> None:
-        """Put a block behind all others. Raises `FreeQueueError` where it is in the queue."""
+        """Add a block at the end. Raises `FreeQueueError` if it is queued already."""
         assert self.fake_free_list_tail.prev_free_block is not None
         self._insert(block, self.fake_free_list_tail.prev_free_block)
 
     def append_n(self, blocks: Iterable[KVCacheBlock]) -> None:
-        """Put blocks behind all others, in this order."""
+        """Add blocks at the end, in this order."""
         for block in self._all_new(blocks):
             self.append(block)
 
     def prepend(self, block: KVCacheBlock) -> None:
-        """Put a block before all others. Raises `FreeQueueError` where it is in the queue."""
+        """Add a block at the front. Raises `FreeQueueError` if it is queued already."""
         self._insert(block, self.fake_free_list_head)
 
     def prepend_n(self, blocks: Sequence[KVCacheBlock]) -> None:
-        """Put blocks before all others, in this order."""
+        """Add blocks at the front, in this order."""
         for block in reversed(self._all_new(blocks)):
             self.prepend(block)
 
     def get_all_free_blocks(self) -> list[KVCacheBlock]:
-        """All of them, the next one first."""
+        """All free blocks, the next one first."""
         free: list[KVCacheBlock] = []
         block = self.free_list_head
         while block is not None:
@@ -173,7 +173,7 @@ def _real(block: KVCacheBlock | None) -> KVCacheBlock | None:
 
 @dataclass(frozen=True)
 class KVCacheBlocks:
-    """What the later manager takes and returns: the blocks of each group of layers."""
+    """Blocks by group of layers, as the later manager takes and returns them."""
 
     blocks: tuple[Sequence[KVCacheBlock], ...]
 
@@ -187,17 +187,17 @@ class KVCacheBlocks:
         *,
         group_ids: Sequence[int] | None = None,
     ) -> tuple[list[int], ...] | None:
-        """The numbers of the blocks; None for no block at all, where that is allowed."""
+        """Block numbers by group of layers; None for no blocks, if `allow_none` is set."""
         groups = self.blocks if group_ids is None else tuple(self.blocks[group] for group in group_ids)
         if allow_none and not any(groups):
             return None
         return tuple([block.block_id for block in group] for group in groups)
 
     def get_unhashed_block_ids(self) -> list[int]:
-        """The numbers of those that cannot be found, of the only group."""
+        """Numbers of the unregistered blocks. For one group of layers only."""
         (group,) = self.blocks
         return [block.block_id for block in group if block.block_hash is None]
 
     def new_empty(self) -> KVCacheBlocks:
-        """No blocks, of as many groups."""
+        """An empty list for each group of layers."""
         return KVCacheBlocks(tuple(() for _ in self.blocks))

@@ -27,7 +27,7 @@ from cacheimpl.request import ComputedRequest
 
 @dataclass
 class PrefixCacheStats:
-    """What was looked up since the last report; in tokens, until 0.7 in blocks."""
+    """Prefix look-ups since the last report, counted in tokens (until 0.7 in blocks)."""
 
     reset: bool = False
     requests: int = 0
@@ -74,29 +74,29 @@ class CommonCalls:
 
     @property
     def usage(self) -> float:
-        """The part of the pool that is in tables."""
+        """The fraction of blocks that are in a table, from 0 to 1."""
         return self._pool.get_usage()
 
     @property
     def req_to_blocks(self) -> dict[str, list[KVCacheBlock]]:
-        """The table of each request that has one, in the first group of layers; to be read only."""
+        """Block tables by request id, of the first group of layers. Read only."""
         return self._tables.req_to_blocks
 
     @property
     def num_cached_block(self) -> dict[str, int]:
-        """Of each request that has a table, how many of its blocks there were hits or have been registered."""
+        """By request id: how many leading blocks of its table were hits or are registered (first group of layers)."""
         return {name: holding.registered for name, holding in self._tables.holdings.items()}
 
     def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
-        """What was looked up since the last call."""
+        """Look-ups since the last call."""
         stats, self.prefix_cache_stats = self.prefix_cache_stats, PrefixCacheStats()
         return stats
 
     def commit(self, request: ComputedRequest, num_computed_tokens: int) -> None:
-        """A step was executed: the request's tokens before this one have their keys and values written.
+        """A step was executed: keys and values of the first `num_computed_tokens` tokens are written.
 
-        From now on what they fill can be found. Not a call of the field before 0.11, where later `cache_blocks` is it.
-        Raises `UnknownRequestError`, `StaleCountError`, `InvalidCountError`.
+        The full blocks among them are registered, so that prefix look-ups find them. vLLM calls this `cache_blocks`
+        from 0.11 on and has no such call before. Raises `UnknownRequestError`, `StaleCountError`, `InvalidCountError`.
         """
         check_request(request)
         computed = at_least("num_computed_tokens", num_computed_tokens, 0)
@@ -104,9 +104,9 @@ class CommonCalls:
             group.commit(request, computed)
 
     def free(self, request: ComputedRequest) -> None:
-        """The request is finished, aborted or preempted: it has no table any more. Nothing happens where it has none.
+        """Release the blocks of a finished, aborted or preempted request. Does nothing if it has no table.
 
-        Raises `RequestMismatchError` where the id is that of another request's table.
+        Raises `RequestMismatchError` if the table belongs to another request with the same id.
         """
         check_request(request)
         if self._tables.holding(request) is None:
@@ -116,13 +116,13 @@ class CommonCalls:
             group.release(request.request_id)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
-        """These blocks cannot be found any more; who holds them keeps them. Raises `ForeignBlockError`."""
+        """Unregister these blocks, also while requests hold them. Raises `ForeignBlockError`."""
         for block in [self._pool.block(number) for number in several("block_ids", block_ids)]:
             for group in self._groups:
                 group.evict(block)
 
     def reset_prefix_cache(self) -> bool:
-        """Nothing can be found any more. False, and nothing is changed, while a request holds a block."""
+        """Unregister all blocks. Returns False and changes nothing while a request holds a block."""
         done = self._pool.reset_prefix_cache()
         self.prefix_cache_stats.reset |= done
         return done
@@ -130,7 +130,7 @@ class CommonCalls:
     # For both shapes ------------------------------------------------------------------------------------------------
 
     def _found(self, request: ComputedRequest) -> list[list[KVCacheBlock]]:
-        """The longest prefix that is cached in all groups of layers; a token is left to compute."""
+        """The longest prefix that is cached in all groups of layers, without the last token of the request."""
         check_request(request)
         tokens = len(request.all_token_ids)
         most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
@@ -141,7 +141,7 @@ class CommonCalls:
     def _allocated(
         self, request: ComputedRequest, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True
     ) -> list[list[KVCacheBlock]] | None:
-        """Slots; where blocks are registered when they are scheduled, that too."""
+        """Allocate slots, and register the blocks if the rules register them when they are scheduled."""
         check_request(request)
         brought = [self._pool.own(its) for its in hits]
         if any(brought) and not self.enable_caching:
@@ -158,21 +158,21 @@ class CommonCalls:
 
 
 def check_running(request: ComputedRequest) -> None:
-    """Raises `NotRunningError` for a request that says that it does not run."""
+    """Raises `NotRunningError` for a request whose status is not RUNNING."""
     status = getattr(getattr(request, "status", None), "name", "RUNNING")
     if status != "RUNNING":
         raise NotRunningError(f"{request.request_id!r} is {status}, and does not run")
 
 
 def tokens_of(request: ComputedRequest) -> int:
-    """How many tokens the request says are computed. Raises `InvalidCountError`."""
+    """The request's own count of computed tokens. Raises `InvalidCountError`."""
     check_request(request)
     name = f"num_computed_tokens of request {request.request_id!r}"
     return at_least(name, getattr(request, "num_computed_tokens", None), 0)
 
 
 def several(what: str, given: Any) -> list[Any]:
-    """Several of something, and not one. Raises `InvalidCountError`."""
+    """A list of what an iterable holds. Raises `InvalidCountError` for anything else, text included."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidCountError(f"{what} must be several, in a list or the like, not {given!r}")
     return list(given)

@@ -1,4 +1,4 @@
-"""The manager as engines had it until 0.7: made of block counts, with `append_slots` for running requests."""
+"""The calls of `KVCacheManager` until 0.7: made from block counts, with `append_slots` for running requests."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class EarlyCalls(CommonCalls):
 
     @property
     def free_block_queue(self) -> FreeKVCacheBlockQueue:
-        """Those that may be taken."""
+        """Free blocks, the next one first."""
         return self._pool.free_block_queue
 
     @property
     def cached_block_hash_to_block(self) -> dict[Any, dict[int, KVCacheBlock]]:
-        """Those that can be found, by key and number."""
+        """Registered blocks, by key and block number."""
         return self._pool.cached_block_hash_to_block
 
     def get_computed_blocks(self, request: ComputedRequest) -> tuple[list[KVCacheBlock], int]:
-        """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
+        """The blocks of the longest cached prefix, and their number of tokens; at least one token is left to compute.
 
-        A request that keeps hashes of its blocks (`set_kv_block_hashes`) is given them.
+        If the request has `set_kv_block_hashes`, it is called with the keys of the request's full blocks.
         """
         check_request(request)
         if not self.enable_caching:
@@ -82,9 +82,9 @@ class EarlyCalls(CommonCalls):
         *,
         new_computed_blocks: Sequence[KVCacheBlock] | None = None,
     ) -> list[KVCacheBlock] | None:
-        """Slots for so many tokens more, behind the blocks that were just found for a new request.
+        """Allocate slots for `num_tokens` more tokens, behind the hits of a new request.
 
-        The new blocks, those taken in advance among them; None where there is no room. Raises `InvalidCountError` for
+        Returns the new blocks, preallocated ones included; None if the pool lacks room. Raises `InvalidCountError` for
         a count that is not positive, `TooManyTokensError`, `AlreadyAllocatedError`, `StaleCountError`,
         `StaleBlocksError`, `ForeignBlockError`, `RequestMismatchError`.
         """
@@ -100,9 +100,9 @@ class EarlyCalls(CommonCalls):
         return None if fresh is None else fresh[0]
 
     def append_slots(self, request: ComputedRequest, num_tokens: int) -> list[KVCacheBlock] | None:
-        """Slots for so many tokens more of a request that has a table. Raises `UnknownRequestError`, a `KeyError`.
+        """Allocate slots for `num_tokens` more tokens of a request that has a table, as `allocate_slots` does.
 
-        Otherwise as `allocate_slots` without blocks.
+        Raises `UnknownRequestError`, a `KeyError`, if the request has no table.
         """
         check_request(request)
         self._tables.known(request)
@@ -114,11 +114,11 @@ class EarlyCalls(CommonCalls):
     def get_num_common_prefix_blocks(
         self, request: ComputedRequest, num_running_requests: int, *, running: Iterable[str] | None = None
     ) -> int:
-        """How many leading blocks all running requests have.
+        """The number of leading blocks that all running requests share.
 
-        `running`: their ids. Without it the tables of all requests are compared that have one, so that a request that
-        has finished and still holds blocks can make it fewer, and never more. Raises `UnknownRequestError`,
-        `NotRunningError`, `InvalidCountError`.
+        `running`: the ids of the running requests. Without it all tables are compared: then a finished request that
+        still holds blocks can lower the result, and never raises it. Raises `UnknownRequestError`, `NotRunningError`,
+        `InvalidCountError`.
         """
         count = at_least("num_running_requests", num_running_requests, 1)
         check_request(request)
@@ -127,10 +127,10 @@ class EarlyCalls(CommonCalls):
         return self._common_prefix(request.request_id, running, count)[0]
 
     def free_block_hashes(self, request: ComputedRequest) -> None:
-        """The request is over (0.7.3). Nothing is kept here of a request without a table."""
+        """Does nothing: no hashes are kept of a request without a table. A call of 0.7.3."""
 
     def _tell_hashes(self, request: ComputedRequest) -> None:
-        """A request that keeps the keys of its blocks is told them."""
+        """Give the request the keys of its full blocks, if it keeps them."""
         keeper: Any = request
         if hasattr(keeper, "set_kv_block_hashes"):
             full = self._tables.chains.full_blocks(request, len(request.all_token_ids))

@@ -1,4 +1,4 @@
-"""What a caller of the KV cache manager did wrong. Whatever is raised, the state is as it was."""
+"""Misuse of the KV cache manager. A call that raises changes nothing."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from cacheimpl.errors import CacheError
 
 
 class KVCacheManagerError(CacheError):
-    """Any misuse."""
+    """Base of all errors of the KV cache manager."""
 
 
 class InvalidCountError(KVCacheManagerError, ValueError):
-    """A count is not an integer, or not one that can be: slots for no tokens, a pool without blocks."""
+    """A count is not an integer or out of range: slots for no tokens, a pool without blocks."""
 
 
 class InvalidRequestError(KVCacheManagerError, TypeError):
-    """What is given as a request has no id, no tokens, or tokens that are no integers."""
+    """A request has no id, no tokens, or tokens that are not integers."""
 
 
 class InvalidSettingError(KVCacheManagerError, TypeError):
-    """What is given as a configuration, as rules or as a hash function is none."""
+    """A configuration, rules or a hash function of the wrong type."""
 
 
 class TooManyTokensError(KVCacheManagerError, ValueError):
-    """The request would have more tokens than the longest that the engine admits."""
+    """The request would exceed `max_model_len`."""
 
 
 class AlreadyAllocatedError(KVCacheManagerError, ValueError):
-    """Hits are brought along for a request that has a table already (C-KV-5, C-KV-20)."""
+    """Hits are given for a request that has a table already (C-KV-5, C-KV-20)."""
 
 
 class StaleCountError(KVCacheManagerError, ValueError):
-    """The tokens that are said to be computed are fewer than before, or more than there are slots for."""
+    """The count of computed tokens went down, or exceeds the allocated slots."""
 
 
 class StaleBlocksError(KVCacheManagerError, ValueError):
-    """A block that is brought along does not hold the beginning of this request, or not any more (KV-7)."""
+    """A block that is given as a hit does not hold this request's prefix, or no longer does (KV-7)."""
 
 
 class ForeignBlockError(KVCacheManagerError, ValueError):
-    """A block is not one of this pool, or no block at all."""
+    """A block is not of this pool, or no block at all."""
 
 
 class UnknownRequestError(KVCacheManagerError, KeyError):
@@ -50,16 +50,16 @@ class RequestMismatchError(KVCacheManagerError, ValueError):
 
 
 class NotRunningError(KVCacheManagerError, AssertionError):
-    """The common prefix is asked for a request that does not run. As released, an assertion."""
+    """The common prefix of a request that does not run. In the releases, an assertion."""
 
 
 class FreeQueueError(KVCacheManagerError, RuntimeError):
-    """A block is taken out of the free queue that is not in it, or put in that is."""
+    """A block is removed from the free queue twice, or added twice."""
 
 
 class NoFreeBlocksError(KVCacheManagerError, ValueError):
-    """The free queue has fewer blocks. As released, a `ValueError`."""
+    """The free queue has too few blocks. As released, a `ValueError`."""
 
 
 class UnsupportedError(KVCacheManagerError, NotImplementedError):
-    """The configuration asks for what there is not: several block sizes, cross-attention, parallel contexts."""
+    """The configuration asks for an unsupported feature: several block sizes, cross-attention, context parallelism."""

@@ -1,8 +1,8 @@
-"""What a manager tells others of its blocks: which can be found from now on, which no longer, and that none can.
+"""KV cache events: blocks registered, blocks removed, all blocks cleared.
 
-The fields are those of releases from 0.20 on, by name; whoever publishes events reads attributes. A block is told as
-stored when it can be found, and so, unlike in any release, not before what it holds is written (C-KV-6). Each copy of a
-content is told for itself, as released: a content can be found until as many blocks of it were removed as were stored.
+The fields have the names of releases from 0.20 on. A block is reported as stored when it is registered. Unlike in the
+releases, that is never before its keys and values are written (C-KV-6). As released, each duplicate of a content is
+reported for itself: a content is cached until as many of its blocks were removed as were stored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ExternalBlockHash = Hashable
 
 @dataclass(frozen=True)
 class KVCacheEvent:
-    """Any of these."""
+    """Base of all events."""
 
 
 @dataclass(frozen=True)
 class BlockStored(KVCacheEvent):
-    """Blocks that can be found from now on, one behind the other, of one request."""
+    """Consecutive blocks of one request were registered."""
 
     block_hashes: list[ExternalBlockHash]
     parent_block_hash: ExternalBlockHash | None
@@ -50,7 +50,7 @@ class BlockStored(KVCacheEvent):
 
 @dataclass(frozen=True)
 class BlockRemoved(KVCacheEvent):
-    """A block that cannot be found any more: it was taken, or evicted by number."""
+    """A block is no longer registered: it was reallocated, or evicted by number."""
 
     block_hashes: list[ExternalBlockHash]
     medium: str | None
@@ -59,13 +59,13 @@ class BlockRemoved(KVCacheEvent):
 
 @dataclass(frozen=True)
 class AllBlocksCleared(KVCacheEvent):
-    """No block can be found any more."""
+    """No block is registered any more."""
 
 
 def stored(
     request: TokenRequest, before: Link | None, links: Sequence[Link], first: int, block_size: int
 ) -> BlockStored:
-    """These blocks of a request, of which the first is number `first` in its table, can be found from now on."""
+    """The event of newly registered blocks of a request; `first` is the position of the first one in its table."""
     start, end = first * block_size, (first + len(links)) * block_size
     adapter = getattr(request, "lora_request", None)
     numbers = (getattr(adapter, name, None) for name in ("adapter_id", "lora_int_id", "id"))
@@ -84,7 +84,7 @@ def stored(
 
 
 def removed(block_hash: Hashable, group: int) -> BlockRemoved:
-    """A block under this hash cannot be found any more."""
+    """The event of a block with this hash that is no longer registered."""
     return BlockRemoved([external(block_hash)], MEDIUM_GPU, group)
 
 

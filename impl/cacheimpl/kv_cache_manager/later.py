@@ -1,4 +1,4 @@
-"""The manager as engines have it from 0.11 on: made of a `kv_cache_config`, with one call for all requests."""
+"""The calls of `KVCacheManager` from 0.11 on: made from a `kv_cache_config`, with one call for all requests."""
 
 from __future__ import annotations
 
@@ -80,24 +80,24 @@ class LaterCalls(CommonCalls):
 
     @property
     def block_pool(self) -> BlockPool:
-        """Blocks, free queue and prefix map."""
+        """Blocks, free queue and map of registered prefixes."""
         return self._pool
 
     @property
     def coordinator(self) -> SimpleNamespace:
-        """Pool and tables, one for each group of layers, where tests of such a manager look for them."""
+        """The pool, and the tables of each group of layers, under the names that vLLM's own tests read."""
         return SimpleNamespace(block_pool=self._pool, single_type_managers=tuple(self._groups))
 
     def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
-        """What was looked up since the last call; None where `log_stats` is off."""
+        """Look-ups since the last call; None if `log_stats` is off."""
         return super().make_prefix_cache_stats() if self.log_stats else None
 
     def get_computed_blocks(self, request: ComputedRequest, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
-        """The blocks of the longest cached prefix, and how many tokens that is; never all tokens.
+        """The blocks of the longest cached prefix, and their number of tokens; at least one token is left to compute.
 
-        `max_cache_hit_length`: no more tokens than these. In the shape of 0.33 a third value is 0: there is no group
-        of layers that keeps less of a prefix than another. None are found for a request that says so
-        (`skip_reading_prefix_cache`, or `sampling_params.prompt_logprobs`).
+        `max_cache_hit_length` limits the tokens. In the shape of 0.33 there is a third value, always 0: no group of
+        layers keeps less of a prefix than another. The prefix is empty for a request with `skip_reading_prefix_cache`
+        or `sampling_params.prompt_logprobs`.
         """
         check_request(request)
         if max_cache_hit_length is not None:
@@ -130,11 +130,11 @@ class LaterCalls(CommonCalls):
         has_scheduled_reqs: bool = True,  # noqa: FBT001, FBT002  # the released signature
         skip_zeroing_group_ids: tuple[int, ...] = (),  # noqa: ARG002  # the same: nothing is zeroed here
     ) -> KVCacheBlocks | None:
-        """Slots for so many tokens more, behind the blocks that were just found for a new request.
+        """Allocate slots for `num_new_tokens` more tokens, behind the hits of a new request.
 
-        The new blocks; None where there is no room. `num_external_computed_tokens`: tokens whose keys and values are
-        loaded from outside, behind the hits; then nothing need be computed. `reserved_blocks` must be left, and the
-        watermark too where the request waits and others run. Raises as the early manager's.
+        Returns the new blocks; None if the pool lacks room. `num_external_computed_tokens`: tokens behind the hits
+        whose keys and values are loaded from outside; with them `num_new_tokens` may be 0. `reserved_blocks` stay free,
+        and so does the watermark if the request waits while others run. Raises as the early `allocate_slots`.
         """
         if at_least("num_encoder_tokens", num_encoder_tokens, 0):
             raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
@@ -164,7 +164,7 @@ class LaterCalls(CommonCalls):
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
     def cache_blocks(self, request: ComputedRequest, num_computed_tokens: int) -> None:
-        """The request's tokens before this one are written, or have been loaded: as `commit`."""
+        """Keys and values of the first `num_computed_tokens` tokens are written or loaded: as `commit`."""
         if self.enable_caching:
             self.commit(request, num_computed_tokens)
         else:
@@ -174,7 +174,9 @@ class LaterCalls(CommonCalls):
     def get_num_common_prefix_blocks(
         self, request: ComputedRequest | str, num_running_requests: int = 1, *, running: Iterable[str] | None = None
     ) -> list[int]:
-        """How many leading blocks all running requests have; from 0.20 on of an id, without a count. See the early one.
+        """The number of leading blocks that all running requests share, by group of layers. See the early shape.
+
+        Callers of 0.20 and later give a request id and no count.
 
         Raises `UnknownRequestError`, `NotRunningError`, `InvalidCountError`.
         """
@@ -187,31 +189,31 @@ class LaterCalls(CommonCalls):
         return self._common_prefix(request.request_id, running, count)
 
     def get_blocks(self, request_id: str) -> KVCacheBlocks:
-        """The table of a request; empty where it has none."""
+        """The block table of a request; empty if it has none."""
         return KVCacheBlocks(tuple(list(group.req_to_blocks.get(request_id, ())) for group in self._groups))
 
     def get_block_ids(self, request_id: str) -> tuple[list[int], ...]:
-        """The numbers of those."""
+        """The block numbers of a request's table, by group of layers."""
         return tuple([block.block_id for block in its] for its in self.get_blocks(request_id).blocks)
 
     def create_empty_block_list(self) -> KVCacheBlocks:
-        """No blocks."""
+        """An empty list of blocks for each group of layers."""
         return KVCacheBlocks(tuple([] for _ in self._groups))
 
     def take_events(self) -> list[KVCacheEvent]:
-        """What others are to be told since the last call, in its order; nothing without `enable_kv_cache_events`."""
+        """Events since the last call, in order; none without `enable_kv_cache_events`."""
         return self._pool.take_events()
 
 
 def skips(request: ComputedRequest) -> bool:
-    """Whether nothing is to be found for this request."""
+    """Whether the request asks to skip prefix look-ups."""
     parameters = getattr(request, "sampling_params", None)
     whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None
     return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
 
 
 def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:
-    """Tokens of a block, in every group of layers, and everywhere else."""
+    """The block size that all groups of layers and all settings agree on, in tokens."""
     try:
         given = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
         _ = kv_cache_config.num_blocks

@@ -1,4 +1,4 @@
-"""The pool of blocks: who is referred to, who is free, and who can be found."""
+"""The pool of blocks: reference counts, the free queue, and the map of registered prefixes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from cacheimpl.kv_cache_manager.rules import Rules
 
 
 class BlockPool:
-    """Blocks by number, the free queue, and the prefix map from keys to the blocks that carry them.
+    """Blocks by number, the free queue, and the map from keys to registered blocks.
 
-    The first registered copy of a key comes first. Copies are never merged, so that tables only ever grow.
+    Several blocks may be registered under one key; the first registered is found first. Duplicates are never merged, so
+    that a table never changes a block that it has.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class BlockPool:
         self.num_gpu_blocks = num_gpu_blocks
         self.rules = rules
         self.events: list[KVCacheEvent] | None = [] if events else None
-        """What others were not told yet; None where nobody is told."""
+        """Events that were not taken yet; None if events are off."""
         self.several_groups = several_groups
         """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
@@ -49,35 +50,35 @@ class BlockPool:
     # Finding --------------------------------------------------------------------------------------------------------
 
     def find(self, link: Link) -> KVCacheBlock | None:
-        """The first registered block that holds this content; None where there is none."""
+        """The first registered block with this content; None if there is none."""
         for block in self.copies(link.key):
             if not self.rules.verified or block.content is link.content:
                 return block
         return None
 
     def copies(self, key: Hashable) -> Iterable[KVCacheBlock]:
-        """The blocks that carry a key, the first registered first."""
+        """The blocks registered under a key, the first registered first."""
         return self.cached_block_hash_to_block.get(key, {}).values()
 
     def get_cached_block(
         self, block_hash: Hashable, kv_cache_group_ids: Sequence[int] = (0,)
     ) -> list[KVCacheBlock] | None:
-        """The first block that carries this hash, in each of these groups of layers; None where one has none.
+        """The first block with this hash in each of these groups of layers; None if a group has none.
 
-        By the hash alone: whoever takes a block as a hit has its content checked (KV-7).
+        Compares hashes only. `allocate_slots` compares contents when a block is used as a hit (KV-7).
         """
         keys = [(block_hash, group) if self.several_groups else block_hash for group in kv_cache_group_ids]
         first = [block for key in keys if (block := next(iter(self.copies(key)), None)) is not None]
         return first if len(first) == len(keys) else None
 
     def register(self, block: KVCacheBlock, link: Link) -> None:
-        """The block can be found from now on, behind the copies that there are (KV-3)."""
+        """Register the block: look-ups find it, after blocks registered earlier under the same key (KV-3)."""
         self.own((block,))
         block.block_hash, block.content = link.key, link.content
         self.cached_block_hash_to_block[link.key][block.block_id] = block
 
     def forget(self, block: KVCacheBlock) -> None:
-        """The block cannot be found any more; neither side of the map keeps it (KV-3)."""
+        """Unregister the block, on both sides of the map (KV-3). Does nothing if it is not registered."""
         self.own((block,))
         if block.block_hash is None:
             return
@@ -93,26 +94,26 @@ class BlockPool:
     # References -----------------------------------------------------------------------------------------------------
 
     def touch(self, blocks: Iterable[KVCacheBlock]) -> None:
-        """One place more holds each: what is held is not free (KV-2)."""
+        """Add a reference to each block, and take referenced blocks out of the free queue (KV-2)."""
         for block in self.own(blocks):
             if block.ref_cnt == 0:
                 self.free_block_queue.remove(block)
             block.incr_ref()
 
     def take(self) -> KVCacheBlock:
-        """The next free block; if it could be found, that is its eviction."""
+        """Take the next free block. If it is registered, it is evicted."""
         block = self.free_block_queue.popleft()
         self.forget(block)
         block.incr_ref()
         return block
 
     def let_go(self, block: KVCacheBlock) -> None:
-        """One place fewer holds it; the last one makes it free (KV-11)."""
+        """Remove a reference; a block without references becomes free (KV-11)."""
         self._check_held((block,))
         self._let_go(block)
 
     def _check_held(self, blocks: Iterable[Any]) -> list[KVCacheBlock]:
-        """Raises `FreeQueueError` where a block has fewer places than it is to lose, or is the null block."""
+        """Raises `FreeQueueError` for a block without references and for the null block."""
         own = self.own(blocks)
         for block in own:
             if block.is_null or block.ref_cnt < 1:
@@ -129,7 +130,7 @@ class BlockPool:
             self.free_block_queue.append(block)
 
     def release(self, blocks: Sequence[KVCacheBlock]) -> None:
-        """All places of a table are given back; the end of the sequence is evicted before its beginning (KV-11)."""
+        """Remove the references of a whole table, so that its last blocks are evicted first (KV-11)."""
         blocks = self._check_held(blocks)
         if len({*blocks}) < len(blocks):
             raise FreeQueueError(f"a table has each block once: {[block.block_id for block in blocks]}")
@@ -144,7 +145,7 @@ class BlockPool:
     # Asking ---------------------------------------------------------------------------------------------------------
 
     def own(self, blocks: Iterable[Any]) -> list[KVCacheBlock]:
-        """Blocks that a caller brings along, if they are blocks of this pool. Raises `ForeignBlockError`."""
+        """The caller's blocks as a list. Raises `ForeignBlockError` unless all are blocks of this pool."""
         if not isinstance(blocks, Iterable):
             raise ForeignBlockError(f"blocks must be several of this pool, in a list or the like, not {blocks!r}")
         brought = list(blocks)
@@ -161,20 +162,20 @@ class BlockPool:
         ]
 
     def get_num_free_blocks(self) -> int:
-        """How many may be taken."""
+        """The number of free blocks."""
         return self.free_block_queue.num_free_blocks
 
     @property
     def num_held_blocks(self) -> int:
-        """How many are in a table; the null block is in none."""
+        """The number of blocks in tables; the null block is in none."""
         return self.num_gpu_blocks - self.get_num_free_blocks() - int(self.null_block is not None)
 
     def get_usage(self) -> float:
-        """The part of all blocks, but the null block, that is in tables."""
+        """The fraction of blocks in tables, from 0 to 1; the null block does not count."""
         return self.num_held_blocks / (self.num_gpu_blocks - int(self.null_block is not None))
 
     def reset_prefix_cache(self) -> bool:
-        """Nothing can be found any more. False, and nothing is changed, while a request holds a block."""
+        """Unregister all blocks. Returns False and changes nothing while a request holds a block."""
         if self.num_held_blocks > 0:
             return False
         for block in self.blocks:
@@ -185,7 +186,7 @@ class BlockPool:
         return True
 
     def take_events(self) -> list[KVCacheEvent]:
-        """What happened since the last call, in its order; nothing where events are off."""
+        """Events since the last call, in order; none if events are off."""
         if self.events is None:
             return []
         taken, self.events = self.events, []

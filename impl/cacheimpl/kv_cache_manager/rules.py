@@ -1,4 +1,4 @@
-"""The rules by which managers of several eras differ; the normative ones are what there is without a word."""
+"""The rules in which managers of several eras differ. The default is the normative set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Register(Enum):
-    """When a full block can be found."""
+    """When a full block is registered, so that look-ups find it."""
 
     COMMITTED = "committed"
     """When `commit` (or `cache_blocks`) says that a step was executed."""
@@ -18,7 +18,7 @@ class Register(Enum):
 
 
 class CommonPrefix(Enum):
-    """Which leading blocks are common to all running requests."""
+    """How the blocks that all running requests share are counted."""
 
     TABLES = "tables"
     """Those that stand in their tables."""
@@ -29,7 +29,7 @@ class CommonPrefix(Enum):
 
 
 class Rules(NamedTuple):
-    """What a manager does where eras differ. Misuse is refused under any of them."""
+    """One choice for each difference between eras. Misuse is refused under all of them."""
 
     register: Register = Register.PASSED
     verified: bool = True

@@ -1,8 +1,7 @@
-"""`Scheduler`: the calls of the field on top of the tensor functions, a whole step in a few dozen tensor operations.
+"""`Scheduler`: vLLM's calls on top of the tensor functions, a whole step in a few dozen tensor operations.
 
-What is done for every running request is done on the device. The host reads a handful of numbers once a step, to learn
-whether something remains and who is finished. Of requests that arrive or are aborted it makes a note, and before the
-next step their rows are written together.
+The device does the work for all running requests. The host reads a few numbers once a step: whether the round goes on,
+and which requests are finished. It collects arrivals and aborts, and writes their rows together before the next step.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ ADMISSIONS, WIDE, RELEASES = 256, 8, 64
 
 @dataclass(frozen=True)
 class SchedulerOutput:
-    """What the workers are told. `plan` is on the device, a row for each request; the rest is read when it is asked.
+    """A step for the workers. `plan` is on the device, a row for each request; the properties read from it when used.
 
-    Ask before the output of the plan is updated from: afterwards a row may be that of another request.
+    Read them before `update_from_output` is called for this plan: afterwards a row may belong to another request.
     """
 
     plan: Plan
@@ -57,7 +56,7 @@ class SchedulerOutput:
 
     @cached_property
     def num_scheduled_tokens(self) -> dict[str, int]:
-        """By request id, in the order of service."""
+        """Tokens by request id, in the order of service."""
         rows = rows_in_order(self.plan.turns[0], torch.arange(self.plan.turns.shape[1], device=self.plan.turns.device))
         count = int(length(self.plan.turns[0]))
         tokens = self.plan.tokens[0].index_select(0, rows[:count])
@@ -65,12 +64,12 @@ class SchedulerOutput:
 
     @cached_property
     def total_num_scheduled_tokens(self) -> int:
-        """Of all requests."""
+        """The sum over all requests."""
         return int(self.plan.tokens.sum())
 
     @cached_property
     def scheduled_encoder_inputs(self) -> dict[str, list[int]]:
-        """Which items of which requests are encoded in this step."""
+        """The items to encode in this step, by request id."""
         inputs: dict[str, list[int]] = {}
         for row, item in self.plan.encode[0].nonzero().tolist():
             inputs.setdefault(self.names[row], []).append(item)
@@ -78,28 +77,28 @@ class SchedulerOutput:
 
     @cached_property
     def free_encoder_mm_hashes(self) -> list[str]:
-        """Encoder outputs that the workers drop, in the order of eviction."""
+        """Hashes of the encoder outputs that the workers drop, in the order of eviction."""
         dropped = self.plan.dropped[0].tolist()
         return [self.contents[row] for _, row in sorted((rank, row) for row, rank in enumerate(dropped) if rank >= 0)]
 
     @cached_property
     def finished_req_ids(self) -> set[str]:
-        """Finished or aborted since the last step."""
+        """Requests finished or aborted since the last step."""
         return {self.names[row] for row in self.plan.finished[0].nonzero().flatten().tolist()}
 
     @cached_property
     def preempted_req_ids(self) -> set[str]:
-        """Who lost its blocks in this round."""
+        """Requests that were preempted in this step."""
         return {self.names[row] for row in queued(self.plan.preempted[0]).nonzero().flatten().tolist()}
 
 
 class Scheduler:
     """Requests, both caches and the plans in flight of one engine.
 
-    Of a request are read: `request_id`, `prompt_token_ids`, `max_tokens` (or `sampling_params.max_tokens`); `priority`
-    where they count; of multimodal ones `mm_features`, each with `identifier`, `mm_position.offset` and `.length`.
-    `cacheimpl.scheduler.errors` lists what is raised; then the state is as it was. Nothing here is ever differentiated:
-    calls run in inference mode, and so has to who changes a tensor of the state by hand.
+    The scheduler reads of a request: `request_id`, `prompt_token_ids`, `max_tokens` (or `sampling_params.max_tokens`);
+    `priority` under a priority policy; `mm_features` of multimodal requests, each with `identifier`,
+    `mm_position.offset` and `.length`. A call that raises changes nothing; `cacheimpl.scheduler.errors` lists the
+    exceptions. All calls run in inference mode: change a tensor of the state by hand in inference mode only.
     """
 
     def __init__(self, settings: Settings, device: torch.device | str = "cpu") -> None:
@@ -121,7 +120,7 @@ class Scheduler:
 
     @property
     def config(self) -> Config:
-        """The tables, with the rows of all requests that have arrived."""
+        """The tables, with the rows of all requests added so far."""
         self._flush()
         return self._config
 
@@ -131,7 +130,7 @@ class Scheduler:
 
     @property
     def state(self) -> State:
-        """In which all wait that have arrived, and nobody is that was aborted."""
+        """The state, with all arrivals in the waiting queue and all aborted requests removed."""
         self._flush()
         return self._state
 
@@ -142,13 +141,17 @@ class Scheduler:
     # Requests -------------------------------------------------------------------------------------------------------
 
     def add_request(self, request: PromptRequest) -> None:
-        """It waits. Raises where it can never be served, or is known already."""
+        """Add the request to the waiting queue.
+
+        Raises `NeverServedError` if it can never be served, `DuplicateRequestError`, `TooManyRequestsError`,
+        `InvalidRequestError`.
+        """
         self._state = self._arrivals.add(request, self._state)
         if self._config.blank is not self._arrivals.config.blank:
             self._config = self._config._replace(blank=self._arrivals.config.blank)
 
     def finish_requests(self, request_ids: str | Sequence[str]) -> None:
-        """They are aborted; an id that is not known any more changes nothing."""
+        """Abort these requests; unknown ids are ignored. Raises `InvalidRequestError` unless all ids are text."""
         several: Any = (request_ids,) if isinstance(request_ids, str) else request_ids
         asked: tuple[Any, ...] = tuple(several) if isinstance(several, Iterable) else (None,)
         if not all(isinstance(name, str) for name in asked):
@@ -158,18 +161,21 @@ class Scheduler:
                 self._arrivals.abort(name)
 
     def get_num_unfinished_requests(self) -> int:
-        """Who waits or runs."""
+        """The number of waiting and running requests."""
         return self._arrivals.live
 
     def has_unfinished_requests(self) -> bool:
-        """Whether anybody does."""
+        """Whether any request waits or runs."""
         return self._arrivals.live > 0
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def schedule(self) -> SchedulerOutput | None:
-        """One step; None where there is nothing to say to the workers. Raises where too many plans are in flight."""
+        """Plan one step; None if there is nothing for the workers to do.
+
+        Raises `TooManyPlansError` if as many plans are in flight as the settings allow.
+        """
         if self._plans >= self.settings.plans_in_flight:
             raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
         self._flush()
@@ -191,9 +197,10 @@ class Scheduler:
 
     @torch.inference_mode()
     def update_from_output(self, accepted: Tensor | int = 0) -> list[str]:
-        """The oldest plan was executed. The ids of the requests that are finished by it, in the order of the plan.
+        """The oldest plan was executed. Returns the ids of the requests that it finished, in the order of the plan.
 
-        `accepted`: how many drafts were right, of all requests or of each row ([max_requests] int64).
+        `accepted`: the number of accepted draft tokens, for all requests or for each row ([max_requests] int64).
+        Raises `NoPlanError`, `InvalidAcceptedError`.
         """
         if self._plans == 0:
             raise NoPlanError("no plan is in flight")
@@ -217,7 +224,7 @@ class Scheduler:
         return ended
 
     def _drafts(self, accepted: Tensor | int) -> Tensor:
-        """How many were right, as a tensor. Raises `InvalidAcceptedError` before anything is done."""
+        """The accepted counts as a tensor. Raises `InvalidAcceptedError`."""
         rows = self._config.rows
         if not isinstance(accepted, Tensor):
             count = whole("accepted", accepted, InvalidAcceptedError, least=0)
@@ -233,13 +240,13 @@ class Scheduler:
 
     @torch.inference_mode()
     def reset_prefix_cache(self) -> bool:
-        """Whether it was done: not while blocks are in use."""
+        """Unregister all blocks. Returns False and changes nothing while blocks are in use."""
         self.state, answer = requests.reset_prefix_cache(self.config, self.state)
         return int(answer.code) == Code.DONE
 
     @torch.inference_mode()
     def reset_encoder_cache(self) -> None:
-        """Nobody holds an item any more; plans in flight are executed before."""
+        """Empty the encoder cache; the plans in flight are executed before that."""
         self.state, _ = requests.reset_encoder_cache(self.config, self.state)
         self._items = self.settings.max_items > 0
 
@@ -257,9 +264,10 @@ class Scheduler:
     # Inside ---------------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Those that were added since the last step wait from now on, and who was aborted gives back what it has.
+        """Write the rows of arrivals into the waiting queue, and release what aborted requests hold.
 
-        Who was both is written, waits and goes: so the workers are told of its end as of any other.
+        A request that arrived and was aborted since the last step is added and released, so that the workers hear of
+        its end as of any other.
         """
         if not self._arrivals.has_notes():
             return

@@ -1,4 +1,4 @@
-"""What a caller of the scheduler did wrong. Whatever is raised, the state is as it was."""
+"""Misuse of the scheduler. A call that raises changes nothing."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from cacheimpl.errors import CacheError
 
 
 class SchedulerError(CacheError):
-    """Any misuse."""
+    """Base of all errors of the scheduler."""
 
 
 class InvalidSettingError(SchedulerError, ValueError):
-    """A setting is not an integer, or not one that can be."""
+    """A setting is not an integer, or out of range."""
 
 
 class InvalidAcceptedError(SchedulerError, ValueError):
-    """Counts of drafts that were right are no counts, or of another type, shape or device than the rows."""
+    """Counts of accepted drafts are negative, no integers, or of another dtype, shape or device than the rows."""
 
 
 class UnknownRequestError(SchedulerError, KeyError):
@@ -22,28 +22,28 @@ class UnknownRequestError(SchedulerError, KeyError):
 
 
 class UnsupportedError(SchedulerError, NotImplementedError):
-    """A request asks for what there is no rule for here."""
+    """A request asks for an unsupported feature."""
 
 
 class DuplicateRequestError(SchedulerError, ValueError):
-    """A request id that waits or runs is added again."""
+    """A request with this id waits or runs already."""
 
 
 class NeverServedError(SchedulerError, ValueError):
-    """The request would wait for ever: for tokens, blocks or encoder slots that the engine does not have."""
+    """The request would wait forever: the engine has too few tokens, blocks or encoder slots for it."""
 
 
 class InvalidRequestError(SchedulerError, ValueError):
-    """A request that lacks its id or tokens, has what is no integer, overlapping items, or more of them than places."""
+    """A request lacks its id or tokens, has tokens that are no integers, overlapping items, or too many items."""
 
 
 class TooManyRequestsError(SchedulerError, RuntimeError):
-    """There is no row for one more request."""
+    """As many requests are known as the settings allow."""
 
 
 class NoPlanError(SchedulerError, RuntimeError):
-    """An output for which no plan is in flight."""
+    """`update_from_output` without a plan in flight."""
 
 
 class TooManyPlansError(SchedulerError, RuntimeError):
-    """As many plans are in flight as may be."""
+    """As many plans are in flight as the settings allow."""
