@@ -5,7 +5,7 @@ the processing (P0 keeps results), or also the sending: then P0 has on record wh
 side is P1 (type "lru", see `mirror`) or the workers, in a shared memory that P0 writes (type "shm", see
 `object_store`). Each process decides for itself, from the same settings, which cache it makes.
 
-What P0 has on record is right only if nobody else changes the other side, and if there is only one other side. So each
+P0's record is right only if no other process changes the other side, and if there is only one other side. So each
 partition of a receiver has one sender, and each sender one receiver (X-5).
 """
 
@@ -113,7 +113,7 @@ def engines_of_a_sender(deployment: Deployment) -> int:
 
 
 def one_to_one(deployment: Deployment) -> bool:
-    """X-5 (C-MIR-13): one sender for each receiver, whoever balances the load, and one receiver for each sender."""
+    """X-5 (C-MIR-13): one sender for each receiver and one receiver for each sender, with any load balancer."""
     return senders_of_an_engine(deployment) == 1 and engines_of_a_sender(deployment) == 1
 
 
@@ -150,7 +150,7 @@ def start(config: Config, deployment: Deployment, op: Start) -> Result:
 
 
 def profile(config: Config, deployment: Deployment, op: Profile) -> Result:
-    """What profiling makes up goes to a cache of its own, and is gone with it: nobody asks for it."""
+    """Profiling puts its synthetic items into a private cache, which is dropped with them."""
     return deployment, DONE if deployment.started > 0 else REFUSED
 
 
@@ -298,7 +298,7 @@ def observe(config: Config, deployment: Deployment) -> Mapping[str, Observation]
 
 
 def start_if_balanced_outside(config: Config, deployment: Deployment, op: Start) -> Result:
-    """C-MIR-13: with a balancer outside nobody asks how many frontends each engine has."""
+    """C-MIR-13: with an external load balancer, the number of frontends per engine is not checked."""
     started = as_started(op)
     alone = op.api_processes == 1 and op.engines == 1
     return with_caches(started, op, shared=alone or op.external > 0), DONE

@@ -29,9 +29,9 @@ class Config(NamedTuple):
     block_size: int
     """Tokens of a block."""
     prompt_tokens: int
-    """So many tokens a prompt has at the most."""
+    """The longest prompt, in tokens."""
     tokens: int
-    """So many tokens a request has at the most, its output included."""
+    """The longest request, output included, in tokens."""
     requests: int = 2
     opening: tuple[int, ...] = ()
     """The tokens with which every prompt begins."""
@@ -40,7 +40,7 @@ class Config(NamedTuple):
     lengths: tuple[int, ...] = ()
     """Placeholders of each content; its position is the content."""
     items: int = 2
-    """So many items a request has at the most."""
+    """The most items in one request."""
     adapters: tuple[tuple[int, int, int], ...] = ()
     """Number, name and path of each adapter; its position is what it is. Two may share a name, or a path."""
     salts: int = 0

@@ -1,4 +1,4 @@
-"""The encoder's budgets: how much the encoder computes in a step, how much its cache holds, and who is let in.
+"""The encoder's budgets: how much a step computes, how much the cache holds, and which requests are admitted.
 
 Both follow from the engine's settings and from the largest item of the model, once, when the engine starts. Afterwards
 each item that arrives is let in or turned down: what is let in must be schedulable, for nothing else ever looks.

@@ -32,7 +32,7 @@ def calls(config: Config, budget: Budget) -> Iterable[Operation]:
 
 
 def unknown(config: Config, operation: Operation) -> str | None:
-    """An item that nobody sends, or settings that no engine takes."""
+    """An item that is never sent, or settings that no engine accepts."""
     if isinstance(operation, Admit):
         known = operation.item < len(config.items)
         return None if known else f"there is no item {operation.item}: there are {len(config.items)}"

@@ -47,7 +47,7 @@ def constants(config: Config, settings: Settings) -> tuple[int, int, int]:
 
 
 def items_of_a_step(batch_tokens: int, largest: int) -> int:
-    """How many of the largest items a step's tokens come to, rounded up."""
+    """The number of largest items that cover a step's tokens, rounded up."""
     return 1 if largest > batch_tokens else (batch_tokens + largest - 1) // largest
 
 
@@ -180,7 +180,7 @@ def admit_everything(config: Config, budget: Budget, op: Admit) -> Result:
 
 
 def admit_by_space(config: Config, budget: Budget, op: Admit) -> Result:
-    """C-ENC-11 repaired where the budgets are equal. C-ENC-15, C-ENC-16: nobody asks whether it fits a chunk."""
+    """C-ENC-11 repaired where the budgets are equal. C-ENC-15, C-ENC-16: it is not checked against a chunk."""
     modality, embeds, _ = config.items[op.item]
     if budget.configured == 0 or not is_enabled(budget.settings, modality):
         return budget, REFUSED

@@ -80,7 +80,7 @@ def free_request(config: Config, cache: CountingCache, op: FreeRequest) -> Resul
 
 
 def every_input(config: Config, cache: CountingCache, op: CachedInputs) -> Result:
-    """C-ENC-13: all of the request's inputs, whatever has become of them."""
+    """C-ENC-13: all inputs of the request, in any state."""
     return cache, Outcome(Code.DONE, tuple(positions(config, op.request)))
 
 

@@ -141,7 +141,7 @@ PER_REQUEST: Variant[Config, PerRequestCache, View] = Variant(
 
 
 def keep_what_is_aborted(config: Config, cache: PerRequestCache, op: FreeRequest) -> Result:
-    """C-ENC-4: nobody tells the manager that the request is gone."""
+    """C-ENC-4: the manager is not told that the request has ended."""
     return withdraw(config, cache, op.request), DONE
 
 

@@ -88,7 +88,7 @@ def rest(cache: SharedCache, content: Content, size: int) -> SharedCache:
 
 
 def evict_oldest(config: Config, cache: SharedCache) -> SharedCache:
-    """`freeable.popitem(last=False)`, and the entry is gone, whoever refers to it."""
+    """`freeable.popitem(last=False)`: the entry is removed, even if a request holds it."""
     content = cache.order.oldest(NOTHING)
     for request in range(len(config.requests)) if cache.cached.get(content, 0) > 0 else ():
         cache = unrefer(cache, content, request)
@@ -180,7 +180,7 @@ def free_request(config: Config, cache: SharedCache, op: FreeRequest) -> Result:
 
 
 def cached_inputs(config: Config, cache: SharedCache, op: CachedInputs) -> Result:
-    """Every input whose content is resident, whoever refers to it."""
+    """Every input whose content is resident, held or not."""
     found = tuple(
         position
         for position in positions(config, op.request)

@@ -26,7 +26,7 @@ class Cache(NamedTuple):
     held: Map[tuple[Request, Input], int]
     """Inputs that were found or allocated, and not released since; each 1."""
     idle: Queue[Content]
-    """Resident entries that nobody holds, the one that is so for the longest time first; weighed in embeddings."""
+    """Unreferenced resident entries, the longest unreferenced first; weighed in embeddings."""
     freed: Queue[Content]
     """Evicted since the last report and not resident again, in this order."""
     promised: Queue[tuple[Request, Input]]

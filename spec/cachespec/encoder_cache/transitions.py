@@ -175,7 +175,7 @@ def cached_inputs(config: Config, cache: Cache, op: CachedInputs) -> Result:
 
 
 def abandon(config: Config, cache: Cache, op: Abandon) -> Result:
-    """ENC-11: whatever the reason, exactly what this attempt pinned is released again (C-ENC-10)."""
+    """ENC-11: for any cause, exactly the inputs pinned by this attempt are released (C-ENC-10)."""
     for position in positions(config, op.request):
         if cache.attempted.has((op.request, position)):
             cache = release(cache, op.request, position, content_of(config, op.request, position))

@@ -68,7 +68,7 @@ def ended(parts: Parts, config: Config, state: State, request: Request) -> State
 
 
 def handed_out(parts: Parts, config: Config, state: State, plan: Plan) -> State:
-    """Who is preempted waits again; who is scheduled for the first time, or again, brings its handles."""
+    """A preempted request waits again; a request that is scheduled, first or again, sends its handles."""
     state = stepped(parts, config, state, (Preempt(request) for request in plan.preempted))
     for one in plan.scheduled:
         phase = state.store.requests[one.request].phase

@@ -58,7 +58,7 @@ def found(worker: Worker, finding: int) -> Worker:
 
 
 def drop(worker: Worker, step: Step) -> Worker:
-    """X-1: what is dropped is there; nothing is dropped twice. A reset drops whatever is there at its turn."""
+    """X-1: what is dropped is there; nothing is dropped twice. A reset drops everything that is there at its turn."""
     if step.clears == 1:
         return worker._replace(tensors=worker.nothing)
     for content in step.drops:
@@ -101,7 +101,7 @@ Intake = Callable[[Worker, Step], Worker]
 
 
 def queue(worker: Worker, step: Step) -> Worker:
-    """X-1, X-4: the step waits its turn, whatever is in it."""
+    """X-1, X-4: the step waits its turn, for any content."""
     return worker._replace(inbox=(*worker.inbox, step))
 
 

@@ -24,7 +24,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """As `exempt` names it."""
+        """The name used in `exempt`."""
         ...
 
 
@@ -43,17 +43,17 @@ NORMATIVE = "normative"
 
 
 def _never(config: Any, state: Any) -> None:
-    """The continuation of a variant whose every call returns in one step."""
+    """The continuation of a variant in which every call returns in one step."""
     return
 
 
 def _nothing(config: Any) -> Mapping[type[Operation], str]:
-    """What a configuration rules out where every operation is always possible."""
+    """Rules out no operation."""
     return {}
 
 
 def _nothing_unknown(config: Any, operation: Operation) -> str | None:
-    """What an operation names, beyond its names, where it names nothing."""
+    """No operation names anything unknown."""
     return None
 
 
@@ -62,9 +62,10 @@ class Variant(Generic[Config, State, View]):
     """One behaviour of a component: the normative one, or that of a real system at some time (an era).
 
     `differences` is the era's documentation: for each replaced transition, the entry of the catalogue or the reason.
-    `start_differs` is why what can be seen at first is not what the normative variant shows, where that is so.
+    `start_differs` says why the initial observables differ from the normative ones, if they do.
     `exempt` names the properties that do not apply to this variant's state, each with the reason.
-    `normal` gives the representative of a state: one for all states that differ in what nobody will ever read.
+    `normal` gives the canonical form of a state, without fields that no later
+    operation reads.
     `continuation` gives the next step that the call in progress itself performs (a loop that is modelled turn by
     turn), or None when no call is in progress; while there is one, nothing else can happen.
     """
@@ -83,7 +84,7 @@ class Variant(Generic[Config, State, View]):
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def held_to(self, rules: Iterable[Rule]) -> list[Rule]:
-        """Those of the properties that apply to this variant's state; no other one may be asked of it."""
+        """The properties that apply to this variant's state; the others must not be evaluated on it."""
         return [rule for rule in rules if rule.name not in self.exempt]
 
     def start(self, config: Config, containers: Containers = FROZEN) -> State:
@@ -91,16 +92,16 @@ class Variant(Generic[Config, State, View]):
         return self.initial(config, containers)
 
     def step(self, config: Config, state: State, operation: Operation) -> tuple[State, Outcome]:
-        """One transition. An operation that the variant lacks changes nothing."""
+        """One transition. An operation that the variant lacks is UNSUPPORTED and changes nothing."""
         transition = self.transitions.get(type(operation))
         if transition is None:
             return state, UNSUPPORTED
         return transition(config, state, operation)
 
     def call(self, config: Config, state: State, operation: Operation) -> tuple[State, Outcome]:
-        """One whole call, as an implementation sees it: the step and what it continues with.
+        """One whole call, as an implementation sees it: the step and its continuation.
 
-        The outcome is that of the last step; `DIVERGED` if the continuation comes back to a state where it has been.
+        The outcome is that of the last step; DIVERGED if the continuation repeats a state.
         """
         state, outcome = self.step(config, state, operation)
         visited: list[State] = []

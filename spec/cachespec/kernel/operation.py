@@ -13,7 +13,7 @@ from typing import ClassVar
 
 
 class Kind(Enum):
-    """Who decides that an operation happens."""
+    """The cause of an operation."""
 
     CALL = "call"
     """The environment asks for something; it may stop asking at any time."""
@@ -25,7 +25,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Base of every operation. `lane` says who speaks to whom, for sequence diagrams."""
+    """Base of every operation. `lane` names sender and receiver, for sequence diagrams."""
 
     kind: ClassVar[Kind] = Kind.CALL
     lane: ClassVar[tuple[str, str]] = ("caller", "cache")

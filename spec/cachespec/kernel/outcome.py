@@ -1,4 +1,4 @@
-"""How an operation ended: the closed vocabulary that traces, vectors and targets share."""
+"""How an operation ended: a closed vocabulary shared by traces, vectors and targets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Code(Enum):
-    """Every way an operation can end. A code is identity; text beside it is free."""
+    """The ways in which an operation can end. Programs compare codes, never texts."""
 
     DONE = "done"
     """The operation took effect."""

@@ -12,7 +12,7 @@ only, never the state, so the same script drives the specification and any imple
                 yield Put(content, config.sizes[content])
         return Served(tuple(hits))
 
-A component that serves in steps, each for everybody who is there, has `Rounds` instead.
+A component that serves all requests in common steps has `Rounds` instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What must hold of answers: who is turned down and why, how far a request then is, and what has been written."""
+"""What must hold of answers: the reasons of refusals, the progress of requests, and the blocks written."""
 
 from __future__ import annotations
 

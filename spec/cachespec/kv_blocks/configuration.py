@@ -136,12 +136,12 @@ def prompt_of(config: Config, request: Request) -> int:
 
 
 def full_blocks(config: Config, tokens: int) -> int:
-    """How many blocks so many tokens fill."""
+    """The number of blocks that this many tokens fill."""
     return tokens // config.block_size
 
 
 def blocks_for(config: Config, tokens: int) -> int:
-    """How many blocks so many tokens need."""
+    """The number of blocks that this many tokens need."""
     return (tokens + config.block_size - 1) // config.block_size
 
 

@@ -42,7 +42,7 @@ def preallocated(config: Config, pool: Pool, needed: int, owned: int) -> int:
 
 
 def overwritten(pool: Pool, request: Request) -> Pool:
-    """C-KV-5: the table is forgotten, and nobody gives its references back."""
+    """C-KV-5: the table is dropped without releasing its references."""
     for position in range(holding_of(pool, request).blocks):
         pool = pool._replace(tables=pool.tables.remove((request, position)))
     return pool._replace(holdings=pool.holdings.remove(request))

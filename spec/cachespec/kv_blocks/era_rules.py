@@ -34,13 +34,13 @@ Result = tuple[Pool, Outcome]
 
 
 def first_with_hash(config: Config, pool: Pool, content: Content) -> Block:
-    """Of the blocks that carry the hash the first registered one, whatever it holds (C-KV-10)."""
+    """The block registered first under the hash, even if its content differs (C-KV-10)."""
     copies = pool.prefix_map.get(hash_of(config, content), ())
     return copies[0] if len(copies) > 0 else NOTHING
 
 
 def prefix_by_hash(config: Config, pool: Pool, request: Request, most: int) -> tuple[Block, ...]:
-    """The blocks of the longest cached prefix, at most so many."""
+    """The blocks of the longest cached prefix, at most `most`."""
     hits: tuple[Block, ...] = ()
     while len(hits) < most:
         block = first_with_hash(config, pool, content_of(config, request, len(hits)))
@@ -102,12 +102,12 @@ def registered_to(pool: Pool, request: Request, blocks: int) -> Pool:
 
 
 def has_room(pool: Pool, hits: tuple[Block, ...], needed: int) -> bool:
-    """So many blocks are free apart from the hits."""
+    """The number of free blocks that are not hits."""
     return needed <= pool.free.length - free_among(pool, hits)
 
 
 def lengthened(config: Config, pool: Pool, request: Request, more: int) -> Pool:
-    """The table with so many blocks more."""
+    """The table with further blocks appended."""
     return extend(config, pool, request, holding_of(pool, request).blocks + more)
 
 
@@ -125,7 +125,7 @@ def register_blocks(config: Config, pool: Pool, request: Request, first: int, la
 
 
 def new_blocks(pool: Pool, request: Request, owned: int) -> Result:
-    """The answer: what the table has beyond so many blocks."""
+    """The answer: the blocks appended to the table."""
     return pool, Outcome(Code.DONE, blocks_from(pool, request, owned))
 
 
@@ -170,7 +170,7 @@ def free_backwards(config: Config, pool: Pool, op: FreeRequest) -> Result:
 
 
 def withdraw_backwards(config: Config, pool: Pool, op: Withdraw) -> Result:
-    """C-KV-6: blocks that were registered for this step keep their hashes, and nobody will write them."""
+    """C-KV-6: blocks registered for this step keep their hashes, although no step will write them."""
     if not pool.holdings.has(op.request):
         return pool, ABSENT
     return release_backwards(pool, op.request), DONE

@@ -1,4 +1,4 @@
-"""What must hold of every step of the KV blocks."""
+"""Step properties of the KV blocks."""
 
 from __future__ import annotations
 

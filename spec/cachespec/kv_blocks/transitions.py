@@ -114,7 +114,7 @@ def touch(pool: Pool, block: Block) -> Pool:
 def let_go(pool: Pool, block: Block) -> Pool:
     """One place fewer holds the block; the last one makes it free. KV-11: one that can be found is taken last.
 
-    What cannot be found is of no use to anybody and is taken first (C-KV-15).
+    A block that is not findable is useless and is reallocated first (C-KV-15).
     """
     count = pool.references.get(block, 0) - 1
     if count > 0:

@@ -108,7 +108,7 @@ def newest(op: Operation, outcome: Outcome, after: View) -> tuple[int, ...]:
 
 
 def used_is_newest(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """Nobody else moves."""
+    """No other key moves."""
     last = newest(op, outcome, after)
     others = {key for key in after.order if key not in last}
     return after.order == (*(key for key in before.order if key in others), *last)

@@ -24,7 +24,7 @@ def without(cache: Cache, key: Key) -> Cache:
 
 
 def stored(cache: Cache, key: Key, size: int) -> Cache:
-    """The key holds so many bytes and is the most recent; a pin stays."""
+    """The key holds `size` bytes and is the most recent; a pin stays."""
     pinned = cache.pinned.set(key, size) if cache.pinned.has(key) else cache.pinned
     return recent(cache, key)._replace(
         entries=cache.entries.set(key, size),

@@ -1,4 +1,4 @@
-"""What can befall whatever is on its way between P0 and P1, for every variant alike."""
+"""Channel faults between P0 and P1, the same for every variant."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Config(NamedTuple):
     sizes: tuple[int, ...]
     """Bytes of each content."""
     items: int = 1
-    """A request consists of one up to so many items, in prompt order; the same content may come twice."""
+    """The most items of a request, in prompt order; a content may occur twice."""
     modalities: tuple[int, ...] = ()
     """The modality of each content; empty where all are of one."""
     identities: tuple[int, ...] = ()

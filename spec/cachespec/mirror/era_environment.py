@@ -154,7 +154,7 @@ def receive_answer(config: Config, state: State, op: Receive) -> Result:
 
 
 def deliver(walk: ReceiverWalk, *, survives: bool) -> Transition[Config, State, Deliver]:
-    """P1 applies the message, whatever its epoch and its place in the order of updates."""
+    """P1 applies the message, for any epoch and any position in the order of updates."""
 
     def transition(config: Config, state: State, op: Deliver) -> Result:
         link = state.links[op.sender]

@@ -1,4 +1,4 @@
-"""States that differ only in what nobody will ever read are one: the form in which the explorer keeps them.
+"""Canonical form: drops fields that no later operation reads. The explorer keeps states in this form.
 
 A message that P1 can only refuse is refused by its generation alone; an answer that P0 can only ignore, or only
 confirm from, is as good as that; and a sender that has to join again decides everything anew. Each rule follows from

@@ -58,7 +58,7 @@ def render(config: Config, state: State, op: Render) -> Result:
 
 
 def send(config: Config, state: State, op: Send) -> Result:
-    """MIR-3, MIR-4: P0 is updated in the order in which messages leave, whatever the order of rendering."""
+    """MIR-3, MIR-4: P0 is updated in the order in which messages are sent, for any order of rendering."""
     link = state.links[op.sender]
     if op.which >= len(link.rendered):
         return state, ABSENT

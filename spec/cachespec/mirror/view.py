@@ -1,4 +1,4 @@
-"""What the properties of the mirror read, whatever the protocol: each variant maps its own state to this."""
+"""The view that the mirror's properties read: each variant maps its own state to it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def forget(store: Store, identity: Id) -> Store:
 
 
 def withdraw(store: Store, identity: Id, content: Content) -> Store:
-    """The chunk is not handed out any more; whoever has a handle to it may still read it."""
+    """The chunk is withdrawn from hand-out; holders of its handles may still read it."""
     if not store.listed.has(content) or store.listed.get(content, NOTHING) != identity:
         return store
     return store._replace(

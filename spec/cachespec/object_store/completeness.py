@@ -1,4 +1,4 @@
-"""That each call does all that it is there for: half a call breaks no invariant, and leaves somebody waiting.
+"""That each call does all that it is there for: half a call breaks no invariant, but a process would wait for ever.
 
 A walk goes on item by item, a request is sent with every handle to every worker, what P0 need not keep goes, and
 whoever dies takes along what it had.

@@ -58,7 +58,7 @@ from cachespec.ring.era_chunks import reserve_whatever_id
 
 Result = tuple[Store, Outcome]
 Free = Callable[[Config, Store], tuple[Store, tuple[Id, ...]]]
-"""How a release frees what nobody needs: the store afterwards, and the ids that went."""
+"""How a release frees unneeded chunks: the store afterwards, and the freed ids."""
 
 
 # Counts -------------------------------------------------------------------------------------------------------------

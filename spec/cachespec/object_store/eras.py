@@ -201,7 +201,7 @@ def clear_from_zero(config: Config, store: Store, op: Clear) -> Result:
 
 
 def forge(config: Config, store: Store, op: Forge) -> Result:
-    """C-SHM-9: a handle says where to read, and nobody asks where it is from."""
+    """C-SHM-9: a handle says where to read, and its origin is not checked."""
     if store.requests[op.request].phase != ABSENT or not store.listed.has(op.content):
         return store, NOT_THERE
     identity = store.listed.get(op.content, NOTHING)
@@ -291,7 +291,7 @@ M1 = M2.era(
 
 
 def schedule_stripping(config: Config, store: Store, op: Schedule) -> Result:
-    """C-SHM-5: an item that the cached prefix covers is not sent, and its handle is acknowledged by nobody."""
+    """C-SHM-5: an item in the cached prefix is not sent, and its handle is never acknowledged."""
     store, outcome = moved(store, op.request, (WAITING,), RUNNING)
     if outcome.code is not Code.DONE:
         return store, outcome

@@ -66,7 +66,7 @@ def send(config: Config, store: Store, op: Send) -> Result:
 
 
 def reject(config: Config, store: Store, op: Reject) -> Result:
-    """SHM-8, X-3: what was issued for it is revoked: nobody has seen it (C-SHM-4, C-MIR-4)."""
+    """SHM-8, X-3: its issued handles are revoked: no worker has seen them (C-SHM-4, C-MIR-4)."""
     if store.requests[op.request].phase != RENDERING or store.writing != ():
         return store, NOT_THERE
     return revoked(config, store, op.request), DONE

@@ -27,7 +27,7 @@ def found_at(config: Config, store: Store, handle: Handle) -> Block:
 
 
 def cleared_for(config: Config, memory: Map[Place, Block], place: Place, units: int) -> Map[Place, Block]:
-    """The memory after a write of so many units from this place on."""
+    """The memory after a write of `size` units from this address on."""
     for other in range(config.capacity):
         block = memory.get(other, NOBODY)
         if place <= other < place + units:

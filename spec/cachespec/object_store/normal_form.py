@@ -1,4 +1,4 @@
-"""States that differ only in what nobody will ever read are one: the form in which the explorer keeps them.
+"""Canonical form: drops fields that no later operation reads. The explorer keeps states in this form.
 
 Normatively a header is read for one thing: whether it is the one that a handle names. One that no live chunk and no
 handle names is as good as none, unless a worker that has looked is about to copy what is behind it.
@@ -31,7 +31,7 @@ def normal(config: Config, store: Store) -> Store:
 
 
 def handles(store: Store) -> Iterator[Handle]:
-    """Every handle that somebody has."""
+    """Every handle held by a request or worker."""
     for journey in store.requests:
         yield from (handle for handle in journey.handles if handle.content >= 0)
     for worker in store.workers:

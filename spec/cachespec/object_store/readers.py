@@ -71,7 +71,7 @@ def next_one(worker: Worker) -> Worker:
 
 
 def copy(config: Config, store: Store, op: Copy) -> Result:
-    """The bytes that are there, whatever they are."""
+    """The bytes stored there, of any item."""
     if not busy(store, op.reader, LOOKED, READING):
         return store, NOT_THERE
     worker = store.workers[op.reader]

@@ -28,7 +28,7 @@ class Chunk(NamedTuple):
     acknowledged: int
     """Acknowledgements of those handles that P0 finds; -1 where it finds no count."""
     outstanding: int
-    """Pairs of a handle and a reader: issued, not acknowledged, not revoked. The truth, whatever is counted."""
+    """Pairs of a handle and a reader: issued, not acknowledged, not revoked. Read from the state, not from counts."""
     quiet: bool
     """Nobody has anything to do with it: no handle is out, P0 walks no request, no worker was sent a handle to it."""
     protected: bool
@@ -64,7 +64,7 @@ class View(NamedTuple):
     tickets: tuple[tuple[tuple[Request, Position], Id], ...]
     outstanding: tuple[Out, ...]
     presentable: tuple[Name, ...]
-    """Every handle that anybody has, revoked or not."""
+    """Every handle held by a request or worker, revoked or not."""
     phases: tuple[int, ...]
     touched: tuple[int, ...]
     walked: tuple[int, ...]
@@ -125,7 +125,7 @@ def outstanding(config: Config, store: Store) -> tuple[Out, ...]:
 
 
 def presentable(config: Config, store: Store) -> tuple[Name, ...]:
-    """Every handle that somebody has."""
+    """Every handle held by a request or worker."""
     held = [handle for journey in store.requests for handle in journey.handles if handle.content >= 0]
     sent = [delivery.handle for worker in store.workers for delivery in worker.inbox]
     return tuple(sorted({name_of(config, handle) for handle in (*held, *sent)}))

@@ -61,7 +61,7 @@ def next_item(store: Store, request: Request, position: Position) -> bool:
 
 
 def render(config: Config, store: Store, op: Render) -> Result:
-    """Looking changes nothing that anybody else sees."""
+    """A look-up changes nothing that another process sees."""
     if not idle(store) or not unused(store, op.request) or store.renders_left == 0 or store.protected.length > 0:
         return store, NOT_THERE
     found: tuple[int, ...] = ()
@@ -175,7 +175,7 @@ def lacks_room(config: Config, store: Store, payload: int) -> bool:
 
 
 def oldest_may_go(store: Store) -> bool:
-    """SHM-2, SHM-6: whether there is an oldest chunk, and nobody needs it."""
+    """SHM-2, SHM-6: whether there is an oldest chunk and it is not needed."""
     oldest = store.ring.id_start
     return store.ring.starts.has(oldest) and may_go(store, oldest)
 
@@ -197,7 +197,7 @@ def drained(store: Store) -> Store:
 
 
 def free_unused(config: Config, store: Store, op: FreeUnused) -> Result:
-    """SHM-6: from the oldest on, as far as nobody needs them. Returns their ids."""
+    """SHM-6: frees unneeded chunks from the oldest on. Returns their ids."""
     store = settled(config, store)
     gone: tuple[Id, ...] = ()
     while oldest_may_go(store):
@@ -207,7 +207,7 @@ def free_unused(config: Config, store: Store, op: FreeUnused) -> Result:
 
 
 def clear(config: Config, store: Store, op: Clear) -> Result:
-    """X-4: nothing is found any more, and whoever has a handle still reads what it was issued for (C-SHM-7, C-SHM-12).
+    """X-4: no item is found any more, and holders of handles still read their items (C-SHM-7, C-SHM-12).
 
     What nobody needs goes at once, and the rest when its handles are settled.
     """

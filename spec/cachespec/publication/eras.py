@@ -24,7 +24,7 @@ NORMATIVE_PUBLICATION: Variant[Config, Exchange, View] = Variant(
 
 
 def publish_at_once(config: Config, exchange: Exchange, op: Publish) -> Result:
-    """Nobody waits for the stores."""
+    """No process waits for the stores."""
     if exchange.writing.stage != DATA:
         return exchange, ABSENT
     return handed_out(exchange), DONE

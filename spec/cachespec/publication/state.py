@@ -78,7 +78,7 @@ NOT_WRITING = Writing(stage=IDLE, handle=NONE)
 
 
 def initial(config: Config, containers: Containers) -> Exchange:
-    """Nothing is in the ring, and nobody does anything."""
+    """The ring is empty, and no process is in the middle of an action."""
     return Exchange(
         ring=empty_ring(containers),
         memory=containers.map(),

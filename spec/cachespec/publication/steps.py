@@ -117,7 +117,7 @@ def has_everybody(config: Config, view: View, identity: Id) -> bool:
 
 
 def answered_from_the_oldest(config: Config, view: View) -> tuple[Id, ...]:
-    """Live chunks, up to one that somebody has not answered."""
+    """Live chunks, up to the first that some reader has not answered."""
     live, gone, identity = {one for one, _, _ in view.chunks}, list[Id](), view.oldest
     while identity in live and identity not in gone and has_everybody(config, view, identity):
         gone.append(identity)

@@ -80,7 +80,7 @@ def write_header(config: Config, exchange: Exchange, op: WriteHeader) -> Result:
 
 
 def write_counts(config: Config, exchange: Exchange, op: WriteCounts) -> Result:
-    """SHM-3: nobody has answered."""
+    """SHM-3: no reader has answered."""
     if exchange.writing.stage != HEADER:
         return exchange, ABSENT
     at = exchange.writing.handle[2]
@@ -157,7 +157,7 @@ def has_answered(config: Config, exchange: Exchange, identity: Id, reader: Reade
 
 
 def free(config: Config, exchange: Exchange, op: Free) -> Result:
-    """SHM-2: what everybody has answered goes. The writer does one thing at a time."""
+    """SHM-2: chunks that every reader has answered are freed. The writer does one thing at a time."""
     if exchange.writing.stage != IDLE:
         return exchange, REFUSED
     ring, outcome = free_chunks(

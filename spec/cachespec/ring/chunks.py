@@ -19,7 +19,7 @@ from cachespec.kernel import REFUSED, Code, Containers, Map, Outcome
 from cachespec.ring.configuration import Address, Config, Id
 
 MayGo = Callable[[Id], bool]
-"""Whether the chunk of this id may go: nobody has a handle to it that is not answered."""
+"""Whether the chunk of this id may be freed: every handle to it is answered."""
 
 
 class Ring(NamedTuple):
@@ -67,7 +67,7 @@ def candidate(config: Config, ring: Ring, total: int) -> Address:
 
 
 def reserve(config: Config, ring: Ring, payload: int) -> Result:
-    """A chunk for so many units of payload: returns its address and id, or refuses and changes nothing (SHM-7).
+    """Reserves a chunk for `size` units: returns its address and id, or refuses and changes nothing (SHM-7).
 
     SHM-5: an id that a live chunk has is not given to another, however few ids there are; the released engines
     overwrite it, which 2**31 chunks would have to be alive for.
@@ -89,7 +89,7 @@ def reserve(config: Config, ring: Ring, payload: int) -> Result:
 
 
 def free_chunks(config: Config, ring: Ring, may_go: MayGo, want: int) -> Result:
-    """SHM-6: from the oldest on, until so many units are free or one may not go; returns the ids that went.
+    """SHM-6: frees from the oldest on, until enough units are free or a chunk is still needed; returns the ids.
 
     SHM-2: what may not go stays, and so does everything behind it.
     """

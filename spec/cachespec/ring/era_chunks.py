@@ -68,7 +68,7 @@ def live_ids(ring: Ring) -> tuple[Id, ...]:
 
 
 def dropped(config: Config, ring: Ring) -> Ring:
-    """No chunk is left, whoever has handles to it."""
+    """No chunk is left, even with handles to it."""
     for identity in live_ids(ring):
         ring = ring._replace(starts=ring.starts.remove(identity), sizes=ring.sizes.remove(identity))
     return ring._replace(start=0, end=0)

@@ -25,7 +25,7 @@ def write_field(config: Config, memory: Memory, at: Place, value: int) -> Memory
 
 
 def read_field(config: Config, memory: Memory, at: Place) -> int:
-    """The number that is there, whoever wrote it."""
+    """The number stored there, by any writer."""
     value = 0
     for unit in range(config.header // 2):
         value = value * BASE + memory.get(at + config.header // 2 - 1 - unit, 0)

@@ -188,7 +188,7 @@ def answers_are_counted(config: Config, before: View, op: Operation, outcome: Ou
 
 
 def is_possible(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """Whoever has a handle can use it, once; nobody else can."""
+    """The holder of a handle can use it, once; no other process can."""
     if not isinstance(op, Read | Revoke):
         return True
     handle = (op.reader, op.content, op.identity, op.place, op.segment)

@@ -88,7 +88,7 @@ def revoke(config: Config, segment: Segment, op: Revoke) -> Result:
 
 
 def free(config: Config, segment: Segment, op: Free) -> Result:
-    """SHM-2, SHM-6: chunks that nobody needs go, in the order in which they came."""
+    """SHM-2, SHM-6: unneeded chunks are freed in the order of creation."""
     ring, outcome = free_chunks(config, segment.ring, lambda identity: may_go(segment, identity), op.want)
     return forgotten(segment._replace(ring=ring), outcome.values), outcome
 

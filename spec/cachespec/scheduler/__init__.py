@@ -1,4 +1,4 @@
-"""The scheduler: who computes how many tokens in the next step, in which KV blocks, with which encoder outputs.
+"""The scheduler: which requests compute how many tokens in the next step, with which blocks and encoder outputs.
 
 `NORMATIVE_SCHEDULER.step(config, state, operation)` does `Add(request)`, `Schedule()` (a whole round, whose plan is
 then the newest of `state.plans`), `Update(accepted)` (the oldest plan, `state.plans[0]`, was executed; without drafts

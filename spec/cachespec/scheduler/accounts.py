@@ -1,4 +1,4 @@
-"""What must hold of every step of a scheduler, continued: nobody is lost, and answers and plans say what was done."""
+"""Step properties of a scheduler, continued: no request is lost, and answers and plans report what was done."""
 
 from __future__ import annotations
 

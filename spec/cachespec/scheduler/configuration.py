@@ -63,7 +63,7 @@ class Config(NamedTuple):
     chunked_prefill: int = 1
     """0: what a request is admitted with is not cut to the token budget."""
     long_prefill_threshold: int = 0
-    """If positive: so many tokens of one request are scheduled at most in one step."""
+    """If positive: the most tokens of one request that one step schedules."""
     policy: int = FIRST_COME
     """`FIRST_COME`, or `BY_PRIORITY`."""
     ahead: int = 1

@@ -1,4 +1,4 @@
-"""How many tokens of a request there are to schedule. SCH-1, SCH-2: whatever is asked, no count is negative.
+"""How many tokens of a request can be scheduled. SCH-1, SCH-2: no count is ever negative.
 
 A count of 0 is no scheduling. Only `rounds` turns a count into a part of a plan, and only a positive one.
 """
@@ -52,7 +52,7 @@ def at_least_none(tokens: int) -> int:
 
 
 def offered(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
-    """So many of the tokens may be scheduled now, before the items are looked at."""
+    """The number of tokens that may be scheduled now, before items are considered."""
     cut = at_least_none(min(limited(config, tokens), budget))
     return aligned(config, prefill_end(config, state, request), start, cut)
 

@@ -1,4 +1,4 @@
-"""With priorities, the released schedulers order equals by when they came, also who is preempted."""
+"""With priorities, the released schedulers order equals by arrival, preempted requests included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ priorities do not count."""
 
 
 def rank_of(config: Config, state: State, request: Request) -> tuple[int, int]:
-    """Who is less is served first, and preempted last."""
+    """The request with the lower rank is served first and preempted last."""
     return priority_of(config, request), marks(state, ARRIVED).get(request, 0)
 
 

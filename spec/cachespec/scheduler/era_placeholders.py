@@ -30,7 +30,7 @@ def placeholders_of(state: State, request: Request) -> int:
 
 
 def with_placeholders(state: State, request: Request, count: int) -> State:
-    """With so many; no entry where there are none."""
+    """With this count; no entry if it is 0."""
     placeholders = marks(state, PLACEHOLDERS)
     return with_marks(state, PLACEHOLDERS, placeholders.set(request, count) if count else placeholders.remove(request))
 
@@ -49,7 +49,7 @@ def wanted_up_to_model(config: Config, state: State, request: Request, start: in
 def kept_where_counted(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """S2: items are released at once; a place is kept where all that is known counts as computed.
 
-    C-SCH-14: one who was preempted in the same round counts from nothing, so none is kept, and its output comes.
+    C-SCH-14: a request preempted in the same round counts from 0, so it gets no placeholder, yet its output arrives.
     """
     state = era_rules.released_at_once(rules, config, state, part)
     placeholders = placeholders_of(state, part.request)

@@ -1,4 +1,4 @@
-"""The two phases as they were released: an index into a list from which others are taken; and who is passed over."""
+"""The two phases as they were released: an index into a list that changes meanwhile, and the requests that it skips."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cachespec.scheduler.rules import Table
 
 
 def serve_by_index(rules: Table, config: Config, current: Round) -> Round:
-    """S2. SCH-7: where somebody before the index is preempted, the one behind the index is passed over.
+    """S2. SCH-7: if a request before the index is preempted, the next request is skipped.
 
-    SCH-5: whoever was scheduled and is preempted now stays in the plan, with its tokens and its items.
+    SCH-5: a request that was scheduled and is preempted stays in the plan, with its tokens and items.
     """
     index = 0
     while index < len(current.state.running) and current.tokens > 0:
@@ -34,7 +34,7 @@ def serve_by_index(rules: Table, config: Config, current: Round) -> Round:
 
 
 def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
-    """S3: the index moves with the list; whoever was scheduled gives back its tokens and its compute budget.
+    """S3: the index moves with the list; a preempted request gives back its tokens and compute budget.
 
     Of the compute budget nothing comes back where the request that goes on has an item encoded itself.
     """
@@ -42,15 +42,15 @@ def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
 
 
 def serve_and_restore_scheduled(rules: Table, config: Config, current: Round) -> Round:
-    """S2b. SCH-7: as S3, but where somebody is preempted who was not scheduled, the one behind is passed over (#49097).
+    """S2b. SCH-7: as S3, but preempting an unscheduled request skips the next one (#49097).
 
-    And whoever preempts itself ends the phase, although others are behind it.
+    A request that preempts itself ends the phase, although others are behind it.
     """
     return serve_restoring(rules, config, current, moves_with_the_list=False)
 
 
 def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_the_list: bool) -> Round:
-    """The first phase; whether the index moves for everybody before it who is preempted, or for who was scheduled."""
+    """The first phase; the index moves back for each preempted request before it, or for scheduled ones only."""
     index = 0
     while index < len(current.state.running) and current.tokens > 0:
         request = current.state.running[index]

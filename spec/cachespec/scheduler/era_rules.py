@@ -89,7 +89,7 @@ def offered_alone_or_limited(
 
 
 def limited_among_several(config: Config, state: State, tokens: int) -> int:
-    """S3: so many tokens may be scheduled in one step for one request; for the only one there is, all of them."""
+    """S3: the number of tokens that one step may schedule for one request; all of them for a lone request."""
     return tokens if len(state.waiting) + len(state.running) == 1 else limited(config, tokens)
 
 
@@ -218,7 +218,7 @@ def pins_kept(rules: Table, config: Config, current: Round, request: Request, fi
 
 
 def head_of_line(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-    """S1, S2: nobody behind is admitted; what the pass has pinned stays pinned (C-ENC-10)."""
+    """S1, S2: no request behind it is admitted; pins of the pass stay (C-ENC-10)."""
     return current._replace(ended=1)
 
 
@@ -236,7 +236,7 @@ def skipped_or_freed(rules: Table, config: Config, current: Round, request: Requ
 
 
 def stopped_or_freed(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-    """S2b: nobody behind is admitted; for want of blocks the request gives back its items, and pins stay otherwise."""
+    """S2b: no request behind it is admitted; it returns its items if blocks are missing, and keeps its pins if not."""
     if cause == ENCODER:
         return head_of_line(rules, config, current, request, cause)
     return current._replace(state=without_items(rules, config, current.state, request), ended=1)
@@ -261,7 +261,7 @@ def lose_both(rules: Table, config: Config, state: State, request: Request) -> S
 
 
 def joined_last(config: Config, line: Line, request: Request) -> Line:
-    """S2, S3: who is admitted is served last, whatever its priority."""
+    """S2, S3: an admitted request is served last, for any priority."""
     return (*line, request)
 
 
@@ -296,7 +296,7 @@ def found_in_cache(rules: Table, config: Config, state: State, request: Request)
 def released_at_once(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """S2: items behind the tokens that are scheduled are released before the plan is executed (C-ENC-9).
 
-    One who was preempted in the same round is counted as computed all the same.
+    A request preempted in the same round still counts as computed.
     """
     if not any(request == part.request for request in state.running):
         state = state._replace(computed=state.computed.set(part.request, part.tokens))
@@ -344,7 +344,7 @@ def executed_only(rules: Table, config: Config, state: State, part: Scheduled, a
 def executed_behind(rules: Table, config: Config, state: State, part: Scheduled, accepted: int, flying: int) -> State:
     """The output of a part is taken, and blocks are registered as far as it makes them known.
 
-    `flying`: so many of the tokens that count as computed are output on its way.
+    `flying`: how many of the computed tokens are output in flight.
     """
     rejected = max(0, part.drafts - accepted)
     state = counted(rules, config, state, part, rejected)

@@ -1,7 +1,7 @@
 """Which requests can be served at all. SCH-9, BUD-3, BUD-4: the others are rejected when they arrive.
 
 A request that is accepted is served to its end if it is alone: that is what each condition is for. Where one of them
-is missing, the request waits for something that never comes, and with it everybody behind (C-ENC-11, C-SCH-5, C-SCH-9).
+is missing, the request and all requests behind it wait for ever (C-ENC-11, C-SCH-5, C-SCH-9).
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ def reaches_end(config: Config, request: Request, item: Item, chunk: int) -> boo
 
 
 def limited(config: Config, tokens: int) -> int:
-    """So many of the tokens may be scheduled in one step for one request."""
+    """The number of these tokens that one step may schedule for one request."""
     return min(tokens, config.long_prefill_threshold) if config.long_prefill_threshold > 0 else tokens

@@ -14,7 +14,7 @@ from cachespec.scheduler.rules import Table
 
 
 def fitted(rules: Table, config: Config, fit: Fit, request: Request, start: int) -> Fit:
-    """Every item of the request, in the order of the prompt. Whatever the items, the tokens become no more."""
+    """Every item of the request, in prompt order. No item increases the tokens."""
     for index in range(len(items_of(config, request))):
         fit = rules.fit_item(rules, config, fit, request, index, start)
     return fit

@@ -1,7 +1,7 @@
 """The order in which requests are served, and in which they wait: by priority, then by arrival.
 
-Where priorities do not count they are all the same. Nobody overtakes among equals, so a request that is preempted came
-before everybody who still waits with its priority.
+Without priorities all requests are equal. Equal requests never overtake one another, so a preempted request arrived
+before every waiting request of its priority.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens to a scheduler."""
+"""The operations of a scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that a scheduler makes to its two caches, and what their answers mean to it."""
+"""The calls that a scheduler makes to its two caches, and the meaning of their answers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def cached_prefix(rules: Table, config: Config, kv: Pool, request: Request, toke
 def slots(
     rules: Table, config: Blocks, kv: Pool, request: Request, computed: int, tokens: int, hits: tuple[int, ...]
 ) -> Slots:
-    """Slots for so many tokens more."""
+    """Asks for slots for `tokens` more tokens."""
     asked = AllocateSlots(request, computed, tokens, hits)
     after, outcome = rules.kv.step(config, kv, asked)
     return Slots(after, outcome.code is Code.DONE)

@@ -40,7 +40,7 @@ def add(rules: Table, config: Config, state: State, request: Request) -> Result:
 
 
 def abort(rules: Table, config: Config, state: State, request: Request) -> Result:
-    """X-3: wherever the request is, it gives back everything; what is in flight for it is executed for nobody."""
+    """X-3: a request in any state gives back everything; output of its steps in flight is dropped."""
     if not is_live(state, request):
         return state, ABSENT
     return gone(rules.abort(rules, config, voided(state, request), request), request), DONE
@@ -135,6 +135,6 @@ def reset_blocks(rules: Table, config: Config, state: State) -> Result:
 
 
 def reset_items(rules: Table, config: Config, state: State) -> Result:
-    """X-4: nobody holds an item any more, and who needs one encodes it again; plans in flight are executed before."""
+    """X-4: no request holds an item any more and needed ones are encoded again; plans in flight run first."""
     encoder, outcome = rules.encoder.step(encoder_config(config), state.encoder, Reset())
     return state._replace(encoder=encoder), Outcome(outcome.code)

@@ -21,9 +21,9 @@ class Round(NamedTuple):
     scheduled: tuple[Scheduled, ...]
     preempted: tuple[Request, ...]
     closed: int
-    """1: a request waits for room in the encoder cache, and nobody behind it takes any (ENC-13)."""
+    """1: a request waits for room in the encoder cache, and no request behind it takes any (ENC-13)."""
     ended: int
-    """1: nobody is admitted any more."""
+    """1: no further request is admitted."""
 
 
 class Prefix(NamedTuple):
@@ -32,45 +32,45 @@ class Prefix(NamedTuple):
     hits: tuple[int, ...]
     """Blocks of its tokens that were found."""
     start: int
-    """So many of its tokens are computed, those of the hits among them."""
+    """How many of its tokens are computed, including those of the hits."""
     covered: int
-    """So many are computed in blocks of its own: none, for it has none."""
+    """How many of them are computed in its own blocks: 0 unless a release keeps some."""
 
 
 class Fit(NamedTuple):
-    """A request's tokens against its items, as far as they were looked at."""
+    """The tokens of a request that fit its items, for the items considered so far."""
 
     encoder: Cache
     tokens: int
-    """So many of its tokens may be scheduled."""
+    """How many of its tokens may be scheduled."""
     embeds: int
     """What is left of the compute budget of the step."""
     granted: int
-    """Embeddings for which there is room, of this request in this pass."""
+    """Embeddings granted to this request in this pass."""
     encode: tuple[ItemIndex, ...]
     relies: tuple[ItemIndex, ...]
     closed: int
-    """1: nothing is pinned or encoded any more, because somebody before waits for room."""
+    """1: no item is pinned or encoded, because an earlier request waits for room."""
     refused: int
-    """1: an item was not there and cannot be encoded now; what is behind it is not looked at."""
+    """1: an item is missing and cannot be encoded now; later items are not considered."""
 
 
 class Asked(NamedTuple):
-    """The encoder cache after a question, and whether the answer was yes."""
+    """The encoder cache after a query, and whether the answer was yes."""
 
     encoder: Cache
     yes: bool
 
 
 class Slots(NamedTuple):
-    """The KV blocks after a request for slots, and whether there were any."""
+    """The KV blocks after an allocation, and whether it succeeded."""
 
     kv: Pool
     yes: bool
 
 
 class Search(NamedTuple):
-    """The attempt to find KV blocks."""
+    """The result of a search for KV blocks."""
 
     round: Round
     found: bool

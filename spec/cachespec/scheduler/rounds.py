@@ -1,4 +1,4 @@
-"""One scheduling step: who computes how many tokens, with which items, in which blocks.
+"""One scheduling step: which requests compute how many tokens, with which items, in which blocks.
 
 There is no phase of prompts and no phase of outputs. Each request has tokens that are known and a number of tokens that
 are computed, and a step gives it some of the difference. First the requests that run are served in their order; then
@@ -31,7 +31,7 @@ def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
 
 
 def serve_running(rules: Table, config: Config, current: Round) -> Round:
-    """SCH-7: everybody who runs when the step begins is considered once, whoever is preempted meanwhile."""
+    """SCH-7: each request that runs at the start of the step is considered once, also after preemptions."""
     running = current.state.running
     for position in range(len(running)):
         current = serve(rules, config, current, running[position])
@@ -39,7 +39,7 @@ def serve_running(rules: Table, config: Config, current: Round) -> Round:
 
 
 def serve(rules: Table, config: Config, current: Round, request: Request) -> Round:
-    """One running request gets what it can: tokens, then items, then blocks. Who is preempted by now gets nothing."""
+    """One running request gets tokens, then items, then blocks. A preempted one gets nothing."""
     if not current.state.computed.has(request):
         return current
     start = current.state.computed.get(request, 0)
@@ -61,7 +61,7 @@ def look_at_items(rules: Table, config: Config, current: Round, request: Request
 
 
 def untrimmed(config: Config, state: State, request: Request, start: int, tokens: int) -> int:
-    """What the items leave is scheduled as it is (C-ENC-14)."""
+    """The tokens that the items leave are scheduled unchanged (C-ENC-14)."""
     return tokens
 
 
@@ -73,7 +73,7 @@ def passed_over(rules: Table, config: Config, current: Round, request: Request, 
 def closing(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
     """Nothing of the request is scheduled; ENC-11: what looking at its items has pinned is let go.
 
-    ENC-13: if it waits for an item, nobody behind it takes room in the encoder cache in this step.
+    ENC-13: if it waits for an item, no request behind it takes room in the encoder cache in this step.
     """
     encoder = give_up(rules, config, fit.encoder, request, ENCODER)
     return current._replace(state=current.state._replace(encoder=encoder), closed=max(current.closed, fit.refused))
@@ -88,7 +88,7 @@ def holding(current: Round, fit: Fit) -> Round:
 
 
 def with_blocks(rules: Table, config: Config, current: Round, request: Request, start: int, tokens: int) -> Search:
-    """Blocks for so many tokens more. While there are none, whoever runs last is preempted, in the end the request."""
+    """Blocks for `tokens` more tokens. While there are too few, the victim is preempted, at last the request itself."""
     search = attempt(rules, config, current, request, start, tokens)
     while must_preempt(search, request):
         current = preempt(rules, config, search.round, rules.victim(config, search.round.state))
@@ -115,7 +115,7 @@ def last_running(config: Config, state: State) -> Request:
 
 
 def preempt(rules: Table, config: Config, current: Round, victim: Request) -> Round:
-    """SCH-5, SCH-10: it gives back everything and waits, before everybody who came later."""
+    """SCH-5, SCH-10: it gives back everything and waits ahead of requests that arrived later."""
     state = rules.lose(rules, config, current.state, victim)
     state = state._replace(
         running=left_out(state.running, victim),
@@ -135,7 +135,7 @@ def lose_everything(rules: Table, config: Config, state: State, request: Request
 
 
 def voided(state: State, request: Request) -> State:
-    """What is in flight for the request is executed, and what comes of it is dropped."""
+    """Steps in flight for the request are executed, and their output is dropped."""
     return state._replace(plans=tuple(void_in(plan, request) for plan in state.plans))
 
 
@@ -149,7 +149,7 @@ def void_in(plan: Plan, request: Request) -> Plan:
 
 
 def admit_waiting(rules: Table, config: Config, current: Round) -> Round:
-    """In their order. Nobody is admitted when somebody was preempted, nor behind one who cannot be."""
+    """In their order. After a preemption, or behind a request that cannot be admitted, no request is admitted."""
     waiting = current.state.waiting
     for position in range(len(waiting)):
         current = consider(rules, config, current, waiting[position])
@@ -192,7 +192,7 @@ def slots_of_all(
 
 
 def denied(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-    """For want of an item or of blocks."""
+    """The request is not admitted, for want of an item or of blocks."""
     return rules.turned_down(rules, config, current, request, cause)
 
 
@@ -210,7 +210,7 @@ def admit(rules: Table, config: Config, state: State, request: Request) -> State
 
 
 def turned_down(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-    """ENC-11, SCH-10: it keeps nothing of the attempt (C-ENC-10). ENC-13: nobody behind it is admitted before it."""
+    """ENC-11, SCH-10: it keeps nothing of the attempt (C-ENC-10). ENC-13: no request behind it is admitted first."""
     encoder = give_up(rules, config, current.state.encoder, request, cause)
     return current._replace(state=current.state._replace(encoder=encoder), ended=1)
 
@@ -277,12 +277,12 @@ def listed(config: Config, members: Map[Request, int]) -> tuple[Request, ...]:
 
 
 def emptied(config: Config, members: Map[Request, int]) -> Map[Request, int]:
-    """Without any."""
+    """The map without any request."""
     for request in range(len(config.prompts)):
         members = members.remove(request)
     return members
 
 
 def nothing_more(rules: Table, config: Config, state: State, part: Scheduled) -> State:
-    """What a plan relies on is kept until it was executed (C-ENC-9)."""
+    """Entries that a plan needs are kept until it is executed (C-ENC-9)."""
     return state

@@ -100,7 +100,7 @@ KEEPS_ITEMS = scheduler(
 
 
 def blocked_below_zero(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
-    """C-SCH-1: the start of the item minus what is computed, whatever that is."""
+    """C-SCH-1: the start of the item minus the computed tokens, even if negative."""
     after = fit_item(rules, config, fit, request, index, start)
     return (
         after._replace(tokens=items_of(config, request)[index][START] - start) if after.refused > fit.refused else after
@@ -166,7 +166,7 @@ PADDED = scheduler(
 def admit_unless_deferred(rules: Table, config: Config, current: Round) -> Round:
     """C-SCH-6: a request whose external KV is being fetched is deferred until it is looked at again.
 
-    Deferred requests take places among those that run, and where those are all taken nobody is looked at.
+    Deferred requests count against `max_running`; once it is reached no request is considered.
     """
     for request in current.state.waiting:
         waiting = marks(current.state, "deferred")

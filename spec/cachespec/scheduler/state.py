@@ -19,15 +19,15 @@ class Scheduled(NamedTuple):
     start: int
     tokens: int
     drafts: int
-    """So many of the tokens, the last ones, are drafts."""
+    """How many of the tokens, at the end, are drafts."""
     samples: int
-    """1: behind its last token comes one that is not known yet, and is sampled."""
+    """1: the token after its last one is unknown and is sampled."""
     encode: tuple[ItemIndex, ...]
     """Items that are encoded in this step."""
     relies: tuple[ItemIndex, ...]
     """Items of which the tokens read the embeddings; those of `encode` among them."""
     void: int = 0
-    """1: the request was preempted or aborted since. The workers execute it, and what comes of it is dropped."""
+    """1: the request was preempted or aborted since. The workers execute the part, and its output is dropped."""
 
 
 class Plan(NamedTuple):

@@ -72,7 +72,7 @@ def sizes(config: Config) -> tuple[int, ...]:
 
 @cache
 def encoder_config(config: Config, space: int) -> encoder_cache.Config:
-    """What the encoder cache manager sees, with so many slots."""
+    """The configuration of the encoder cache manager with this many slots."""
     return encoder_cache.Config(
         capacity=space,
         sizes=sizes(config),

@@ -80,7 +80,7 @@ def begins_inside_an_item(config: Config, before: View, op: Operation, outcome: 
 
 
 def arrivals_and_ends(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """Nobody else is touched, and the blocks stay cached."""
+    """No other request changes, and the blocks stay cached."""
     if not isinstance(op, Add | Finish):
         return True
     status, computed = list(before.status), list(before.computed)

@@ -1,4 +1,4 @@
-"""Who waits, who runs, how far each has come, and what is cached."""
+"""Waiting and running requests, their computed tokens, and the cached prefixes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def view(config: Config, state: Any) -> View:
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """Who waits and who runs, in order; the computed tokens of each request; the cached tokens of each prompt."""
+    """Waiting and running requests, in order; computed tokens of each request; cached tokens of each prompt."""
     return {
         "waiting": view.waiting,
         "running": view.running,

@@ -93,7 +93,7 @@ def window(config: Config, rules: Rules, plan: Plan, request: Request, start: in
 
 
 def schedule(config: Config, rules: Rules, plan: Plan, request: Request, start: int, tokens: int) -> Plan:
-    """So many tokens of the request are part of the step."""
+    """Adds tokens of the request to the step."""
     state = plan.state._replace(computed=changed(plan.state.computed, request, start + tokens))
     plan = plan._replace(
         state=state,
@@ -141,7 +141,7 @@ def run(config: Config, rules: Rules, plan: Plan, request: Request) -> Plan:
 
 
 def admit(config: Config, rules: Rules, plan: Plan, request: Request) -> Plan:
-    """The next waiting request runs, from the end of its cached prefix on. Nobody overtakes."""
+    """The next waiting request runs, from the end of its cached prefix on. No request overtakes."""
     start = cached_prefix(config, plan.state, request)
     tokens = min(length_of(config, request) - start, plan.tokens)
     if plan.stopped or tokens <= 0 or plan.state.status.count(RUNNING) == config.sequences:
@@ -199,7 +199,7 @@ def finish_by(config: Config, state: Any, op: Finish, rules: Rules) -> Result:
 
 
 def initial_by(config: Config, containers: Containers, rules: Rules, kind: type[Any] = State) -> Any:
-    """Nobody is there, and nothing is cached."""
+    """No request has arrived, and no block is cached."""
     nobody = tuple(0 for _ in config.requests)
     space = rules.budgets(config)[1]
     return kind(
@@ -245,7 +245,7 @@ def finish(config: Config, state: State, op: Finish) -> Result:
 
 
 def initial(config: Config, containers: Containers) -> State:
-    """Nobody is there, and nothing is cached."""
+    """No request has arrived, and no block is cached."""
     state: State = initial_by(config, containers, NORMATIVE_RULES)
     return state
 
