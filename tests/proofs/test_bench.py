@@ -61,7 +61,7 @@ def test_a_contender_that_answers_otherwise_is_found() -> None:
     size = kv_blocks.SMALL
     config, turn = kv_blocks.configuration(size), kv_blocks.Arrivals(size)
     planted = replace(
-        kv_blocks.BENCHMARK,
+        *kv_blocks.BENCHMARKS,
         contenders=lambda *, small: {"one": PlainPool(config, turn), "other": Clumsy(config, turn)},
     )
     with pytest.raises(InconclusiveError, match="other and one do not answer alike: nothing was measured"):

@@ -1,19 +1,16 @@
-"""Measurements side by side in one run; a module with a `BENCHMARK`, or several, is found by its name."""
+"""Measurements side by side in one run; a module with `BENCHMARKS` is found by scanning."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from cacheproof.bench.measure import Benchmark
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 
 
 def benchmarks() -> dict[str, Benchmark]:
     """All benchmarks by name, in the order of their modules and sizes."""
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    found = (one for module in modules for one in (*getattr(module, "BENCHMARKS", ()), getattr(module, "BENCHMARK", 0)))
-    return {one.name: one for one in found if isinstance(one, Benchmark)}
+    groups = discover(__name__, "BENCHMARKS", tuple, optional=True)
+    return {benchmark.name: benchmark for group in groups.values() for benchmark in group}
 
 
 def benchmarks_named(name: str) -> list[Benchmark]:

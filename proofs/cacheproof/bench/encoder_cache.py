@@ -35,10 +35,12 @@ def contenders(*, small: bool) -> dict[str, Contender]:
     return contenders_of(COMPONENT, config, turn, PlainEncoderCache(config, turn))
 
 
-BENCHMARK = Benchmark(
-    name="encoder_cache",
-    about="the specification of the encoder cache as an oracle: check, ask for room, allocate, report, free",
-    unit="calls",
-    size="5,000 contents",
-    contenders=contenders,
+BENCHMARKS = (
+    Benchmark(
+        name="encoder_cache",
+        about="the specification of the encoder cache as an oracle: check, ask for room, allocate, report, free",
+        unit="calls",
+        size="5,000 contents",
+        contenders=contenders,
+    ),
 )

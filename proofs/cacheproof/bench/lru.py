@@ -32,10 +32,12 @@ def contenders(*, small: bool) -> dict[str, Contender]:
     return contenders_of(COMPONENT, config, turn, PlainLru(config, turn))
 
 
-BENCHMARK = Benchmark(
-    name="lru",
-    about="the specification of the cache by recency as an oracle: get, put with eviction",
-    unit="calls",
-    size="10,000 contents",
-    contenders=contenders,
+BENCHMARKS = (
+    Benchmark(
+        name="lru",
+        about="the specification of the cache by recency as an oracle: get, put with eviction",
+        unit="calls",
+        size="10,000 contents",
+        contenders=contenders,
+    ),
 )

@@ -16,7 +16,7 @@ from cacheproof.command.target import told_at_once
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
-from cacheproof.lockstep.configurations import generators
+from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference
 from cacheproof.model.finding_json import finding_to_message
@@ -261,9 +261,9 @@ def asked_for(lines: Table, targets: list[str], component: str | None) -> list[R
 
 def with_generators(eras: list[Era]) -> list[Era]:
     """Those whose component has a generator of configurations; raises InputError where none has."""
-    left_out = dict.fromkeys(era.component for era in eras if era.component not in generators())
+    left_out = dict.fromkeys(era.component for era in eras if era.component not in GENERATORS)
     if all(era.component in left_out for era in eras):
-        known = ", ".join(generators())
+        known = ", ".join(GENERATORS)
         raise InputError(f"nothing draws random configurations of {', '.join(left_out)}, but of {known}")
     if left_out:
         announce(f"left out, as nothing draws random configurations of it: {', '.join(left_out)}")

@@ -10,7 +10,6 @@ import ast
 import importlib
 import importlib.util
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from typer.main import get_command
 
 from cacheproof.command.failures import guarded
 from cacheproof.foundation.console import Report, ignore_standard_output, run
+from cacheproof.foundation.discover import module_names
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.interruption import sigterm_as_ctrl_c
 
@@ -72,8 +72,8 @@ def _of_the_parser(result: int | None) -> ExitStatus:
 
 def verbs() -> dict[str, str]:
     """The name of each verb as it is typed, and its module."""
-    names = sorted(module.name for module in pkgutil.iter_modules(sys.modules[__package__].__path__))
-    return {name.replace("_", "-"): f"{__package__}.{name}" for name in names if name not in SHARED}
+    names = [name for name in module_names(__package__) if name not in SHARED]
+    return {name.replace("_", "-"): f"{__package__}.{name}" for name in names}
 
 
 class Described(NamedTuple):

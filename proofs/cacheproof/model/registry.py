@@ -9,14 +9,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import pkgutil
 import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import cachespec
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError, shortened
 from cachespec.kernel import Component, Variant
 
@@ -35,9 +34,9 @@ def components(extra: str | None = None) -> dict[str, AnyComponent]:
 @cache
 def _components(extra: str) -> dict[str, AnyComponent]:
     folders = [Path(part) for part in extra.split(os.pathsep) if part]
-    modules = [*_modules_of_the_spec(), *(module for folder in folders for module in _modules_in(folder))]
-    found = (getattr(module, "COMPONENT", None) for module in modules)
-    return {component.name: component for component in found if isinstance(component, Component)}
+    apart = (getattr(module, "COMPONENT", None) for folder in folders for module in _modules_in(folder))
+    every = (*discover("cachespec", "COMPONENT", Component, optional=True).values(), *apart)
+    return {component.name: component for component in every if isinstance(component, Component)}
 
 
 def component_named(name: str) -> AnyComponent:
@@ -67,11 +66,6 @@ def scope_file(component: AnyComponent) -> Path:
 
 def _extra() -> str:
     return os.environ.get(PATH_VARIABLE, "")
-
-
-def _modules_of_the_spec() -> list[ModuleType]:
-    names = sorted(module.name for module in pkgutil.iter_modules(cachespec.__path__))
-    return [importlib.import_module(f"cachespec.{name}") for name in names]
 
 
 def _modules_in(folder: Path) -> list[ModuleType]:

@@ -9,9 +9,7 @@ range of unknown length is treated alike, with any of its numbers in the place o
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -22,6 +20,7 @@ from typing import Any, TypeGuard
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
+from cacheproof.foundation.discover import modules_in
 from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, both, demand, path
 from cacheproof.prove.histories import Log, spliced
 from cacheproof.prove.sequences import SymbolicRange, counted, length
@@ -119,8 +118,7 @@ def followed(
 
 def modules_of(package: ModuleType) -> tuple[ModuleType, ...]:
     """A package with all its modules: a function may move from one to another without a word to its proof."""
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return (package, *(importlib.import_module(f"{package.__name__}.{name}") for name in names))
+    return (package, *modules_in(package.__name__).values())
 
 
 def _functions(modules: Iterable[ModuleType], loops: Iterable[Callable[..., Any]]) -> list[FunctionType]:

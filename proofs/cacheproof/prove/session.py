@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import ModuleType
 
+from cacheproof.foundation.discover import discover, modules_in
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.store import save
-from cacheproof.prove import contracts, obligations
 from cacheproof.prove.finding import CROSSHAIR, SMT, Finding
 from cacheproof.prove.ledger import confirm
+from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The modules of one run, by component."""
+    """The proofs, and the modules with contracts, of one run, by component."""
 
-    obligations: dict[str, ModuleType]
+    obligations: dict[str, tuple[Proof, ...]]
     contracts: dict[str, ModuleType]
 
 
-def scanned(package: ModuleType) -> dict[str, ModuleType]:
-    """The modules of the package by name: each is called like the component that it is about."""
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
+PROOFS: Mapping[str, tuple[Proof, ...]] = discover("cacheproof.prove.obligations", "PROOFS", tuple)
+"""The proofs of each component, by its name."""
+
+CONTRACTS = "cacheproof.prove.contracts"
+"""Its modules have the names of components, or of what they share, and a `LEDGER` of their contracts."""
 
 
 def chosen(components: Iterable[str], method: str | None) -> Chosen:
     """What these components have, or all of them; an unknown one is an error."""
-    proofs = scanned(obligations) if method in (None, SMT) else {}
-    ledgers = scanned(contracts) if method in (None, CROSSHAIR) else {}
+    proofs = PROOFS if method in (None, SMT) else {}
+    ledgers = modules_in(CONTRACTS) if method in (None, CROSSHAIR) else {}
     known = {*proofs, *ledgers}
     wanted = list(dict.fromkeys(components)) or sorted(known)
     for name in wanted:
@@ -48,9 +49,8 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
 
 def run(what: Chosen, *, ask_second: bool) -> Iterator[Finding]:
     """Every obligation, proofs first."""
-    for module in what.obligations.values():
-        for proof in module.PROOFS:
-            yield from prove(proof, ask_second=ask_second)
+    for proof in chain.from_iterable(what.obligations.values()):
+        yield from prove(proof, ask_second=ask_second)
     for name, module in what.contracts.items():
         yield from confirm(name, module)
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.lockstep.configurations import drawn, generators
+from cacheproof.lockstep.configurations import GENERATORS, drawn
 from cacheproof.lockstep.loads import load
 from cacheproof.lockstep.stalls import Sort, Stall
 from cacheproof.lockstep.stalls import search as search_for_stalls
@@ -184,7 +184,7 @@ def small(era: Era) -> list[Any]:
 
 def random(era: Era, seed: int, number: int) -> Any:
     """The random configuration of this number that the release has all settings for."""
-    if era.component in generators():
+    if era.component in GENERATORS:
         return drawn(component_named(era.component), seed, number, era.has)
     source = Random(f"{seed}/{number}")  # noqa: S311  # not a secret
     while True:

@@ -5,14 +5,13 @@ Nothing is imported for that: torch is an extra, and slow to import.
 
 from __future__ import annotations
 
-import pkgutil
 from enum import Enum
-from pathlib import Path
 
+from cacheproof.foundation.discover import module_names
 from cacheproof.model.registry import components
 
-CLASSES = Path(__file__).parent / "tensor"
-OPERATIONS = Path(__file__).parents[1] / "tensor_models"
+CLASSES = f"{__package__}.tensor"
+OPERATIONS = "cacheproof.tensor_models"
 
 
 class Form(Enum):
@@ -31,7 +30,7 @@ def form_of(component: str) -> Form | None:
 
 def has_bursts(component: str) -> bool:
     """Whether the target `torch` makes many calls of the component at once."""
-    return component in _modules(CLASSES / "bursts")
+    return component in module_names(f"{CLASSES}.bursts")
 
 
 def without_implementation(component: str) -> str:
@@ -44,10 +43,6 @@ def without_implementation(component: str) -> str:
 
 def _forms() -> dict[str, Form]:
     return {
-        **dict.fromkeys(_modules(CLASSES / "on_host"), Form.FACE),
-        **{name: Form.OPERATIONS for name in _modules(OPERATIONS) if name in components()},
+        **dict.fromkeys(module_names(f"{CLASSES}.on_host"), Form.FACE),
+        **{name: Form.OPERATIONS for name in module_names(OPERATIONS) if name in components()},
     }
-
-
-def _modules(folder: Path) -> list[str]:
-    return [module.name for module in pkgutil.iter_modules([str(folder)])]

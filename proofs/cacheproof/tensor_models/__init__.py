@@ -5,13 +5,13 @@ What the explorer lifts with `torch.func.vmap` and what the target `torch` perfo
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
 
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent, components
 from cacheproof.tensor_models.model import TensorModel, outcome_of
@@ -21,45 +21,18 @@ Make = Callable[..., TensorModel]
 """The function `model(config, device)` of a component's module; `model(config, device, era)` where it has `ERAS`."""
 
 
-class Models(Mapping[str, Make]):
-    """The tensor code of each component that has one: whatever module here has the component's name.
+MODELS: Mapping[str, Make] = discover(__name__, "model", FunctionType, among=components)
+"""The tensor code of each component that has some: its module here has the component's name."""
 
-    Only the module that is asked for is imported.
-    """
-
-    def __getitem__(self, name: str) -> Make:
-        if name not in self:
-            raise KeyError(name)
-        found: Make = importlib.import_module(f"{__name__}.{name}").model
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in set(self)
-
-    def __iter__(self) -> Iterator[str]:
-        known = components()
-        return iter(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name in known))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-MODELS = Models()
-
-
-def eras_of_model(component: str) -> tuple[str, ...]:
-    """The variants, by tag, for which a component has tensor code on request beside the normative one."""
-    if component not in MODELS:
-        return ()
-    eras: tuple[str, ...] = getattr(importlib.import_module(f"{__name__}.{component}"), "ERAS", ())
-    return eras
+ERAS = discover(__name__, "ERAS", tuple, optional=True, among=components)
+"""The variants, by tag, for which a component has tensor code on request beside the normative one."""
 
 
 def without_tensor_code(component: AnyComponent, variant: str = NORMATIVE) -> str | None:
     """Why there is no tensor code of this variant to run, or None where there is."""
     if component.name not in MODELS:
         return f"{component.name} has no tensor code: there is some of {', '.join(MODELS)}"
-    if variant == NORMATIVE or variant in (there := eras_of_model(component.name)):
+    if variant == NORMATIVE or variant in (there := ERAS.get(component.name, ())):
         return None
     others = f", and on request of {', '.join(there)}" if there else ""
     return f"the tensor code of {component.name} is that of the normative variant{others}, not of {variant}"

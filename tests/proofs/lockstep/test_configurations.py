@@ -10,7 +10,7 @@ import pytest
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep import configurations as package
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.lockstep.configurations import configurations, drawn, generators
+from cacheproof.lockstep.configurations import GENERATORS, configurations, drawn
 from cacheproof.model.finding import Difference
 from cacheproof.model.registry import component_named
 from cacheproof.releases.conformance import Trial
@@ -21,14 +21,14 @@ from cachespec.kv_blocks import AllocateSlots
 from cachespec.kv_blocks.era_on_demand import allocate
 from cachespec.lru import Config
 
-GENERATED = [era for era in table().eras if era.component in generators()]
+GENERATED = [era for era in table().eras if era.component in GENERATORS]
 
 
 def test_every_component_that_releases_are_compared_in_has_one_but_for_the_scheduler() -> None:
-    assert {era.component for era in table().eras} - {"scheduler"} <= set(generators())
+    assert {era.component for era in table().eras} - {"scheduler"} <= set(GENERATORS)
 
 
-@pytest.mark.parametrize("name", sorted(generators()))
+@pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_they_hold_and_differ_and_come_again(name: str) -> None:
     component = component_named(name)
     first = list(islice(configurations(component, 1), 100))
@@ -60,7 +60,7 @@ def test_a_generator_of_what_does_not_hold_is_found_out(monkeypatch: pytest.Monk
     def wrong(source: random.Random) -> Config:
         return Config(capacity=0, sizes=(source.randint(1, 2),))
 
-    monkeypatch.setattr(package, "generators", lambda: {"lru": wrong})
+    monkeypatch.setattr(package, "GENERATORS", {"lru": wrong})
     with pytest.raises(InputError, match="none of 2,000"):
         drawn(component_named("lru"), 1, 0)
     with pytest.raises(InputError, match="ring has no generator of configurations: there are lru"):

@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 from crosshair.core_and_libs import MessageType
 
-from cacheproof.prove import contracts
+from cacheproof.foundation.discover import modules_in
 from cacheproof.prove.confirmation import verdict_of
 from cacheproof.prove.finding import Finding, Verdict
 from cacheproof.prove.ledger import HARD_LIMIT_SECONDS, confirm, functions_with_contracts
-from cacheproof.prove.session import scanned
+from cacheproof.prove.session import CONTRACTS
 
 SOON = 5.0
 """Seconds after which the function that hangs is ended."""
@@ -102,7 +102,7 @@ def test_what_is_not_confirmed_in_time_is_not_good() -> None:
     assert not finding.good
 
 
-@pytest.mark.parametrize("module", scanned(contracts).values(), ids=scanned(contracts))
+@pytest.mark.parametrize("module", modules_in(CONTRACTS).values(), ids=modules_in(CONTRACTS))
 def test_every_shipped_ledger_names_its_contracts(module: ModuleType) -> None:
     assert list(module.LEDGER) == functions_with_contracts(module)
     assert all(module.LEDGER.values())

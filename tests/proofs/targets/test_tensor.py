@@ -12,10 +12,10 @@ import torch
 
 from cacheimpl import encoder_cache, lru
 from cacheimpl.encoder_cache.rows import Rows
+from cacheproof import tensor_models
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import Target, TargetError
-from cacheproof.targets import tensor
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.tensor import TensorTarget
 from cacheproof.targets.tensor.encoder_cache_manager import open_manager
@@ -34,7 +34,7 @@ def test_tensor_code_is_found_by_the_name_of_its_component(monkeypatch: pytest.M
     (tmp_path / "configuration.py").write_text("def model(config, device):\n    return config, device\n")
     (tmp_path / "no_component.py").write_text("def model(config, device):\n    raise AssertionError\n")
     assert "configuration" not in MODELS
-    monkeypatch.setattr(tensor, "__path__", [*tensor.__path__, str(tmp_path)])
+    monkeypatch.setattr(tensor_models, "__path__", [*tensor_models.__path__, str(tmp_path)])
     assert set(MODELS) >= {"configuration", "encoder_cache", "lru"}
     assert "no_component" not in MODELS
     found: Any = MODELS["configuration"]("here", "cpu")

@@ -7,13 +7,12 @@ to say: one that does not hold is drawn again.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import random
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent
 
@@ -25,11 +24,8 @@ ATTEMPTS = 2_000
 """So often one is drawn again before that is an error of whoever wrote the generator."""
 
 
-@cache
-def generators() -> dict[str, Draw]:
-    """Of each component that has one."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: importlib.import_module(f"{__name__}.{name}").draw for name in names}
+GENERATORS: Mapping[str, Draw] = discover(__name__, "draw", FunctionType)
+"""The generator of each component that has one."""
 
 
 def configurations(
@@ -39,8 +35,8 @@ def configurations(
 
     Each has its own random source, so the part of a run that found something can be had alone.
     """
-    if component.name not in generators():
-        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(generators())}")
+    if component.name not in GENERATORS:
+        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(GENERATORS)}")
     number = 0
     while True:
         yield drawn(component, seed, number, suitable)
@@ -52,7 +48,7 @@ def drawn(
 ) -> Any:
     """The configuration of this number: the first one drawn that holds and is suitable."""
     source = random.Random(f"{component.name}/{seed}/{number}")  # noqa: S311  # not a secret
-    draw = generators()[component.name]
+    draw = GENERATORS[component.name]
     attempts = (draw(source) for _ in range(ATTEMPTS))
     found = next((one for one in attempts if component.invalid(one) is None and suitable(one)), None)
     if found is None:

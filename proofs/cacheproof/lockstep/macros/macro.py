@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.burst import Answered, Extent, Together
 from cacheproof.model.target import Target
@@ -86,24 +84,8 @@ SEEDS = 1000
 """Macros have small seeds, to be written down."""
 
 
-class Vocabularies(Mapping[str, Vocabulary]):
-    """Those of the components that have one: whatever module of `vocabularies` has the component's name."""
-
-    def __getitem__(self, name: str) -> Vocabulary:
-        if name not in set(self):
-            raise KeyError(name)
-        found: Vocabulary = importlib.import_module(f"{_PACKAGE}.{name}").VOCABULARY
-        return found
-
-    def __iter__(self) -> Any:
-        return iter(sorted(module.name for module in pkgutil.iter_modules(importlib.import_module(_PACKAGE).__path__)))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-_PACKAGE = "cacheproof.lockstep.macros.vocabularies"
-VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(Vocabularies())
+VOCABULARIES = discover(f"{__package__}.vocabularies", "VOCABULARY", Vocabulary)
+"""The vocabulary of each component that has one."""
 
 
 def vocabulary_of(component: str) -> Vocabulary:

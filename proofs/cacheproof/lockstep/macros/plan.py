@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
 from cacheproof.lockstep.macros.macro import Macro, OneByOne, Vocabulary, vocabulary_of
@@ -21,6 +22,10 @@ from cacheproof.targets.factory import open_target
 from cacheproof.targets.implemented import has_bursts
 
 MOST_REQUESTS = 1 << 16
+BURSTS: Mapping[str, Callable[[str], BurstTarget]] = discover(
+    "cacheproof.targets.tensor.bursts", "open_bursts", FunctionType
+)
+"""Our implementation of each component that has bursts, on a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +78,7 @@ def open_bursts(text: str, component: AnyComponent, variant: AnyVariant, seconds
         return OneByOne(open_target(text, component, variant, seconds))
     from cacheproof.tensor_models import checked_device  # noqa: PLC0415  # torch is an extra
 
-    module = importlib.import_module(f"cacheproof.targets.tensor.bursts.{component.name}")
-    opened: BurstTarget = module.open_bursts(checked_device(device or "cpu"))
-    return opened
+    return BURSTS[component.name](checked_device(device or "cpu"))
 
 
 def macro_from(text: str, vocabulary: Vocabulary) -> Macro:

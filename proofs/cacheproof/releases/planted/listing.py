@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pkgutil import iter_modules
 
+from cacheproof.foundation.discover import modules_in
 from cacheproof.foundation.errors import InputError
 from cacheproof.releases.planted.child import bugs
 from cacheproof.releases.planted.child.bugs.declaring import Bug
@@ -38,10 +37,10 @@ class Planted:
 @cache
 def bugs_of() -> dict[str, tuple[Bug, ...]]:
     """All bugs, by component, in the order in which they are written."""
-    names = [one.name for one in iter_modules(bugs.__path__) if one.name not in NOT_COMPONENTS]
-    modules = {name: importlib.import_module(f"{bugs.__name__}.{name}") for name in names}
     return {
-        name: tuple(one for one in vars(module).values() if isinstance(one, Bug)) for name, module in modules.items()
+        name: tuple(value for value in vars(module).values() if isinstance(value, Bug))
+        for name, module in modules_in(bugs.__name__).items()
+        if name not in NOT_COMPONENTS
     }
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.replay.lines import lines
 from cacheproof.replay.options import Option, read_options
@@ -34,9 +33,7 @@ class Reader:
 @cache
 def readers() -> dict[str, Reader]:
     """All readers by name."""
-    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    found = [reader for module in modules if isinstance(reader := getattr(module, "READER", None), Reader)]
-    return {reader.name: reader for reader in found}
+    return {reader.name: reader for reader in discover(__name__, "READER", Reader).values()}
 
 
 def reader_for(path: Path) -> Reader:

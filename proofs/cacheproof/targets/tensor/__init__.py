@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
 
+from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.target import Target, once_reset
 from cacheproof.targets.implemented import Form, form_of, without_implementation
-from cacheproof.tensor_models import TensorRun, checked_device, eras_of_model, model_of, without_tensor_code
+from cacheproof.tensor_models import ERAS, TensorRun, checked_device, model_of, without_tensor_code
 from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import NORMATIVE, Observation, Operation, Outcome
+
+FACES: Mapping[str, Callable[..., Target]] = discover(f"{__name__}.on_host", "open_face", FunctionType)
+"""The targets that are classes on the host, opened for the normative variant or for an era."""
+ERAS_OF_FACES = discover(f"{__name__}.on_host", "ERAS", tuple, optional=True)
 
 
 def eras_of(component: str) -> tuple[str, ...]:
     """The variants, by tag, that our implementation of a component has on request beside the normative one."""
-    if form_of(component) is Form.FACE:
-        eras: tuple[str, ...] = getattr(importlib.import_module(f"{__name__}.on_host.{component}"), "ERAS", ())
-        return eras
-    return eras_of_model(component)
+    return (ERAS_OF_FACES if form_of(component) is Form.FACE else ERAS).get(component, ())
 
 
 def open_target(component: AnyComponent, device: str = "cpu", variant: str = NORMATIVE) -> Target:
@@ -40,8 +42,7 @@ def open_target(component: AnyComponent, device: str = "cpu", variant: str = NOR
     if device != "cpu":
         raise InputError(f"{component.name} runs on the host: its target is torch, without a device")
     torch.set_num_threads(1)
-    face: Target = importlib.import_module(f"{__name__}.on_host.{component.name}").open_face(*asked)
-    return face
+    return FACES[component.name](*asked)
 
 
 class TensorTarget:

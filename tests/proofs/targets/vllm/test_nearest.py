@@ -166,7 +166,7 @@ def test_random_configurations_and_where_there_are_none(run: Run, monkeypatch: p
     status, out, _ = run(f"conform vllm==0.20.2 --component lru {call} --json")
     told = json.loads(out)
     assert (status, told["configurations"], told["results"][0]["steps"]) == (0, "random", 400)
-    monkeypatch.setattr(conform, "generators", dict)
+    monkeypatch.setattr(conform, "GENERATORS", {})
     status, out, errors = run(f"conform vllm==0.20.2 --component lru {call}")
     assert (status, out) == (2, "")
     assert "nothing draws random configurations of lru" in errors

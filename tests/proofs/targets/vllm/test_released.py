@@ -8,7 +8,7 @@ import importlib.util
 import pytest
 
 from cacheproof.catalogue.kept import load
-from cacheproof.lockstep.configurations import generators
+from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.stalls import Search, Sort, Watch, search
 from cacheproof.lockstep.tally import Limit, Tally
@@ -43,7 +43,7 @@ def test_the_era_is_true(era: Era) -> None:
     assert result.steps >= STEPS_OF_AN_ERA
 
 
-@pytest.mark.parametrize("era", [era for era in table().eras if era.component in generators()], ids=identified)
+@pytest.mark.parametrize("era", [era for era in table().eras if era.component in GENERATORS], ids=identified)
 def test_the_era_is_true_in_random_configurations(era: Era) -> None:
     add(era.release, progress=print)
     result = Trial.of(table(), era, steps=STEPS, seed=3).in_random_configurations().perform()
