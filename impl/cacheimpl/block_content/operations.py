@@ -58,17 +58,39 @@ def burst_of(words: Tensor, extras: Tensor | None, parents: Tensor | None, count
     return Burst(words, extras, parents, counts, None, None)
 
 
-def again(burst: Burst, found: Interned, calls: int) -> Burst:
+def again(burst: Burst, found: Interned, calls: int, *, patient: bool = False) -> Burst:
     """The burst for the next call, after so many.
 
     As a rule the search for a block may now take a slot only if the block before it is settled: what is claimed for one
     whose turn has not come may be claimed in vain, and slots that are passed make every search longer. After 1, 2, 4, 8
-    calls and so on all may, because most of what remains then settles at once.
+    calls and so on all may, because most of what remains then settles at once. A `patient` search has no such calls.
     """
     settled = torch.nn.functional.pad(found.rows[:, :-1] >= 0, (1, 0), value=True)
-    everybody = calls & (calls - 1) == 0
+    everybody = not patient and calls & (calls - 1) == 0
     stands = found.stands + strides(found.sums) * found.moving
     return burst._replace(stands=stands, claiming=torch.ones_like(settled) if everybody else settled)
+
+
+def from_the_start(burst: Burst) -> Burst:
+    """The burst for the next call after the table was built anew: no search has come anywhere.
+
+    Only first blocks may take a slot, because no block before another one is known to be settled.
+    """
+    requests, blocks, _ = burst.words.shape
+    claiming = torch.zeros(requests, blocks, dtype=torch.bool, device=burst.words.device)
+    claiming[:, :1] = True
+    return burst._replace(stands=None, claiming=claiming)
+
+
+def most_calls(items: int, slots: int) -> int:
+    """After how many calls the search for these items is over.
+
+    The first `slots` calls may be made with everybody's claims. Afterwards the search is patient: nothing is claimed in
+    vain. In each call the first item that is not settled passes a slot, or some item settles; no search passes a slot
+    twice. So `items + 1` times `slots + 1` calls are enough, unless the table is built anew: once because of the slots
+    that were passed before, and whenever it grows, to twice its rows or more, for at most `items` new contents.
+    """
+    return slots + (items.bit_length() + 2) * (items + 1) * (slots + 1)
 
 
 def intern(config: Config, contents: Contents, burst: Burst, write: Writing = COPYING) -> tuple[Contents, Interned]:

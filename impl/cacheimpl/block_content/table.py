@@ -10,7 +10,16 @@ from torch import Tensor
 from cacheimpl.block_content.bursts import Burst
 from cacheimpl.block_content.errors import BlockContentError, WrongTensorError
 from cacheimpl.block_content.hashing import packed
-from cacheimpl.block_content.operations import Interned, Lanes, again, burst_of, look, settle
+from cacheimpl.block_content.operations import (
+    Interned,
+    Lanes,
+    again,
+    burst_of,
+    from_the_start,
+    look,
+    most_calls,
+    settle,
+)
 from cacheimpl.block_content.release import cleared, grown, held_in, is_closed, occupied, place, with_ancestors
 from cacheimpl.block_content.state import NONE, Config, Contents, drawn, empty
 from cacheimpl.counts import whole
@@ -66,16 +75,19 @@ class BlockContents:
             remaining, lacking = torch.stack((found.remaining, found.lacking)).tolist()
             if remaining == 0:
                 return found.rows
-            following = again(burst, found, calls)
+            slots = self.contents.slots.shape[0]
+            patient = calls > slots
             if lacking:
                 self.grow(self.contents.rows + max(lacking, self.contents.rows))
-                following = first
+                burst = from_the_start(first) if patient else first
             elif self._is_crowded():
                 self._build(occupied(self.contents))
-                following = following._replace(stands=None)
-            elif calls > self.contents.slots.shape[0]:
+                following = again(burst, found, calls)._replace(stands=None)
+                burst = from_the_start(first) if patient else following
+            elif calls > most_calls(first.words.shape[0] * first.words.shape[1], slots):
                 break
-            burst = following
+            else:
+                burst = again(burst, found, calls, patient=patient)
         raise AssertionError("the search for contents does not end")
 
     def _interned(self, burst: Burst) -> Interned:
