@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 from cachespec.kernel import (
@@ -41,14 +42,20 @@ NO_CACHE, PROCESSOR_ONLY, SENDER, RECEIVER, WRITER, READER = range(6)
 
 
 class Config(NamedTuple):
-    """Which settings a scope tries."""
+    """Which settings a scope tries: the choices of each field of `Start`."""
 
     multimodal: tuple[int, ...] = (0, 1)
+    """Choices of `multimodal`."""
     gigabytes: tuple[int, ...] = (0, 4)
+    """Choices of `gigabytes`."""
     api_processes: tuple[int, ...] = (1, 2)
+    """Choices of `api_processes`."""
     engines: tuple[int, ...] = (1, 2)
+    """Choices of `engines`."""
     external: tuple[int, ...] = (0, 1)
+    """Choices of `external`."""
     cache_types: tuple[int, ...] = (LRU, SHM)
+    """Choices of `cache_type`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +291,19 @@ STEPS: tuple[Step[Config, Deployment], ...] = (
 )
 
 
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "frontend": "cache of the frontends: 0 none, 1 processor only, 2 sender, 3 receiver, 4 writer, 5 reader",
+        "engine": "cache of the engine core, numbered as `frontend`",
+        "worker": "cache of the workers, numbered as `frontend`",
+        "private": "cache that profiling uses, numbered as `frontend`",
+    }
+)
+"""What each observable holds."""
+
+
 def observe(config: Config, deployment: Deployment) -> Mapping[str, Observation]:
-    """What each sort of process has, and what profiling uses: numbers from 0, see `NO_CACHE` and those after it."""
+    """What an implementation shows: see `OBSERVABLES`."""
     return {
         "frontend": deployment.frontend,
         "engine": deployment.engine,
@@ -364,6 +382,7 @@ COMPONENT: Component[Config, Deployment, Deployment] = Component(
     operations=(Start, Profile),
     variants=variants(NORMATIVE_CONFIGURATION, BALANCED_OUTSIDE, RELEASED),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from cacheproof.foundation.console import Report
-from cacheproof.foundation.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.files import replace_file
+from cacheproof.present.book.answers import keep
 from cacheproof.present.book.pages import made
 
 PANEL = "Maintaining the project"
@@ -21,8 +22,15 @@ def command(
     ] = None,
     *,
     check: Annotated[bool, typer.Option("--check", help="Change nothing. Fail if a page is out of date.")] = False,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="First explore all scopes for the codes that each operation returns.")
+    ] = False,
 ) -> Report:
     """Write the generated parts of the documentation pages."""
+    if answers:
+        if check:
+            raise InputError("--check changes nothing, and --answers writes a file: give one of them")
+        keep()
     found = list(made(paths or []))
     stale = [path for path, text, wanted in found if text != wanted]
     if check:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from textwrap import wrap
 from typing import get_origin, get_type_hints
 
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.scope import scopes_of
-from cachespec.kernel import Kind, Operation
+from cacheproof.present.book.answers import kept
+from cacheproof.present.book.declarations import attribute_docs, paragraphs
+from cacheproof.present.book.reference_page import field_rows
+from cachespec.kernel import Code, Kind, Operation
 
 WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation: its class, its name on the wire, the fields with their types, and what it is."""
+    """One operation: its class, its name on the wire, the fields with their types, and the paragraphs about it."""
 
     kind: type[Operation]
     name: str
     fields: tuple[tuple[str, str], ...]
-    about: str
+    about: tuple[str, ...]
 
     def docstring(self, indent: str) -> list[str]:
         """What it is, as the docstring of a method."""
@@ -33,13 +35,14 @@ class Call:
 STEPS_TO_MEET = 200
 
 
-def docstring(text: str, indent: str) -> list[str]:
-    """The lines of a docstring, as wide as they may be."""
-    safe = text.replace("\\", "/").replace('"""', "'''")
-    lines = wrap(safe + "." if safe.endswith('"') else safe, WIDTH - len(indent) - 7)
-    if len(lines) == 1:
-        return [f'{indent}"""{lines[0]}"""']
-    return [f'{indent}"""{lines[0]}', *(f"{indent}{line}" for line in lines[1:]), f'{indent}"""']
+def docstring(texts: Sequence[str], indent: str) -> list[str]:
+    """The lines of a docstring of these paragraphs, as wide as they may be."""
+    safe = [text.replace("\\", "/").replace('"""', "'''") for text in texts]
+    first, *others = [wrap(text, WIDTH - len(indent) - 7) for text in safe]
+    if not others and len(first) == 1:
+        return [f'{indent}"""{first[0]}"""' if not first[0].endswith('"') else f'{indent}"""{first[0]}."""']
+    lines = [*first, *(line for lines in others for line in ("", *lines))]
+    return [f'{indent}"""{lines[0]}', *(f"{indent}{line}".rstrip() for line in lines[1:]), f'{indent}"""']
 
 
 def bracketed(before: str, inside: list[str], after: str, indent: str) -> list[str]:
@@ -60,8 +63,27 @@ def calls_of(component: AnyComponent) -> Iterator[Call]:
             (field.name, "tuple[int, ...]" if get_origin(hints[field.name]) is tuple else "int")
             for field in fields(kind)
         )
-        about = (inspect.getdoc(kind) or kind.wire_name()).partition("\n\n")[0]
-        yield Call(kind, kind.wire_name(), named, " ".join(about.split()))
+        yield Call(kind, kind.wire_name(), named, tuple(_about(component, kind)))
+
+
+def _about(component: AnyComponent, kind: type[Operation]) -> Iterator[str]:
+    """What the operation is, what its fields hold, and what it may return."""
+    yield from paragraphs(kind) or [kind.wire_name()]
+    rows = [(name.strip("`"), meaning) for name, _, meaning in field_rows(kind)]
+    meanings = [f"{name}: {meaning}" for name, meaning in rows if meaning and meaning != f"Which {name}."]
+    if meanings:
+        yield " ".join(meanings)
+    codes = kept().get(component.name, {}).get(kind.wire_name(), {})
+    if codes:
+        yield f"May return {', '.join(codes)}."
+
+
+def codes_of(component: AnyComponent) -> list[str]:
+    """A line for each code that the component's operations may return; for every code if that is not known."""
+    returned = {code for codes in kept().get(component.name, {}).values() for code in codes}
+    docs = attribute_docs(Code)
+    listed = [code for code in Code if code.value in returned or not returned]
+    return [f"    {code.value:<11} {docs[code.name]}" for code in listed]
 
 
 def _may_be_a_turn(kind: type[Operation]) -> bool:

@@ -7,16 +7,21 @@ from textwrap import wrap
 
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.scope import scopes_of
-from cacheproof.skeleton.calls import WIDTH, Call, bracketed, called, calls_of, docstring
+from cacheproof.skeleton.calls import WIDTH, Call, bracketed, called, calls_of, codes_of, docstring
 
 TARGET = '''\
 """{heading}
 
 {command}
 
-holds it to the specification. It runs at once, because the specification stands in for what is not there yet: take its
-place in `__init__`, and then in one method after the other. What a method may return and what `observe` may show is in
-`cacheproof.implementation`. A method that your implementation has nothing for is to be deleted: its calls are left out.
+holds it to the specification. It runs at once, because the specification stands in for your implementation. Replace it
+in `__init__`, and then in one method after the other. Delete a method for which your implementation has nothing: its
+calls are left out. A method returns a code, or a code and integers: ("done", [3, 4]). None is done, True is hit, False
+is miss. The codes:
+
+{codes}
+
+docs/reference/{component}.md has a call for each of them.
 """
 
 from collections.abc import Mapping
@@ -65,6 +70,7 @@ def target(component: AnyComponent) -> str:
     return TARGET.format(
         component=component.name,
         heading=heading(component),
+        codes="\n".join(codes_of(component)),
         command=f"    cacheproof fuzz {component.name} --target python:{called(component)}_target:Target",
         imports="\n".join(_imports(component, calls)),
         config=config.__name__,
@@ -98,10 +104,19 @@ def heading(component: AnyComponent) -> str:
 
 def observed(component: AnyComponent) -> str:
     """The docstring of `observe`."""
-    names = ", ".join(observables(component))
     return "\n".join(
-        docstring(f"What is compared after every call: {names}. Leave out what you cannot show.", "        ")
+        docstring(
+            ["What is compared after every call. Leave out what you cannot show.", *_shown(component)], "        "
+        )
     )
+
+
+def _shown(component: AnyComponent) -> Iterator[str]:
+    """A paragraph for each observable, with what it holds if that is declared."""
+    if not component.observables:
+        yield ", ".join(observables(component))
+    for name, text in component.observables.items():
+        yield f"{name}: {text}."
 
 
 def observables(component: AnyComponent) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cacheproof.model.protocol import VERSION
 from cacheproof.model.registry import AnyComponent
-from cacheproof.skeleton.calls import Call, bracketed, called, calls_of
+from cacheproof.skeleton.calls import Call, bracketed, called, calls_of, codes_of
 from cacheproof.skeleton.in_python import heading, observed
 
 TARGET = '''\
@@ -13,9 +13,13 @@ TARGET = '''\
 {command}
 
 holds it to the specification. It speaks the line protocol, one JSON object a line, and imports the standard library
-only: translate it, or fill it in. It runs at once, because the specification (`cacheproof serve`) stands in for what is
-not there yet: take its place in `Target.__init__`, then in one method after the other, and delete `StandIn` at the end.
-A method that your implementation has nothing for is to be deleted: its calls are left out.
+only: translate it, or fill it in. It runs at once, because the specification (`cacheproof serve`) stands in for your
+implementation. Replace it in `Target.__init__`, then in one method after the other, and delete `StandIn` at the end.
+Delete a method for which your implementation has nothing: its calls are left out. The codes that a call may return:
+
+{codes}
+
+docs/reference/{component}.md has a call for each of them.
 """
 
 import json
@@ -48,8 +52,10 @@ class StandIn:
 
 
 class Target:
-    """One instance, in one configuration: a dict with the fields of the configuration. A call returns a code and the
-    integers that the operation documents; the codes are in docs/formats/protocol.md."""
+    """One instance, in one configuration: a dict with the fields of the configuration.
+
+    A call returns a code and the integers that the operation documents.
+    """
 
     def __init__(self, config):
         # Yours goes here: an instance of your implementation, for this configuration.
@@ -106,6 +112,7 @@ def target(component: AnyComponent) -> str:
         component=component.name,
         name=name,
         heading=heading(component),
+        codes="\n".join(codes_of(component)),
         command=f'    cacheproof fuzz {component.name} --target "exec:python {name}_target.py"',
         version=VERSION,
         methods="\n\n".join(_method(call) for call in calls),

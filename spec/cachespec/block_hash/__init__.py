@@ -26,7 +26,19 @@ from cachespec.block_hash.eras import (
 from cachespec.block_hash.normative import NORMATIVE_BLOCK_HASH
 from cachespec.block_hash.operations import Adapt, Append, Place, Season, Submit, Write
 from cachespec.block_hash.properties import SAFETY, STEPS
-from cachespec.block_hash.state import Block, Extra, Hashing, Item, Key, Link, Prefix, Request, View, observe
+from cachespec.block_hash.state import (
+    OBSERVABLES,
+    Block,
+    Extra,
+    Hashing,
+    Item,
+    Key,
+    Link,
+    Prefix,
+    Request,
+    View,
+    observe,
+)
 from cachespec.kernel import Component, variants
 
 __all__ = [
@@ -81,6 +93,7 @@ COMPONENT: Component[Config, Hashing, View] = Component(
         SEEDED,
     ),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

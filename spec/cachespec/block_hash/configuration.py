@@ -10,11 +10,13 @@ from cachespec.kernel import Name, apart
 RequestName = Annotated[int, Name("request")]
 
 Token = int
+"""A token, by its id."""
 Content = int
 """What an item shows, by its hash."""
 Adapter = int
 """A LoRA adapter by what it is: its weights."""
 Salt = int
+"""A cache salt, by its number; 0 is none."""
 
 NONE = -1
 """No adapter."""
@@ -33,6 +35,7 @@ class Config(NamedTuple):
     tokens: int
     """The longest request, output included, in tokens."""
     requests: int = 2
+    """Requests of a run."""
     opening: tuple[int, ...] = ()
     """The tokens with which every prompt begins."""
     words: tuple[int, ...] = (1,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 from cachespec.block_hash.configuration import NONE, UNSALTED, Adapter, Config, Content, Salt, Token
@@ -125,12 +126,18 @@ def view(config: Config, state: Hashing) -> View:
     return View(state.requests, blocks)
 
 
-def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """How many blocks of each request have keys, and which keys are equal: not the digests, which nobody can compare.
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "blocks": "for each request, how many of its blocks have keys",
+        "keys": "for each block, by request and position, the number of its key; keys are numbered as they "
+        "first occur, so equal numbers are equal keys",
+    }
+)
+"""What each observable holds."""
 
-    `keys` gives for each block, in the order of requests and places, the number of its key: keys are numbered in the
-    order in which they are first met.
-    """
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows: see `OBSERVABLES`."""
     numbers: dict[Key, int] = {}
     for block in view.blocks:
         numbers.setdefault(block.key, len(numbers))

@@ -21,7 +21,7 @@ from cachespec.encoder_budget.eras import (
 )
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.encoder_budget.properties import SAFETY, STEPS
-from cachespec.encoder_budget.state import Budget, Settings, View, initial, observe, view
+from cachespec.encoder_budget.state import OBSERVABLES, Budget, Settings, View, initial, observe, view
 from cachespec.encoder_budget.transitions import TRANSITIONS, longest_item
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
 
@@ -45,6 +45,7 @@ COMPONENT: Component[Config, Budget, View] = Component(
         NORMATIVE_BUDGET, CONSTANT, ONE_MORE, ONE_MORE_AS_REVIEWED, MERGED, CHECKED, IN_EMBEDDINGS, AS_SET
     ),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

@@ -30,15 +30,23 @@ class Config(NamedTuple):
     batches: tuple[int, ...]
     """Choices of `batch_tokens`."""
     sequences: tuple[int, ...] = (2,)
+    """Choices of `sequences`."""
     limits: tuple[tuple[int, ...], ...] = ()
     """Choices of `limits`, each with one number for each modality; empty: one item of every modality."""
     embeddings: tuple[int, ...] = (0,)
+    """Choices of `embeddings`."""
     chunked: tuple[int, ...] = (1,)
+    """Choices of `chunked_prefill`."""
     whole: tuple[int, ...] = (0,)
+    """Choices of `whole_items`."""
     thresholds: tuple[int, ...] = (0,)
+    """Choices of `threshold`."""
     alignments: tuple[int, ...] = (1,)
+    """Choices of `alignment`."""
     computes: tuple[int, ...] = (0,)
+    """Choices of `compute`."""
     spaces: tuple[int, ...] = (0,)
+    """Choices of `space`."""
     model_tokens: int = 64
     """The longest sequence that the model takes."""
     constant: int = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.encoder_budget.configuration import Config, Item, Modality
@@ -118,18 +119,26 @@ def view_in(config: Config, budget: Budget, sizes: tuple[int, ...], shown: tuple
     )
 
 
-OBSERVABLES = ("compute", "space", "per_prompt", "per_batch")
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "compute": "embeddings that the encoder computes in one step, at most",
+        "space": "embeddings that the encoder cache holds",
+        "per_prompt": "for each modality, items of one prompt, at most",
+        "per_batch": "for each modality, items in a batch of the profile run",
+    }
+)
+"""What each observable holds."""
 BUDGETS = ("compute", "space")
 
 
 def view(config: Config, budget: Budget) -> View:
     """Sizes are counted in embeddings."""
-    return view_in(config, budget, config.embeds, OBSERVABLES)
+    return view_in(config, budget, config.embeds, tuple(OBSERVABLES))
 
 
 def view_in_tokens(config: Config, budget: Budget) -> View:
     """Sizes are counted in tokens."""
-    return view_in(config, budget, config.tokens, OBSERVABLES)
+    return view_in(config, budget, config.tokens, tuple(OBSERVABLES))
 
 
 def view_of_budgets(config: Config, budget: Budget) -> View:
@@ -138,7 +147,7 @@ def view_of_budgets(config: Config, budget: Budget) -> View:
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """`compute`, `space`: the budgets. `per_prompt`, `per_batch`: of each modality, for profiling."""
+    """What an implementation shows: see `OBSERVABLES`."""
     everything: Mapping[str, Observation] = {
         "compute": view.compute,
         "space": view.space,

@@ -28,7 +28,7 @@ from cachespec.encoder_cache.operations import (
 )
 from cachespec.encoder_cache.properties import SAFETY, STEPS
 from cachespec.encoder_cache.service import SERVICE
-from cachespec.encoder_cache.state import Cache, View, initial, observe, view
+from cachespec.encoder_cache.state import OBSERVABLES, Cache, View, initial, observe, view
 from cachespec.encoder_cache.transitions import TRANSITIONS
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
 
@@ -58,6 +58,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
         ENCODER_DECODER,
     ),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

@@ -149,7 +149,7 @@ def view_shared(config: Config, cache: SharedCache) -> View:
 
 def view_shared_with_sizes(config: Config, cache: SharedCache) -> View:
     """The release that stores the size of each entry shows it."""
-    return view_shared(config, cache)._replace(shown=OBSERVABLES)
+    return view_shared(config, cache)._replace(shown=tuple(OBSERVABLES))
 
 
 def initial_counting(config: Config, containers: Containers) -> CountingCache:

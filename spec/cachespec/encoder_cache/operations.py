@@ -32,15 +32,14 @@ class CheckAndUpdate(_Call):
 
 @dataclass(frozen=True, slots=True)
 class CanAllocate(_Call):
-    """`can_allocate(request, input, compute budget, pending)`: is there room, after evicting unreferenced entries?
-
-    `budget` and `pending` count embeddings; `pending` was granted earlier in the pass and is not allocated yet.
-    """
+    """`can_allocate(request, input, compute budget, pending)`: is there room, after evicting idle entries?"""
 
     request: Request
     input: Input
     budget: int
+    """Embeddings that may still be computed in this step."""
     pending: int
+    """Embeddings that were promised earlier in the same pass and are not allocated yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,7 @@ class Abandon(_Call):
 
     request: Request
     cause: int
+    """Why: 0, nothing is left to schedule before an encoder input; 1, there are no KV blocks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.encoder_cache.configuration import Config, Content, Input, Request, content_of
@@ -62,7 +63,19 @@ class View(NamedTuple):
     """Inputs that a scheduler goes on releasing because they are listed, beside those that are held."""
 
 
-OBSERVABLES = ("free", "freeable", "cached", "sizes", "holders", "idle", "idle_sizes", "freed")
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "free": "embeddings that no entry occupies",
+        "freeable": "embeddings that are free or belong to entries without a holder",
+        "cached": "contents of the entries, ascending; request, input before inputs were shared",
+        "sizes": "embeddings of each entry, in the order of `cached`",
+        "holders": "pairs of content and request, ascending",
+        "idle": "entries without a holder, the next to be evicted first",
+        "idle_sizes": "embeddings that each entry of `idle` gives back",
+        "freed": "entries that were evicted since the last `report`, in order",
+    }
+)
+"""What each observable holds."""
 
 
 def initial(config: Config, containers: Containers) -> Cache:
@@ -100,7 +113,7 @@ def view(config: Config, cache: Cache) -> View:
         promised=tuple(pair for pair, _ in cache.promised.items()),
         promised_embeds=cache.promised.total,
         attempted=tuple(pair for pair, _ in cache.attempted.items()),
-        shown=OBSERVABLES,
+        shown=tuple(OBSERVABLES),
     )
 
 
@@ -110,13 +123,7 @@ def flat(keys: Iterable[Key]) -> tuple[int, ...]:
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """What an implementation shows.
-
-    `free`, `freeable`: counts, in embeddings. `cached`: entries, ascending, and `sizes`: theirs, in the same order.
-    `holders`: content, request, content, request, ascending. `idle`: entries in the order of eviction, and
-    `idle_sizes`: what each will give back. `freed`: the list of evicted entries. An entry is its content; before
-    inputs were shared it is two integers, request and input.
-    """
+    """What an implementation shows: see `OBSERVABLES`."""
     everything: Mapping[str, Observation] = {
         "free": view.free,
         "freeable": view.free if view.freeable is None else view.freeable,

@@ -47,6 +47,7 @@ class Config(NamedTuple):
     store_capacity: int = 0
     """Units of shared memory, where there is one; `sizes` are in the same units."""
     workers: int = 1
+    """Worker processes."""
     channel: int = 2
     """Messages and answers in flight between frontends and P1."""
     ahead: int = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 from cachespec import encoder_cache, mirror, object_store, scheduler
@@ -126,6 +127,19 @@ def worker_view(worker: Worker, phases: tuple[Phase, ...]) -> WorkerView:
         settled_tensors=tuple(content for content, _ in settled.tensors.items()),
         settled_memory=tuple(settled.memory.items()),
     )
+
+
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        **mirror.COMPONENT.observables,
+        **{name: f"{text}; with shared memory only" for name, text in object_store.COMPONENT.observables.items()},
+        **scheduler.COMPONENT.observables,
+        "tensors_{worker}": "contents of the encoder outputs that the worker holds, ascending",
+        "finding_{worker}": "what the worker missed first: 0 nothing, 1 an encoder output, 2 the bytes of an item, "
+        "3 an output to be dropped twice, 4 an item of its message",
+    }
+)
+"""What each observable holds."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

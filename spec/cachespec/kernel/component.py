@@ -152,6 +152,7 @@ class Component(Generic[Config, State, View]):
     `config` is a NamedTuple of integers and tuples of integers; `invalid` says what is wrong with one, or None.
     `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
+    `observables` says of each what it holds, in which order and unit; `{sender}` in a name stands for a number.
     `switched_off` names the operations that a configuration rules out, each with the reason.
     `unknown` says what an operation names that the configuration does not have, beyond its names, or None: nothing that
     comes from outside reaches a transition before it was asked.
@@ -169,6 +170,7 @@ class Component(Generic[Config, State, View]):
     safety: tuple[Safety[Config, View], ...] = ()
     steps: tuple[Step[Config, View], ...] = ()
     progress: tuple[Progress[Config, View], ...] = ()
+    observables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
     unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
     service: Service[Config] | Rounds[Config] | None = None

@@ -40,7 +40,7 @@ from cachespec.kv_blocks.operations import (
 )
 from cachespec.kv_blocks.properties import SAFETY, STEPS
 from cachespec.kv_blocks.service import SERVICE
-from cachespec.kv_blocks.state import Holding, Pool, View, observe
+from cachespec.kv_blocks.state import OBSERVABLES, Holding, Pool, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
     name="kv_blocks",
@@ -73,6 +73,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
         K1_SHORT,
     ),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

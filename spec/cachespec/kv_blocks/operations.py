@@ -18,44 +18,48 @@ class _Call(Operation):
 
 @dataclass(frozen=True, slots=True)
 class GetComputedBlocks(_Call):
-    """`get_computed_blocks(request)`: returns the blocks of the longest cached prefix.
-
-    `tokens`: the request's current length, prompt and output. HIT with the blocks, or MISS.
-    """
+    """`get_computed_blocks(request)`: returns the longest cached prefix. HIT with its blocks, or MISS."""
 
     request: Request
     tokens: int
+    """Tokens that the request has now, of its prompt and of its output so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateSlots(_Call):
     """`allocate_slots(request, tokens, hits)`: allocates slots for `tokens` more tokens.
 
-    `computed`: computed tokens in the request's table, not counting the hits. `hits`: blocks just found for a
-    request without a table; none for a running request. DONE with the new blocks; REFUSED if there is no room.
+    DONE with the new blocks; REFUSED if there is no room.
     """
 
     request: Request
     computed: int
+    """Tokens that the request's table covers as computed, without the hits."""
     tokens: int
+    """Tokens to compute."""
     hits: tuple[Block, ...]
+    """Blocks that were just found for a request without a table; none for a running request."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateGroups(_Call):
     """`allocate_slots` for a new request whose layers form two groups, each with its own table.
 
-    `request` and `other` name the two tables. `external`: tokens after the hits whose KV is loaded from an
-    external store; `tokens`: tokens to compute. DONE with the new blocks of both tables; REFUSED if there is no
-    room.
+    DONE with the new blocks of both tables; REFUSED if there is no room.
     """
 
     request: Request
+    """The first table."""
     other: Request
+    """The second table."""
     external: int
+    """Tokens whose KV is loaded from outside, behind the hits."""
     tokens: int
+    """Tokens to compute."""
     hits: tuple[Block, ...]
+    """Blocks that were found for `request`, in the order of its prompt."""
     other_hits: tuple[Block, ...]
+    """Blocks that were found for `other`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,9 @@ class AppendSlots(_Call):
 
     request: Request
     computed: int
+    """Tokens that the request's table covers as computed."""
     tokens: int
+    """Tokens to compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ class Commit(Operation):
 
     request: Request
     computed: int
+    """Tokens that are computed now, the hits included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +120,9 @@ class ResetPrefixCache(_Call):
 class CommonPrefix(_Call):
     """`get_num_common_prefix_blocks(request, ...)`: counts the leading blocks shared by all running requests.
 
-    `running`: the running requests, ascending. DONE with the number of blocks.
+    DONE with the number of blocks.
     """
 
     request: Request
     running: tuple[Request, ...]
+    """The requests that run, in ascending order."""

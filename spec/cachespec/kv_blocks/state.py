@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.kernel import Containers, Map, Observation, Queue
@@ -102,12 +103,19 @@ def view(config: Config, pool: Pool) -> View:
     )
 
 
-def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """The observables of an implementation.
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "free": "blocks of the free queue, the next one first",
+        "references": "pairs of block and reference count, ascending",
+        "tables": "for each request with a table, ascending: request, number of blocks, the blocks",
+        "carried": "pairs of block and content by which the block can be found, ascending",
+    }
+)
+"""What each observable holds."""
 
-    `free`: the free queue, the next block first. `references`: block, count, block, count, ascending. `tables`: for
-    each request with a table, ascending: the request, the length, the blocks. `carried`: block, content, ascending.
-    """
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows: see `OBSERVABLES`."""
     return {
         "free": view.free,
         "references": tuple(part for pair in view.references for part in pair),

@@ -36,6 +36,7 @@ class Put(Operation):
 
     key: Key
     size: int
+    """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.kernel import Containers, Map, Observation, Outcome, Queue
@@ -67,8 +68,20 @@ def view(config: Config, cache: Cache) -> View:
     )
 
 
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "order": "keys, the oldest first",
+        "sizes": "bytes of each key, in the order of `order`",
+        "used": "bytes of all entries",
+        "hits": "counted look-ups that hit, since the last `clear`",
+        "total": "counted look-ups, since the last `clear`",
+    }
+)
+"""What each observable holds."""
+
+
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """Keys from the oldest to the most recent, their sizes, and the counters."""
+    """What an implementation shows: see `OBSERVABLES`."""
     sizes = dict(view.entries)
     return {
         "order": view.order,

@@ -17,7 +17,7 @@ from cachespec.mirror.operations import OPERATIONS
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
 from cachespec.mirror.service import SERVICE
 from cachespec.mirror.switches import switched_off
-from cachespec.mirror.view import View, observe
+from cachespec.mirror.view import OBSERVABLES, View, observe
 
 COMPONENT: Component[Config, object, View] = Component(
     name="mirror",
@@ -27,6 +27,7 @@ COMPONENT: Component[Config, object, View] = Component(
     operations=OPERATIONS,
     variants=variants(replace(NORMATIVE_MIRROR, normal=normal), M0, M0B, M1, M2, M2B, M3),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

@@ -31,6 +31,7 @@ class Config(NamedTuple):
     identities: tuple[int, ...] = ()
     """The key under which the eras cache each content (a client may name two contents alike); empty: its own."""
     senders: int = 1
+    """Frontend processes."""
     partitions: int = 0
     """How many partitions P1 has room for; 0: one for each sender."""
     rendered: int = 0
@@ -40,13 +41,19 @@ class Config(NamedTuple):
     channel: int = 2
     """Messages and answers in flight, of all senders together."""
     reorder: int = 0
+    """1: a message or an answer may overtake the one before it."""
     drop: int = 0
+    """1: a message or an answer may be lost."""
     reject: int = 0
+    """1: a rendered request may be refused by a later check."""
     abort: int = 0
+    """1: a client may go away while its request is in flight."""
     reset: int = 0
+    """1: P0 or P1 may clear its cache on its own."""
     restart: int = 0
+    """1: P1 may die and start again."""
     impatient: int = 0
-    """Whether a sender may stop waiting for an answer that is still on its way."""
+    """1: a sender may stop waiting for an answer that is still on its way."""
     faults: int = UNLIMITED
     """How many faults a run has at the most; -1: any number."""
 

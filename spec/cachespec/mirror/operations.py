@@ -10,6 +10,9 @@ from cachespec.mirror.configuration import Key, SenderName
 
 FRONTEND, CHANNEL, RECEIVER = "P0", "channel", "P1"
 
+Which = int
+"""The position among the requests, messages or answers that the operation is about: 0 is the oldest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Render(Operation):
@@ -18,6 +21,7 @@ class Render(Operation):
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
     sender: SenderName
     items: tuple[Key, ...]
+    """Its contents, in prompt order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Send(Operation):
 
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Submit(Operation):
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     sender: SenderName
     items: tuple[Key, ...]
+    """Its contents, in prompt order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class Reject(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (FRONTEND, "client")
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class SubmitRejected(Operation):
     lane: ClassVar[tuple[str, str]] = (FRONTEND, "client")
     sender: SenderName
     items: tuple[Key, ...]
+    """Its contents, in prompt order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,7 @@ class Abort(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ class Reorder(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +145,7 @@ class ReorderAnswers(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ class Drop(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +165,7 @@ class DropAnswer(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     sender: SenderName
-    which: int
+    which: Which
 
 
 @dataclass(frozen=True, slots=True)

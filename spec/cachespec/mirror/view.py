@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.kernel import Observation
@@ -72,8 +73,19 @@ class View(NamedTuple):
     """A process of the engine is dead or spins."""
 
 
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "p0_order_{sender}": "contents that P0 has on record for this sender, the oldest first",
+        "p1_order_{sender}": "contents that P1 holds for this sender, the oldest first",
+        "messages_{sender}": "messages on their way to P1",
+        "answers_{sender}": "answers on their way to P0",
+    }
+)
+"""What each observable holds."""
+
+
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """Both orders of every sender, oldest first, and what is in flight."""
+    """What an implementation shows: see `OBSERVABLES`."""
     shown: dict[str, Observation] = {}
     for sender, link in enumerate(view.links):
         shown[f"p0_order_{sender}"] = tuple(key for key, _ in link.sent_order)

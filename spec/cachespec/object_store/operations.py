@@ -61,6 +61,7 @@ class Store(Operation):
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P0", "memory")
     part: int
+    """0: the header; 1: the data behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,13 @@ class Forge(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Schedule(Operation):
-    """P1 sends the request to all workers; its first `covered` items lie in the cached prefix."""
+    """P1 sends the request to all workers."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "workers")
     request: Request
     covered: int
+    """Items, from the first on, that lie in the prefix that is cached already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.kernel import Observation
@@ -204,13 +205,26 @@ def view(config: Config, store: Store) -> View:
     return viewed(config, store, in_cells)
 
 
-def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """What an implementation shows.
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "contents": "contents that are handed out, ascending",
+        "ids": "the chunk id of each content of `contents`",
+        "live": "ids of the live chunks, the oldest first",
+        "places": "unit at which each live chunk begins, in the order of `live`",
+        "issued": "handles that were issued for each live chunk",
+        "acknowledged": "acknowledgements that P0 counts for each live chunk",
+        "protected": "ids of protected chunks, the oldest first",
+        "id_start": "id of the oldest live chunk",
+        "id_end": "id of the next chunk",
+        "start": "address of the oldest live chunk, in units",
+        "end": "address of the next chunk, in units",
+    }
+)
+"""What each observable holds."""
 
-    `contents`: what is handed out, ascending, and `ids`: the chunk of each. `live`: every live chunk's id, oldest
-    first, and in the same order `places`, `issued` and `acknowledged`. `protected`: ids, oldest first. `id_start`,
-    `id_end`, `start`, `end`: the writer's four numbers.
-    """
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows: see `OBSERVABLES`."""
     return {
         "contents": tuple(content for content, _ in view.listed),
         "ids": tuple(identity for _, identity in view.listed),

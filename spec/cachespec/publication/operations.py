@@ -57,6 +57,7 @@ class Appear(Operation):
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (MEMORY, MEMORY)
     which: int
+    """The position of the store among those that are not visible yet: 0 is the oldest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 from cachespec.kernel import Containers, IndexedBy, Map, Observation
@@ -117,13 +118,21 @@ def data_of(config: Config, at: Place) -> Place:
     return at + FIELDS + config.readers
 
 
-def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """What an implementation shows.
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "ids": "ids of the live chunks, ascending",
+        "memory": "what readers see, a number for each unit",
+        "pending": "pairs of unit and number, stores that are not visible yet, the oldest first",
+        "stage": "how far the writer is with a chunk: 0 idle, 1 reserved, 2 header, 3 counts, 4 data",
+        "waiting": "for each reader, handles that it has not opened",
+        "copied": "for each reader, units that it has copied",
+    }
+)
+"""What each observable holds."""
 
-    `ids`: of the live chunks. `memory`: what readers see, unit for unit. `pending`: unit, number, unit, number, the
-    oldest store first. `stage`: how far the writer is with a chunk. `waiting`, `copied`: for each reader, handles that
-    it has not opened, and units that it has copied.
-    """
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows: see `OBSERVABLES`."""
     return {
         "ids": tuple(identity for identity, _, _ in view.chunks),
         "memory": view.memory,

@@ -37,6 +37,7 @@ class Read(Operation):
     identity: Id
     place: Place
     segment: int
+    """The segment of shared memory that the handle is of: 0 is the first, and each restart makes the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Revoke(Operation):
     identity: Id
     place: Place
     segment: int
+    """The segment of shared memory that the handle is of: 0 is the first, and each restart makes the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Free(Operation):
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
     want: int
+    """Units."""
 
 
 @dataclass(frozen=True, slots=True)

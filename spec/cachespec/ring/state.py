@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.kernel import Containers, Map, Observation
@@ -74,12 +75,22 @@ def view(config: Config, segment: Segment) -> View:
     )
 
 
-def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """What an implementation shows.
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "ids": "ids of the live chunks, ascending",
+        "addresses": "address of each live chunk in units, laps included, in the order of `ids`",
+        "id_start": "id of the oldest live chunk",
+        "id_end": "id of the next chunk",
+        "start": "address of the oldest live chunk, in units",
+        "end": "address of the next chunk, in units",
+        "memory": "the data, a number for each unit",
+    }
+)
+"""What each observable holds."""
 
-    `ids`: of the live chunks, ascending, and `addresses`: theirs, in the same order, laps included. `id_start`,
-    `id_end`, `start`, `end`: the writer's four numbers. `memory`: the data, unit for unit.
-    """
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows: see `OBSERVABLES`."""
     return {
         "ids": tuple(identity for identity, _, _ in view.chunks),
         "addresses": tuple(address for _, address, _ in view.chunks),

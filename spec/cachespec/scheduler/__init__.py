@@ -23,7 +23,7 @@ from cachespec.scheduler.service import SERVICE
 from cachespec.scheduler.single_faults import SINGLE_FAULTS
 from cachespec.scheduler.state import Plan, Scheduled, State, View, initial
 from cachespec.scheduler.steps import STEPS
-from cachespec.scheduler.view import observe, seen
+from cachespec.scheduler.view import OBSERVABLES, observe, seen
 
 NORMATIVE_SCHEDULER: Variant[Config, State, View] = Variant(
     tag=NORMATIVE,
@@ -43,6 +43,7 @@ COMPONENT: Component[Config, State, View] = Component(
     operations=(Add, Schedule, Update, Abort, ResetPrefixCache, ResetEncoderCache),
     variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S2B, S3, *SINGLE_FAULTS),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     switched_off=switched_off,
     unknown=unknown,

@@ -34,14 +34,14 @@ class Schedule(Operation):
 class Update(Operation):
     """`update_from_output`: processes the output of the oldest plan in flight.
 
-    `accepted`: how many drafts of each request were right, at most as many as it had. DONE with the requests that
-    it finished; ABSENT if no plan is in flight.
+    DONE with the requests that it finishes; ABSENT if no plan is in flight.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("workers", "scheduler")
 
     accepted: int
+    """Drafts of each request that were right, if it had that many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from cachespec.kernel import Observation, Operation
 from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_config, items_of, kv_config
@@ -86,14 +87,26 @@ def length_in_sight(config: Config, view: View, request: int) -> int:
     return config.prompts[request] + dict(view.produced).get(request, 0) + sampled
 
 
-def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """What an implementation shows.
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "waiting": "requests that wait, the next one first",
+        "running": "requests that run, in their order",
+        "computed": "pairs of request and computed tokens, ascending",
+        "produced": "pairs of request and output tokens, ascending",
+        "plans": "plans in flight",
+        "scheduled": "of the newest plan: request, first token, tokens, and so on",
+        "encoded": "of the newest plan: pairs of request and item that the encoder computes",
+        "dropped": "of the newest plan: encoder outputs that the workers drop, by content; by request and "
+        "item where they are not shared",
+        "encoder_free": "embeddings of the encoder cache that no entry occupies",
+        "kv_free": "blocks of the free queue",
+    }
+)
+"""What each observable holds."""
 
-    `waiting`, `running`: the queues. `computed`, `produced`: request, tokens, and so on, ascending. `plans`: how many
-    are in flight, and of the newest `scheduled`: request, first token, tokens, and so on; `encoded`: request, item;
-    `dropped`: the encoder outputs that the workers are told to drop, by content (by request and item where entries are
-    of requests).
-    """
+
+def observe(config: Config, view: View) -> Mapping[str, Observation]:
+    """What an implementation shows: see `OBSERVABLES`."""
     plan = view.plans[-1] if view.plans else EMPTY
     newest = plan.scheduled
     return {

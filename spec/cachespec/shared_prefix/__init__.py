@@ -26,7 +26,7 @@ from cachespec.shared_prefix.eras import (
 )
 from cachespec.shared_prefix.operations import Add, Finish, Step
 from cachespec.shared_prefix.properties import PROGRESS, SAFETY, STEPS
-from cachespec.shared_prefix.state import State, View, observe, view
+from cachespec.shared_prefix.state import OBSERVABLES, State, View, observe, view
 from cachespec.shared_prefix.transitions import TRANSITIONS, initial
 
 NORMATIVE_SHARED_PREFIX: Variant[Config, Any, View] = Variant(
@@ -56,6 +56,7 @@ COMPONENT: Component[Config, Any, View] = Component(
         ENOUGH_SHARED,
     ),
     observe=observe,
+    observables=OBSERVABLES,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

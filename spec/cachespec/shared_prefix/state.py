@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 from cachespec import encoder_cache
@@ -77,8 +78,20 @@ def view(config: Config, state: Any) -> View:
     )
 
 
+OBSERVABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "waiting": "requests that wait, in order",
+        "running": "requests that run, in order",
+        "computed": "for each request, its computed tokens",
+        "reach": "for each prompt, its cached tokens",
+        "free": "slots of the encoder cache that no entry occupies",
+    }
+)
+"""What each observable holds."""
+
+
 def observe(config: Config, view: View) -> Mapping[str, Observation]:
-    """Waiting and running requests, in order; computed tokens of each request; cached tokens of each prompt."""
+    """What an implementation shows: see `OBSERVABLES`."""
     return {
         "waiting": view.waiting,
         "running": view.running,

@@ -18,10 +18,12 @@ from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.plan import PROFILES
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.model.scope import scopes_of
+from cacheproof.present.book.declarations import attribute_docs
 from cacheproof.skeleton.calls import calls_of
 from cacheproof.skeleton.files import Language, texts
 from cacheproof.skeleton.workflow import PATH, workflow
 from cacheproof.targets.process import InProcessTarget
+from cachespec.kernel import Code
 
 ROOT = Path(__file__).parents[3]
 SCOPED = [component for component in components().values() if scope_file(component).is_file()]
@@ -148,6 +150,18 @@ def test_every_component_has_a_skeleton_that_agrees(component: AnyComponent) -> 
     assert done.tally.observables
     script = next(text for name, text in texts(component, Language.EXEC).items() if name.endswith("_target.py"))
     assert {node.name for node in ast.walk(ast.parse(script)) if isinstance(node, ast.FunctionDef)} >= names
+
+
+def test_a_method_says_what_its_fields_hold_and_what_it_may_return() -> None:
+    files = texts(component_named("kv_blocks"), Language.PYTHON)
+    module = ast.parse(files["kv_blocks_target.py"])
+    methods = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    said = {node.name: " ".join((ast.get_docstring(node) or "").split()) for node in methods}
+    assert "DONE with the new blocks; REFUSED if there is no room." in said["allocate_slots"]
+    assert "tokens: Tokens to compute." in said["allocate_slots"]
+    assert said["allocate_slots"].endswith("May return done, refused, too_large, present, stale.")
+    assert "references: pairs of block and reference count, ascending." in said["observe"]
+    assert f"    stale       {attribute_docs(Code)['STALE']}" in (ast.get_docstring(module) or "")
 
 
 def test_turns_of_a_loop_are_no_calls_and_what_is_offered_is() -> None:

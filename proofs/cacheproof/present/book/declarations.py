@@ -1,4 +1,4 @@
-"""What the specification's source says of the fields of its classes: the string below each."""
+"""What the specification's source says of its classes and their fields: docstrings, and the string below each field."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from functools import cache
 from itertools import pairwise
 
 
-@cache
 def attribute_docs(owner: type) -> Mapping[str, str]:
     """For each attribute of a class that has one, the string that stands below it, on one line."""
-    body = _module(owner.__module__).get(owner.__name__, ())
+    body = _tree(owner.__module__).body
+    bodies = (node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner.__name__)
+    return _below(next(bodies, []))
+
+
+@cache
+def alias_docs(package: str) -> Mapping[str, str]:
+    """The same for the names that the modules of a package assign, such as its type aliases."""
+    modules = [name for name in sorted(sys.modules) if name == package or name.startswith(f"{package}.")]
+    return {name: text for module in modules for name, text in _below(_tree(module).body).items()}
+
+
+def paragraphs(owner: type) -> list[str]:
+    """The docstring of a class, a line for each paragraph."""
+    return [" ".join(part.split()) for part in (inspect.getdoc(owner) or "").split("\n\n") if part.strip()]
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[module]))
+
+
+def _below(body: list[ast.stmt]) -> dict[str, str]:
     return {name: text for before, after in pairwise(body) if (text := _string(after)) for name in _assigned(before)}
-
-
-@cache
-def alias_docs(module: str) -> Mapping[str, str]:
-    """The same for the names that a module assigns, such as its type aliases."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {
-        name: text for before, after in pairwise(tree.body) if (text := _string(after)) for name in _assigned(before)
-    }
-
-
-@cache
-def _module(name: str) -> Mapping[str, list[ast.stmt]]:
-    tree = ast.parse(inspect.getsource(sys.modules[name]))
-    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _assigned(node: ast.stmt) -> list[str]:

@@ -14,7 +14,7 @@ from cacheproof.present.book.layers import layers_picture, modules_part
 from cacheproof.present.book.markers import Part, filled
 from cacheproof.present.book.pictures import counterexample_part, trace_part
 from cacheproof.present.book.planted_page import planted_part
-from cacheproof.present.book.reference_page import reference_part
+from cacheproof.present.book.reference_page import new_pages, reference_part
 from cacheproof.present.book.results_pages import results_part
 from cacheproof.present.book.source import source_part
 from cacheproof.present.book.tables import era_part, eras_part, properties_part, scopes_part
@@ -58,10 +58,15 @@ def pages(given: Sequence[Path]) -> list[Path]:
 
 
 def made(given: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Each page with its text, and with the text that it should have; without pages, generated pictures too."""
+    """Each page with its text, and with the text that it should have.
+
+    If no pages are named, the generated pictures follow, and the reference pages that are not there yet.
+    """
     for path in pages(given):
         text = path.read_text(encoding="utf-8")
         yield path, text, filled(text, PARTS, str(path))
     if not given:
         for path, draw in PICTURES.items():
             yield path, path.read_text(encoding="utf-8") if path.is_file() else "", draw()
+        for path, text in new_pages(FOLDER).items():
+            yield path, "", filled(text, PARTS, str(path))
