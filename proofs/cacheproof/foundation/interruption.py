@@ -83,6 +83,24 @@ def heard() -> Iterator[Interruption]:
 
 
 @contextmanager
+def remembered() -> Iterator[Interruption]:
+    """Raise at once, and remember it. A callback may swallow the exception; `raise_if_any` then raises it again.
+
+    Python reports an exception in a callback of the garbage collector and goes on. Hypothesis has such a callback.
+    """
+    interruption = Interruption()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interruption.came = True
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    with ExitStack() as handlers:
+        for number in _ours():
+            handlers.enter_context(_handled(number, note))
+        yield interruption
+
+
+@contextmanager
 def deaf() -> Iterator[None]:
     """Ignore Ctrl-C, also in processes that are started in the block. SIGTERM raises at the end of the block."""
     if not _in_main_thread():

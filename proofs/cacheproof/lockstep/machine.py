@@ -17,6 +17,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from cacheproof.foundation.interruption import Interruption, remembered
 from cacheproof.lockstep.campaign import STEPS_BETWEEN_PROGRESS, Campaign
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
@@ -42,8 +43,11 @@ class _Enough(BaseException):
 class _Search:
     """What the machine's instances share: the pair, the limit, and the smallest finding so far."""
 
-    def __init__(self, pair: Pair, limit: Limit, progress: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, pair: Pair, limit: Limit, progress: Callable[[str], None] | None, interruption: Interruption
+    ) -> None:
         self.pair = pair
+        self.interruption = interruption
         self.limit = limit
         self.progress = progress
         self.finding: Finding | None = None
@@ -60,7 +64,8 @@ class _Search:
         raise FoundError(type(finding).__name__)
 
     def go_on(self) -> None:
-        """Raise if the limit of looking for something, or of shrinking it, is reached."""
+        """Raise if the limit of looking for something, or of shrinking it, is reached, or if Ctrl-C came."""
+        self.interruption.raise_if_any()
         if self.finding is None and self.limit.reached(self.tally):
             raise _Enough
         if self.finding is not None and self.pair.tally.episodes > RUNS_TO_SHRINK:
@@ -121,7 +126,6 @@ def run_machine(
 
     Failing examples are kept under `home`, by component, variant and target.
     """
-    search = _Search(pair, limit, progress)
     campaign = Campaign(seed_number, pair.tally)
     set_hypothesis_home_dir(home)
     chosen = settings(
@@ -135,13 +139,15 @@ def run_machine(
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    try:
-        seeded = seed(seed_number)(machine(search, pair.subject.component.operations))
-        run_state_machine_as_test(seeded, settings=chosen)
-    except (FoundError, Flaky, _Enough):
-        pass
-    except KeyboardInterrupt:
-        campaign.interrupted = search.finding is None
+    with remembered() as interruption:
+        search = _Search(pair, limit, progress, interruption)
+        try:
+            seeded = seed(seed_number)(machine(search, pair.subject.component.operations))
+            run_state_machine_as_test(seeded, settings=chosen)
+        except (FoundError, Flaky, _Enough):
+            pass
+        except KeyboardInterrupt:
+            campaign.interrupted = search.finding is None
     if search.finding is not None:
         campaign.finding, campaign.came_again = shrunk(pair, search.finding, seconds_to_shrink, progress)
     campaign.seconds = campaign.tally.seconds

@@ -1,11 +1,15 @@
 """The one Hypothesis state machine: it finds, shrinks to the least, repeats itself, and remembers."""
 
+import gc
+import signal
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cacheproof.foundation.interruption import sigterm_as_ctrl_c
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import Limit
@@ -161,6 +165,33 @@ def test_interrupted_with_what_is_known(home: Path) -> None:
     assert found.interrupted
     assert found.finding is None
     assert found.tally.steps == 71
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_that_a_callback_of_the_collector_swallows_is_not_lost(
+    home: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hypothesis has such a callback; an exception in one is reported by the interpreter, which then goes on."""
+    swallowed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: swallowed.append(raised.exc_type))
+
+    def interrupt(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            gc.callbacks.remove(interrupt)
+            signal.raise_signal(number)
+
+    class Stopped(Noting):
+        def apply(self, operation: Operation) -> Outcome:
+            if len(self.calls) == 70:
+                gc.callbacks.append(interrupt)
+                gc.collect()
+            return super().apply(operation)
+
+    with sigterm_as_ctrl_c():
+        found = run(home, Stopped(SpecificationTarget(LRU, LRU.normative)))
+    assert len(swallowed) == 1
+    assert found.interrupted
+    assert found.tally.steps < 75
 
 
 def test_calls_that_never_return_begin_again(home: Path) -> None:
