@@ -3,6 +3,20 @@
 A verb's name shadows what else has it here (`list` is a verb), so nothing but the entry point stands in this file.
 """
 
-from cacheproof.command.frame import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+from collections.abc import Sequence
+
+INCONCLUSIVE = 3
+"""As `ExitStatus` has it; nothing is imported before an interruption can be answered."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its status. Ctrl-C while modules are imported is answered too."""
+    try:
+        from cacheproof.command import frame  # noqa: PLC0415  # imports take a tenth of a second
+    except KeyboardInterrupt:
+        sys.stderr.write("cacheproof: interrupted: nothing is known yet\n")
+        sys.exit(INCONCLUSIVE)
+    frame.main(arguments)

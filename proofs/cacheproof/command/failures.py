@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from errno import ENOSPC, EPIPE
+from pathlib import Path
 
 from cacheproof.foundation.console import announce, ignore_standard_output, write_object
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
@@ -26,6 +27,10 @@ MODULES_OF_EXTRAS = {
 
 def guarded(call: Callable[[], ExitStatus], *, as_json: bool) -> ExitStatus:
     """The status of the call; with `as_json`, a failure is an object on standard output as well."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return _ended("the working directory was removed: go to another one", ExitStatus.WRONG_INPUT, as_json=as_json)
     try:
         return call()
     except KeyboardInterrupt:

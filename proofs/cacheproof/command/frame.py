@@ -10,6 +10,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -44,9 +45,18 @@ OTHER = "Other verbs"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    open_closed_streams()
     with sigterm_as_ctrl_c():
         status = guarded(lambda: dispatch(given), as_json="--json" in given)
     sys.exit(int(status))
+
+
+def open_closed_streams() -> None:
+    """A parent may have closed standard output or standard error (`>&-`): what is written there goes nowhere."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # likewise
 
 
 def dispatch(given: list[str]) -> ExitStatus:

@@ -33,6 +33,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option(help="Write the output to this file.", show_default="standard output")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> Report:
     """Show a counterexample. If there are several, show the shortest."""
     (name, finding), others = find(what, only)
@@ -44,6 +45,8 @@ def command(
         return Report({"run": name, "finding": finding_to_message(finding)}, rendered)
     if not isinstance(shown, str):
         raise InputError(f"a {form} is not a file: choose another format")
+    if output.exists() and not force:
+        raise InputError(f"{output}: exists already: choose another file, or replace it with --force")
     try:
         output.write_text(shown, encoding="utf-8")
     except OSError as error:

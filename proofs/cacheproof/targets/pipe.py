@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import selectors
 import shlex
 import signal
 import subprocess
 import time
 import weakref
+from collections.abc import Iterator
+from pathlib import Path
 
 from cacheproof.foundation.errors import InputError, shortened
 from cacheproof.foundation.limits import LONGEST
@@ -21,6 +24,8 @@ SECONDS_TO_LEAVE = 1.0
 TAIL_BYTES = 4096
 """How much of its standard error is kept, to be quoted when it fails."""
 CHUNK_BYTES = 1 << 16
+MARK_VARIABLE = "CACHEPROOF_CHILD"
+"""In the environment of a child and of all that it starts: by it they are found when it has to end."""
 
 
 class ChildProcess:
@@ -31,8 +36,9 @@ class ChildProcess:
     """
 
     def __init__(self, command: str) -> None:
-        self._process = _started(command)
-        self._reap = weakref.finalize(self, _kill, self._process)
+        mark = secrets.token_hex(16)
+        self._process = _started(command, mark)
+        self._reap = weakref.finalize(self, _kill, self._process, mark)
         self._pending = b""
         self._tail = b""
         assert self._process.stdin is not None
@@ -61,7 +67,7 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the child and everything in its process group, and take its exit status; nothing if it was done."""
+        """End the child and its descendants, and take its exit status; nothing if it was done."""
         self._reap()
         for pipe in (self._input, self._output, self._errors):
             with contextlib.suppress(OSError):
@@ -160,7 +166,7 @@ class ChildProcess:
         return f"; the last line of its standard error: {shortened(lines[-1])}" if lines else ""
 
 
-def _started(command: str) -> subprocess.Popen[bytes]:
+def _started(command: str, mark: str) -> subprocess.Popen[bytes]:
     try:
         arguments = shlex.split(command)
     except ValueError as error:
@@ -175,17 +181,30 @@ def _started(command: str) -> subprocess.Popen[bytes]:
             stderr=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
+            env={**os.environ, MARK_VARIABLE: mark},
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot run '{arguments[0]}': {reason}") from None
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The child may have left children of its own, so the group is ended even where the child has gone."""
+def _kill(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End the group, even if the child has gone, and the descendants that left it by `setsid`."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    for descendant in _marked(mark):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(descendant, signal.SIGKILL)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """The processes whose environment has the mark; none on a system without /proc."""
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # another user's, or gone meanwhile
+            if wanted in environment.read_bytes().split(b"\0"):
+                yield int(environment.parent.name)
 
 
 def _signal_name(number: int) -> str:

@@ -199,10 +199,11 @@ def test_it_starts_again_after_a_failure(tmp_path: Path) -> None:
     child.close()
 
 
-def test_grandchildren_are_ended_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["in the group", "in a session of its own"])
+def test_grandchildren_are_ended_too(tmp_path: Path, apart: bool) -> None:
     noted = tmp_path / "pid"
     spawn = (
-        "import subprocess; p = subprocess.Popen(['sleep', '1000']); "
+        f"import subprocess; p = subprocess.Popen(['sleep', '1000'], start_new_session={apart}); "
         f"open({str(noted)!r}, 'w').write(str(p.pid)); time.sleep(1000)"
     )
     failure(tmp_path, spawn, 1.0)

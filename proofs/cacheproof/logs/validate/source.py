@@ -107,9 +107,9 @@ def open_source(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Source:
     try:
         stream = path.open("rb")
         size = path.stat().st_size
+        return Source(str(path), stream, size, chunk_bytes).decompress()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return Source(str(path), stream, size, chunk_bytes).decompress()
 
 
 def _check_length(length: int) -> None:
