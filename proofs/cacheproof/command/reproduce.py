@@ -14,7 +14,7 @@ from cacheproof.foundation.files import file_to_write
 from cacheproof.releases.reproduce.archive import write
 from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.reproduce.running import on_release
-from cacheproof.releases.results.cases import found, listed
+from cacheproof.releases.results.cases import case_named, listed
 
 PANEL = "Released engines"
 
@@ -63,7 +63,7 @@ def command(
         return as_list(name)
     if not target:
         raise InputError(f"on which release: `cacheproof reproduce {name} vllm==0.33.0`")
-    case = found(name, target)
+    case = case_named(name, target)
     if written is not None:
         file_to_write(written, "--write")
         modules = write(case, written)

@@ -118,24 +118,25 @@ def again(records: list[Record]) -> Report:
 
 def compared(records: list[Record]) -> Report:
     """The violations of the records and the scripts of the findings; each has to end as is recorded."""
-    found: list[Checked] = []
+    checked: list[Checked] = []
     with progress() as show, interruptible() as stop:
         for record in records:
             target = record.target
             known = [finding for finding in findings() if target in finding.ends]
             cases = [*map(of_violation, record.violations), *(of_finding(finding, target) for finding in known)]
-            found.extend(of_cases(cases, show))
+            checked.extend(of_cases(cases, show))
             show(f"{target}: scripts of findings")
-            found.extend(of_scripts(known, target, FINDINGS))
-    wrong = [one for one in found if not one.agrees]
+            checked.extend(of_scripts(known, target, FINDINGS))
+    wrong = [each for each in checked if not each.agrees]
     lines = [
-        f"{one.name}: ended with {one.status}, {one.printed}; recorded: {one.wanted}, {one.recorded}" for one in wrong
+        f"{each.name}: ended with {each.status}, {each.printed}; recorded: {each.wanted}, {each.recorded}"
+        for each in wrong
     ]
-    lines.append(f"{len(found)} reproductions, {len(wrong)} ended otherwise than is recorded")
-    if not found and not stop.happened:
+    lines.append(f"{len(checked)} reproductions, {len(wrong)} ended otherwise than is recorded")
+    if not checked and not stop.happened:
         return Report({"reproductions": []}, ["nothing is recorded of a violation"], ExitStatus.INCONCLUSIVE)
     status = ExitStatus.FELL_SHORT if wrong else ExitStatus.AS_EXPECTED
-    return Report({"reproductions": found}, lines, status, interrupted=stop.happened)
+    return Report({"reproductions": checked}, lines, status, interrupted=stop.happened)
 
 
 def written(*, check: bool) -> Report:

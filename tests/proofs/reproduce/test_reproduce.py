@@ -14,7 +14,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.target import Target
 from cacheproof.releases.reproduce import running
 from cacheproof.releases.reproduce.judge import Ending
-from cacheproof.releases.results.cases import found, listed, records
+from cacheproof.releases.results.cases import case_named, listed, records
 
 TARGET = "vllm==0.33.0"
 
@@ -30,15 +30,15 @@ def ends() -> Ends:
 
 
 def test_an_id_a_finding_and_an_entry_are_found() -> None:
-    assert found("mirror-M3-MIR-1-C-MIR-5", TARGET).printed.startswith("VIOLATED: after call 5")
-    assert found("put_back_in_reverse", "vllm==0.11.0").rule == "SCH-8/line"
-    entry = found("C-MIR-5", TARGET)
+    assert case_named("mirror-M3-MIR-1-C-MIR-5", TARGET).printed.startswith("VIOLATED: after call 5")
+    assert case_named("put_back_in_reverse", "vllm==0.11.0").rule == "SCH-8/line"
+    entry = case_named("C-MIR-5", TARGET)
     assert (entry.id, entry.target, entry.recorded) == ("mirror-M3-MIR-1-C-MIR-5", TARGET, Ending.VIOLATED)
 
 
 def test_an_entry_is_taken_where_it_says_most() -> None:
     violations = [each for book in records() if book.target == TARGET for each in book.violations]
-    chosen = found("C-ENC-2", TARGET)
+    chosen = case_named("C-ENC-2", TARGET)
     (recorded,) = (each for each in violations if each.id == chosen.id)
     alike = [each for each in violations if "C-ENC-2" in each.catalogue and each.certainty == "shown"]
     assert recorded in alike
@@ -46,21 +46,21 @@ def test_an_entry_is_taken_where_it_says_most() -> None:
 
 
 def test_on_another_release_the_case_is_beside_the_era_of_that_one() -> None:
-    other = found("mirror-M3-MIR-1-C-MIR-5", "vllm==0.20.2")
+    other = case_named("mirror-M3-MIR-1-C-MIR-5", "vllm==0.20.2")
     assert (other.variant, other.recorded, other.printed) == ("M2", None, "")
-    assert found("put_back_in_reverse", TARGET).variant == "S3"
-    assert found("put_back_in_reverse", TARGET).recorded == Ending.NOT_SHOWN
-    between = found("lru-M3-LRU-8-C-LRU-1", "vllm==0.29.0")
+    assert case_named("put_back_in_reverse", TARGET).variant == "S3"
+    assert case_named("put_back_in_reverse", TARGET).recorded == Ending.NOT_SHOWN
+    between = case_named("lru-M3-LRU-8-C-LRU-1", "vllm==0.29.0")
     assert (between.target, between.variant) == ("vllm==0.29.0", "M2")
 
 
 def test_without_a_record_an_entry_is_the_trace_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cacheproof.releases.results.cases.records", list)
-    case = found("C-LRU-1", TARGET)
+    case = case_named("C-LRU-1", TARGET)
     assert (case.component, case.variant, case.rule) == ("lru", "M3", "LRU-8")
     assert case.recorded is None
     with pytest.raises(InputError, match="nothing is called"):
-        found("lru-M3-LRU-8-C-LRU-9", TARGET)
+        case_named("lru-M3-LRU-8-C-LRU-9", TARGET)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_without_a_record_an_entry_is_the_trace_of_the_catalogue(monkeypatch: py
 )
 def test_what_is_not_there_is_told(name: str, target: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        found(name, target)
+        case_named(name, target)
 
 
 def test_everything_recorded_is_listed_once() -> None:
@@ -163,6 +163,9 @@ def test_a_process_serves_all_cases_of_an_era(monkeypatch: pytest.MonkeyPatch) -
         return on_the_era("encoder_cache", "E2")
 
     pretend(monkeypatch, target)
-    cases = [found("encoder_cache-E2-ENC-2-C-ENC-2", TARGET), found("encoder_cache-E2-ENC-3-C-ENC-19", TARGET)]
+    cases = [
+        case_named("encoder_cache-E2-ENC-2-C-ENC-2", TARGET),
+        case_named("encoder_cache-E2-ENC-3-C-ENC-19", TARGET),
+    ]
     assert [made.ending for made in running.on_release(cases)] == [Ending.VIOLATED] * 2
     assert opened == ["one more"]

@@ -70,12 +70,12 @@ class Driven:
 def performed(case: Case, driver: Any) -> Judged:
     """The case on the package that this Python imports; everything that hinders it is CANNOT_RUN."""
     package = case.target.partition("==")[0]
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         return Judged(case, (), Ending.CANNOT_RUN, f"there is no package {package}: pip install {case.target}")
     try:
         with redirect_stdout(sys.stderr):
-            source = Path(next(iter(found.submodule_search_locations))).parent
+            source = Path(next(iter(spec.submodule_search_locations))).parent
             return judged(case, Driven(case, driver, source, version_of(package) or case.target.partition("==")[2]))
     except ImportError as error:
         return Judged(case, (), Ending.CANNOT_RUN, f"the package cannot be imported: {error}")
@@ -112,6 +112,6 @@ def main(driver: Any, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     as_json = parser.parse_args(arguments).json
     result = performed(case, driver)
-    told = json.dumps(result.as_message()) if as_json else "\n".join((*notes(case), *result.lines()))
-    sys.stdout.write(f"{told}\n")
+    text = json.dumps(result.as_message()) if as_json else "\n".join((*notes(case), *result.lines()))
+    sys.stdout.write(f"{text}\n")
     return int(result.ending)

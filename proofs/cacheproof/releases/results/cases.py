@@ -94,7 +94,7 @@ def recorded_on(target: str) -> list[Case]:
     return [*map(of_violation, violations), *(of_finding(each, target) for each in ending)]
 
 
-def found(name: str, target: str) -> Case:
+def case_named(name: str, target: str) -> Case:
     """The case that a name means on a release: an id or a finding, or the most telling case of a catalogue entry.
 
     Raises InputError, which says what there is.
