@@ -27,7 +27,7 @@ PATTERNS = {
     ),
     "a clause for a noun": r"\b(?:is|are|was|were|as|than|of|with|from|for|like) what\b",
     "where for if": (
-        r"\bwhere (?:there (?:is|are|was|were)|nothing|none|no|one|it (?:is|has|can|does)|that (?:is|was))\b"
+        r"\bwhere (?:there (?:is|are|was|were)|nothing|none|no|one|it (?:has|can|does)|that (?:is|was))\b"
     ),
     "a number behind its noun": r"\bso many\b|\bas many as (?:may|can)\b|\bat the (?:most|least)\b",
     "an idiom": (
@@ -60,7 +60,7 @@ FENCE = re.compile(r"^(?P<fence>`{3,}).*?^(?P=fence)$", re.MULTILINE | re.DOTALL
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 QUOTATION = re.compile(r"\"[^\"\n]*\"|“[^”]*”")
 LINK = re.compile(r"!?\[(?P<shown>[^\]]*)\]\([^)]*\)")
-TRACE = re.compile(r"C-\w+-\d+ in code, .* operations? to break ")
+TRACE = re.compile(r"C-\w+-\d+ in code, .* scope code ")
 """The line above a diagram: mostly the configuration, and a statement that is looked at by itself."""
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 

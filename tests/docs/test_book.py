@@ -80,7 +80,7 @@ def test_a_part_that_means_nothing_is_found_with_its_line(marker: str) -> None:
 
 
 def test_the_table_of_an_era_says_how_it_begins() -> None:
-    first = "| operation | in kv-2026-11 (K2) |\n| --- | --- |\n| at first | a block is set aside"
+    first = "| operation | in kv-2026-11 (K2) |\n| --- | --- |\n| at first | one block is reserved as the null block"
     assert first in filled("<!-- era: kv_blocks K2 -->\n", PARTS, "page")
     assert "at first" not in filled("<!-- era: kv_blocks K0 -->\n", PARTS, "page")
 
