@@ -20,6 +20,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.model.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
 from cacheproof.search.checkpoint import Checkpoint, identity_of
+from cacheproof.search.crew import Crew
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.processes import Processes, Subject
 from cacheproof.search.result import Ending, Exploration, Snapshot, Watch
@@ -41,12 +42,29 @@ class Engine(Protocol):
         config: Any,
         plan: Plan | None,
         watch: Watch | None,
-        **how: Any,
+        *,
+        crew: Crew | None = None,
+        share: float = 0.0,
+        checkpoint: Checkpoint | None = None,
     ) -> Exploration:
         """Explore one configuration of one variant.
 
-        All take a `checkpoint`; only the reference engine a `crew`, only one of an implementation a `share`.
+        Raises `InputError` for a `crew`, if the engine cannot share a run; or for a `share`, if it explores the
+        specification itself.
         """
+        ...
+
+
+class EngineModule(Protocol):
+    """A module of `ENGINES`."""
+
+    @property
+    def explore(self) -> Engine:
+        """The engine."""
+        ...
+
+    def cannot(self, component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+        """Why the engine cannot explore this variant as planned, or None."""
         ...
 
 
@@ -141,25 +159,21 @@ def run_name(task: Task) -> str:
 
 def engine_named(name: str) -> Engine:
     """The engine, or an error that names those there are."""
-    found: Engine = engine_module(name).explore
-    return found
+    return engine_module(name).explore
 
 
-def engine_module(name: str) -> Any:
-    """The module with `explore`; it may have `cannot`: why a variant cannot be explored as planned, or None."""
+def engine_module(name: str) -> EngineModule:
+    """The module of an engine, or an error that names those there are."""
     if name not in ENGINES:
         raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)}")
     try:
-        return importlib.import_module(ENGINES[name])
+        module: Any = importlib.import_module(ENGINES[name])
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise MissingExtraError("torch", f"the engine '{name}'") from None
         raise
-
-
-def can_do_anything(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
-    """The reference engine has no limits of that sort."""
-    return None
+    found: EngineModule = module
+    return found
 
 
 def tasks_for(
@@ -175,7 +189,7 @@ def tasks_for(
     An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why.
     """
     tasks, reasons = [], []
-    cannot = getattr(engine_module(engine), "cannot", can_do_anything)
+    cannot = engine_module(engine).cannot
     for component in components:
         wanted = variant_named(component, variant).tag if variant is not None else None
         scopes = scopes_of(component) if scope is None else (scope_named(component, scope),)
@@ -205,16 +219,15 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     if not effort.to_the_end:
         plan = bounded(plan, scope.expectation(task.variant).states)
     subject = Subject(component.name, variant.tag, scope.config, plan)
-    how: dict[str, Any] = {}
-    if shared_by > 1:
-        how["crew"] = Processes(subject, shared_by)
+    crew, checkpoint = Processes(subject, shared_by) if shared_by > 1 else None, None
     if effort.checkpoint is not None:
         identity = identity_of(component, variant, scope.config, subject.plan)
-        how["checkpoint"] = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
-    if task in effort.shares:
-        how["share"] = effort.shares[task]
+        checkpoint = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
+    explore, share = engine_named(task.engine), effort.shares.get(task, 0.0)
     try:
-        exploration = engine_named(task.engine)(component, variant, scope.config, subject.plan, watch, **how)
+        exploration = explore(
+            component, variant, scope.config, subject.plan, watch, crew=crew, share=share, checkpoint=checkpoint
+        )
     except UnsoundReductionError as error:
         exploration = _unreduced(task, variant, scope, plan, watch)
         return Run(task, scope, exploration, judge(component, variant, scope, exploration, (f"{error}; {UNSOUND}",)))

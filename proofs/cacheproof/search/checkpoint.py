@@ -23,6 +23,7 @@ from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.wire import config_to_message
 from cacheproof.search.coverage import added
 from cacheproof.search.crew import Crew
+from cacheproof.search.shard import Shard
 
 FORMAT, VERSION = "cacheproof-checkpoint", "0.1"
 MANIFEST = "checkpoint.json"
@@ -58,7 +59,7 @@ class Checkpoint:
         """Write the level that was just numbered, then the manifest."""
 
         def write(paths: list[str]) -> list[str]:
-            return crew.ask("write_level", [(path,) for path in paths])
+            return crew.ask_each(Shard.write_level, [(path,) for path in paths])
 
         self.add_level(crew.owners, write, lambda: {**position._asdict(), **_together(crew)})
 
@@ -82,11 +83,11 @@ class Checkpoint:
         if (manifest := self.kept()) is None:
             return None
         for paths in self.levels():
-            crew.ask("read_level", [(paths,)] * crew.owners)
-        crew.ask("knows", [(manifest["witnessed"],)] * crew.owners)
+            crew.ask(Shard.read_level, paths)
+        crew.ask(Shard.knows, manifest["witnessed"])
         seen = manifest["transitions"], manifest["broken"], manifest["coverage"]
-        crew.ask("carry", [seen if place == 0 else (0, {}, {}) for place in range(crew.owners)])
-        self.check_states(manifest, sum(crew.ask("states")))
+        crew.ask_each(Shard.carry, [seen if place == 0 else (0, {}, {}) for place in range(crew.owners)])
+        self.check_states(manifest, sum(crew.ask(Shard.states)))
         return Position(manifest["depth"], manifest["level"], manifest["whole"], manifest["seconds"])
 
     def kept(self) -> dict[str, Any] | None:
@@ -162,7 +163,7 @@ def identity_of(component: AnyComponent, variant: AnyVariant, config: Any, plan:
 
 def _together(crew: Crew) -> dict[str, Any]:
     """What all owners have seen."""
-    accounts = crew.ask("account")
+    accounts = crew.ask(Shard.account)
     broken: dict[str, int] = {}
     for account in accounts:
         for name, at in account.broken.items():

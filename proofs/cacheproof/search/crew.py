@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self, TypeVar, TypeVarTuple
 
-from cacheproof.search.shard import Arrival, Shard
+from cacheproof.search.shard import Shard
+
+Answer = TypeVar("Answer")
+Arguments = TypeVarTuple("Arguments")
 
 
 class Crew(Protocol):
-    """Owners of shards, who are all asked the same thing and answer together."""
+    """Owners of shards. Each method asks all owners the same, and gives their answers by owner.
+
+    A question is a method of `Shard` (`crew.ask(Shard.states)`), so its name, arguments and answer have types.
+    """
 
     owners: int
-    slice_states: int
-    """How many states one owner expands before it is asked again."""
-    slice_seconds: float
 
-    def ask(self, what: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """The answers of a method of `Shard`, by owner; `arguments` too are by owner."""
+    def begin(self) -> None:
+        """The initial state comes to its owner."""
         ...
 
-    def exchange(self, outgoing: Sequence[Sequence[Any]]) -> None:
-        """Hand to each owner what all of them have for it."""
+    def expand(self) -> None:
+        """Each owner expands a slice of its level; what leads to states of other owners comes to them."""
+        ...
+
+    def ask(self, question: Callable[[Shard, *Arguments], Answer], *arguments: *Arguments) -> list[Answer]:
+        """The answers to one question with the same arguments for all."""
+        ...
+
+    def ask_each(
+        self, question: Callable[[Shard, *Arguments], Answer], arguments: Sequence[tuple[*Arguments]]
+    ) -> list[Answer]:
+        """The answers to one question with arguments for each owner."""
         ...
 
     def __enter__(self) -> Self:
@@ -41,6 +54,7 @@ class Alone:
 
     owners = 1
     slice_states = 8
+    """How many states are expanded before limits are looked at."""
     slice_seconds = 0.5
 
     def __init__(self, shard: Shard) -> None:
@@ -54,8 +68,16 @@ class Alone:
     ) -> None:
         """There is nothing to end."""
 
-    def ask(self, what: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        return [getattr(self.shard, what)(*(arguments[0] if arguments else ()))]
+    def begin(self) -> None:
+        self.shard.absorb(self.shard.begin()[0])
 
-    def exchange(self, outgoing: Sequence[Sequence[list[Arrival]]]) -> None:
-        self.shard.absorb(outgoing[0][0])
+    def expand(self) -> None:
+        self.shard.absorb(self.shard.expand(self.slice_states, self.slice_seconds)[0])
+
+    def ask(self, question: Callable[[Shard, *Arguments], Answer], *arguments: *Arguments) -> list[Answer]:
+        return [question(self.shard, *arguments)]
+
+    def ask_each(
+        self, question: Callable[[Shard, *Arguments], Answer], arguments: Sequence[tuple[*Arguments]]
+    ) -> list[Answer]:
+        return [question(self.shard, *own) for own in arguments]

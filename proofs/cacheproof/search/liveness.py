@@ -23,7 +23,7 @@ from cacheproof.model.trace import Violation
 from cacheproof.search.components import strongly_connected
 from cacheproof.search.crew import Crew
 from cacheproof.search.path import Graph, Lineage
-from cacheproof.search.shard import Owed
+from cacheproof.search.shard import Owed, Shard
 from cachespec.kernel import Operation, Progress
 
 Edge = tuple[Operation, int]
@@ -50,8 +50,8 @@ class OwedGraph:
     @classmethod
     def gathered(cls, crew: Crew, whole: int) -> OwedGraph:
         """Of what the crew has found, the first `whole` states: those that were expanded."""
-        found = chain.from_iterable(zip(*answer, strict=True) for answer in crew.ask("pending_states"))
-        return cls({state: bits for state, bits in sorted(found) if state < whole}, crew.ask("owed_steps"))
+        found = chain.from_iterable(zip(*answer, strict=True) for answer in crew.ask(Shard.pending_states))
+        return cls({state: bits for state, bits in sorted(found) if state < whole}, crew.ask(Shard.owed_steps))
 
     def __getitem__(self, state: int) -> list[Edge]:
         steps = self.ranges.get(state, range(0))

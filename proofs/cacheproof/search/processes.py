@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -21,6 +21,7 @@ from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.foundation.interruption import deaf, leave_to_parent
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named, variant_named
+from cacheproof.search.crew import Answer, Arguments
 from cacheproof.search.shard import Shard
 
 GRACE_SECONDS = 2.0
@@ -71,25 +72,37 @@ class Processes:
                 worker.kill()
                 worker.join()
 
-    def ask(self, what: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+    def begin(self) -> None:
+        self._exchange(self.ask(packed_beginning))
+
+    def expand(self) -> None:
+        self._exchange(self.ask(packed_expansion, self.slice_states, self.slice_seconds))
+
+    def ask(self, question: Callable[[Shard, *Arguments], Answer], *arguments: *Arguments) -> list[Answer]:
         """The answers, by owner. A worker that failed or died is an `InconclusiveError`."""
+        return self.ask_each(question, [arguments] * self.owners)
+
+    def ask_each(
+        self, question: Callable[[Shard, *Arguments], Answer], arguments: Sequence[tuple[*Arguments]]
+    ) -> list[Answer]:
+        """The same with arguments for each owner. Questions cross the pipe by their names in their modules."""
         for place, pipe in enumerate(self.pipes):
             try:
-                pipe.send((what, arguments[place] if arguments else ()))
+                pipe.send((question, arguments[place]))
             except OSError:
                 raise self._lost(place) from None
         waiting = dict(zip(self.pipes, range(self.owners), strict=True))
-        answers: list[Any] = [None] * self.owners
+        answers: dict[int, Answer] = {}
         while waiting:
             for ready in wait(list(waiting)):
                 assert isinstance(ready, Connection)
                 place = waiting.pop(ready)
                 answers[place] = self._answer(place, ready)
-        return answers
+        return [answers[place] for place in range(self.owners)]
 
-    def exchange(self, outgoing: Sequence[Sequence[bytes]]) -> None:
+    def _exchange(self, outgoing: Sequence[Sequence[bytes]]) -> None:
         """What was packed for an owner is unpacked by it alone."""
-        self.ask("absorb", [([of_one[place] for of_one in outgoing],) for place in range(self.owners)])
+        self.ask_each(absorb_packed, [([of_one[place] for of_one in outgoing],) for place in range(self.owners)])
 
     def _answer(self, place: int, pipe: Connection) -> Any:
         try:
@@ -122,11 +135,11 @@ def _work(pipe: Connection, subject: Subject, place: int, owners: int) -> None:
     shard = Shard(component, variant, subject.config, subject.plan, place, owners)
     while True:
         try:
-            what, arguments = pipe.recv()
+            question, arguments = pipe.recv()
         except (EOFError, OSError):
             return
         try:
-            answer = True, _answered(shard, what, arguments)
+            answer = True, question(shard, *arguments)
         except Exception as error:  # noqa: BLE001  # whatever it is, the parent has to hear of it
             answer = False, f"{type(error).__name__}: {error}"
         try:
@@ -135,11 +148,20 @@ def _work(pipe: Connection, subject: Subject, place: int, owners: int) -> None:
             return
 
 
-def _answered(shard: Shard, what: str, arguments: tuple[Any, ...]) -> Any:
-    """Arrivals are packed here, for one owner each, so that the parent need not look into them."""
-    if what == "absorb":
-        for packed in arguments[0]:
-            shard.absorb(pickle.loads(packed))  # noqa: S301  # it comes from our own worker, through our own parent
-        return None
-    answer = getattr(shard, what)(*arguments)
-    return [pickle.dumps(arrivals) for arrivals in answer] if what in ("begin", "expand") else answer
+# Arrivals are packed and unpacked in the workers, for one owner each, so that the parent need not look into them.
+
+
+def packed_beginning(shard: Shard) -> list[bytes]:
+    """The initial state, packed for its owner."""
+    return [pickle.dumps(arrivals) for arrivals in shard.begin()]
+
+
+def packed_expansion(shard: Shard, most: int, seconds: float) -> list[bytes]:
+    """A slice of the level is expanded; the arrivals, packed for each owner."""
+    return [pickle.dumps(arrivals) for arrivals in shard.expand(most, seconds)]
+
+
+def absorb_packed(shard: Shard, packed: Sequence[bytes]) -> None:
+    """Take in what leads to own states, from all owners."""
+    for arrivals in packed:
+        shard.absorb(pickle.loads(arrivals))  # noqa: S301  # it comes from our own worker, through our own parent

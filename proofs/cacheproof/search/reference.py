@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
 
+from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.interruption import Interruption, heard
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -44,16 +45,25 @@ def explore(
     watch: Watch | None = None,
     *,
     crew: Crew | None = None,
+    share: float = 0.0,
     checkpoint: Checkpoint | None = None,
 ) -> Exploration:
     """Explore one configuration of one variant. Interrupting it ends it with what is known so far.
 
-    `crew` says who does the work, `checkpoint` where to keep how far it is; neither changes what is found.
+    `crew` says who does the work, `checkpoint` where to keep how far it is; neither changes what is found. Raises
+    `InputError` for a `share`: there is nothing to compare the specification with.
     """
+    if share:
+        raise InputError("the reference engine explores the specification itself: there is nothing to compare it with")
     plan = plan or Plan()
     crew = crew or Alone(Shard(component, variant, config, plan, 0, 1))
     with _not_collecting(), crew:
         return Search(component, variant, config, plan, watch, crew, checkpoint).run()
+
+
+def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+    """The reference engine explores every variant under every plan."""
+    return None
 
 
 @contextmanager
@@ -109,7 +119,7 @@ class Search:
     def search(self) -> Ending:
         """Level by level."""
         if self.checkpoint is None or not self.resumed(self.checkpoint):
-            self.crew.exchange(self.crew.ask("begin"))
+            self.crew.begin()
             self.level = self.settle()
             self.keep()
         while self.level:
@@ -128,21 +138,18 @@ class Search:
 
     def expand_level(self) -> Ending | None:
         """Expand every state of the level, slice by slice; or up to the limit that ends the search here."""
-        crew = self.crew
-        slices = [(crew.slice_states, crew.slice_seconds)] * crew.owners
         while True:
             if (limit := self.limit_reached()) is not None:
                 return limit
-            crew.exchange(crew.ask("expand", slices))
-            if all(crew.ask("is_through")):
+            self.crew.expand()
+            if all(self.crew.ask(Shard.is_through)):
                 return None
 
     def settle(self) -> int:
         """Number what is new, in the order in which one process would have found it; how many that were."""
-        found: list[Sequence[Where]] = self.crew.ask("fresh")
-        numbers = _ranked(found, self.numbered)
-        self.crew.ask("settle", [(own,) for own in numbers])
-        new = sum(map(len, found))
+        fresh = self.crew.ask(Shard.fresh)
+        self.crew.ask_each(Shard.settle, [(own,) for own in _ranked(fresh, self.numbered)])
+        new = sum(map(len, fresh))
         self.numbered += new
         return new
 
@@ -154,12 +161,12 @@ class Search:
 
     def accounts(self) -> list[Account]:
         """What every owner has seen."""
-        return self.crew.ask("account")
+        return self.crew.ask(Shard.account)
 
     def limit_reached(self) -> Ending | None:
         """The limit that ends the search here, if any; and now and then, a word on how far it is."""
         self.interruption.raise_if_any()
-        limit = self.clock.limit_reached(lambda: sum(self.crew.ask("states")))
+        limit = self.clock.limit_reached(lambda: sum(self.crew.ask(Shard.states)))
         if limit is None:
             self.clock.show(self.snapshot)
         return limit
@@ -198,7 +205,7 @@ class Search:
         """The canonical states on a shortest way to the state of this number, both ends included."""
         states: list[Any] = []
         while number >= 0:
-            answers = self.crew.ask("lookup", [(number,)] * self.crew.owners)
+            answers = self.crew.ask(Shard.lookup, number)
             encoded, at = next(answer for answer in answers if answer is not None)
             states.append(self.decode(encoded))
             number = at // MOVES

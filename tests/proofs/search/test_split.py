@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import pytest
 
 from cacheproof.command.frame import dispatch
-from cacheproof.foundation.errors import ExitStatus, InconclusiveError
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
-from cacheproof.search.campaign import LARGE, Effort, Task
-from cacheproof.search.crew import Alone
+from cacheproof.search.campaign import LARGE, Effort, Task, engine_named
+from cacheproof.search.crew import Alone, Answer, Arguments, Crew
 from cacheproof.search.processes import Processes, Subject
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration, Snapshot
@@ -37,7 +37,7 @@ def subject(component: str, variant: str, scope: str) -> Subject:
     return Subject(component, variant, found.config, found.plan_for(variant))
 
 
-def explored(what: Subject, crew: Any = None) -> Exploration:
+def explored(what: Subject, crew: Crew | None = None) -> Exploration:
     component = component_named(what.component)
     found = explore(component, component.variants[what.variant], what.config, what.plan, crew=crew)
     return replace(found, seconds=0.0, peak_bytes=0)
@@ -49,7 +49,7 @@ class InTurn:
     def __init__(self, what: Subject, owners: int, slice_states: int) -> None:
         component = component_named(what.component)
         variant = component.variants[what.variant]
-        self.owners, self.slice_states, self.slice_seconds = owners, slice_states, 9.0
+        self.owners, self.slice_states = owners, slice_states
         self.shards = [Shard(component, variant, what.config, what.plan, place, owners) for place in range(owners)]
 
     def __enter__(self) -> Self:
@@ -58,11 +58,21 @@ class InTurn:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def ask(self, what: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        given = arguments or [()] * self.owners
-        return [getattr(shard, what)(*own) for shard, own in zip(self.shards, given, strict=True)]
+    def begin(self) -> None:
+        self._exchange(self.ask(Shard.begin))
 
-    def exchange(self, outgoing: Sequence[Sequence[list[Arrival]]]) -> None:
+    def expand(self) -> None:
+        self._exchange(self.ask(Shard.expand, self.slice_states, 9.0))
+
+    def ask(self, question: Callable[[Shard, *Arguments], Answer], *arguments: *Arguments) -> list[Answer]:
+        return [question(shard, *arguments) for shard in self.shards]
+
+    def ask_each(
+        self, question: Callable[[Shard, *Arguments], Answer], arguments: Sequence[tuple[*Arguments]]
+    ) -> list[Answer]:
+        return [question(shard, *own) for shard, own in zip(self.shards, arguments, strict=True)]
+
+    def _exchange(self, outgoing: Sequence[Sequence[list[Arrival]]]) -> None:
         """The last one's first: the order in which messages come must not matter."""
         for shard in self.shards:
             for of_one in reversed(outgoing):
@@ -88,16 +98,16 @@ def test_two_processes_find_what_one_finds() -> None:
 class Killed(Processes):
     """A crew that loses its second worker in the middle of the second level."""
 
-    def ask(self, what: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        if what == "absorb" and self.workers[1].is_alive() and self.asked > 8:
+    exchanges = 0
+
+    def _exchange(self, outgoing: Sequence[Sequence[bytes]]) -> None:
+        self.exchanges += 1
+        if self.exchanges == 3:
             process = self.workers[1].pid
             assert process is not None
             os.kill(process, signal.SIGKILL)
             self.workers[1].join()
-        self.asked += 1
-        return super().ask(what, arguments)
-
-    asked = 0
+        super()._exchange(outgoing)
 
 
 def test_the_death_of_a_worker_is_told() -> None:
@@ -109,8 +119,8 @@ def test_the_death_of_a_worker_is_told() -> None:
 
 
 def test_what_goes_wrong_in_a_worker_is_told() -> None:
-    with Processes(subject("lru", "M2", "turns"), 1) as crew, pytest.raises(InconclusiveError, match="AttributeError"):
-        crew.ask("no_such_thing")
+    with Processes(subject("lru", "M2", "turns"), 1) as crew, pytest.raises(InconclusiveError, match="ValueError"):
+        crew.ask_each(Shard.settle, [([7],)])
 
 
 def test_an_interruption_ends_it_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,10 +173,19 @@ def test_alone_is_a_crew_of_one() -> None:
     component = component_named("lru")
     crew = Alone(Shard(component, component.variants["M2"], what.config, what.plan, 0, 1))
     assert explored(what, crew) == explored(what)
-    assert crew.ask("states") == [explored(what).states]
+    assert crew.ask(Shard.states) == [explored(what).states]
 
 
 def test_a_plan_that_ends_at_once() -> None:
     what = subject("lru", "M2", "turns")._replace(plan=Plan(depth=0))
     assert explored(what, InTurn(what, 3, 1)) == explored(what)
     assert explored(what).states == 1
+
+
+def test_engines_refuse_what_they_cannot_do() -> None:
+    what = subject("lru", "normative", "turns")
+    variant = component_named("lru").normative
+    with pytest.raises(InputError, match="only the reference engine shares a run"):
+        engine_named("tensor")(component_named("lru"), variant, what.config, what.plan, None, crew=InTurn(what, 2, 4))
+    with pytest.raises(InputError, match="there is nothing to compare it with"):
+        engine_named("reference")(component_named("lru"), variant, what.config, what.plan, None, share=1.0)

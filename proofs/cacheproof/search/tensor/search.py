@@ -22,6 +22,7 @@ from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.canonical import canonical
 from cacheproof.search.checkpoint import Checkpoint
 from cacheproof.search.clock import Clock
+from cacheproof.search.crew import Crew
 from cacheproof.search.digest import MODULUS, digest_of_state
 from cacheproof.search.result import Coverage, Ending, Exploration, Parting, Snapshot, Watch
 from cacheproof.search.tensor.backwards import Backwards
@@ -47,6 +48,7 @@ def explore(
     watch: Watch | None = None,
     *,
     device: str = "cpu",
+    crew: Crew | None = None,
     share: float = 0.0,
     checkpoint: Checkpoint | None = None,
 ) -> Exploration:
@@ -54,8 +56,10 @@ def explore(
 
     Of this share of its states, what happens in them is compared with the specification. Where they differ, or where
     the code leaves its layout, the search ends and says so. Raises `InputError` where there is no tensor code for what
-    is asked.
+    is asked, and for a `crew`.
     """
+    if crew is not None:
+        raise InputError("the tensor engine explores in one process: only the reference engine shares a run")
     plan = plan or Plan()
     if (reason := cannot(component, variant, plan)) is not None:
         raise InputError(reason)
