@@ -31,7 +31,7 @@ ROWS_AT_ONCE = 1 << 12
 
 
 class Chunk(NamedTuple):
-    """Some rows of one output: what a step needs of it."""
+    """Consecutive rows of one output that a step needs."""
 
     identifier: str
     first: int
@@ -42,10 +42,9 @@ class Chunk(NamedTuple):
 class EncoderArena:
     """Encoder outputs of a worker, by identifier.
 
-    `slots` is the capacity of the encoder cache, in embeddings: whatever the accounting grants has room, if what it
-    reports as freed is drained before the new outputs are stored. One call of `store` reads one flag back from the
-    device, `gather` and `drain` nothing. Errors are in `cacheimpl.arena.errors`; after any of them the arena is as it
-    was.
+    `slots` is the capacity of the encoder cache, in embeddings. Everything that the accounting grants fits, if freed
+    outputs are drained before new ones are stored. `store` reads one flag back from the device; `gather` and `drain`
+    read nothing. A call that raises (see `cacheimpl.arena.errors`) changes nothing.
     """
 
     def __init__(
@@ -68,22 +67,22 @@ class EncoderArena:
 
     @property
     def buffer(self) -> Tensor:
-        """[slots, hidden]: what is stored is in it, wherever the runs are."""
+        """[slots, hidden]: the stored outputs, each in one run of slots."""
         return self._buffer[: self.slots]
 
     def __contains__(self, identifier: str) -> bool:
         return identifier in self._lengths
 
     def length(self, identifier: str) -> int:
-        """How many rows an output has."""
+        """The number of rows of an output."""
         self._assert_stored([identifier])
         return self._lengths[identifier]
 
     def store(self, outputs: Tensor, identifiers: Sequence[str], lengths: Sequence[int]) -> None:
         """Store the outputs of a step, [sum of the lengths, hidden], one after the other.
 
-        One that is stored already is written over, in its own slots: its entry was evicted and created again before
-        anything was reported (ENC-7), so it was computed again.
+        An output that is stored already is overwritten in its slots: its entry was evicted and created again before the
+        eviction was reported (ENC-7), so it was computed again.
         """
         self._assert_storable(outputs, identifiers, lengths)
         fresh = {name: length for name, length in zip(identifiers, lengths, strict=True) if name not in self}
@@ -98,7 +97,7 @@ class EncoderArena:
     def gather(self, chunks: Sequence[Chunk], size: int | None = None) -> Tensor:
         """[size, hidden]: the rows of the chunks one after the other, zeros behind the last; one gather.
 
-        The size is that of all chunks together if none is given.
+        `size` defaults to the number of rows of all chunks.
         """
         chunks = _chunks(chunks)
         size = size if size is None else whole("size", size, ChunkError, least=0)
@@ -115,10 +114,10 @@ class EncoderArena:
         return self._buffer.index_select(0, index)
 
     def drain(self, identifiers: Sequence[str]) -> int:
-        """Give back the slots of outputs that the accounting reports as freed; how many slots these are.
+        """Release the slots of outputs that the accounting reports as freed. Returns the number of slots.
 
-        Each is drained once: an identifier that is not stored, or is given twice, is refused with the others. What was
-        freed before its output was computed is not here; the caller leaves it out.
+        Raises for an identifier that is not stored or is given twice, and then drains none. The caller leaves out
+        entries that were freed before their outputs were computed.
         """
         self._assert_stored(identifiers)
         leaving = torch.zeros_like(self._runs.starts, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""What a caller of the encoder arena did wrong. Whatever is raised, the arena is as it was."""
+"""Misuse of the encoder arena. A call that raises changes nothing."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from cacheimpl.errors import CacheError
 
 
 class ArenaError(CacheError):
-    """Any misuse."""
+    """Base of all errors of the encoder arena."""
 
 
 class NoSlotsError(ArenaError):
-    """Fewer slots are free than the outputs have rows. Slots being scattered is never the reason."""
+    """Fewer slots are free than the outputs have rows. Fragmentation is never the reason."""
 
 
 class AlreadyStoredError(ArenaError, ValueError):
-    """An output of this identifier is stored with another length, or is given twice."""
+    """An output with this identifier is stored with another length, or is given twice."""
 
 
 class InvalidSettingError(ArenaError, ValueError):
-    """A buffer that cannot be: of sizes that are no counts, or of a type or a device that there is not."""
+    """Invalid sizes, dtype or device of the buffer."""
 
 
 class NotStoredError(ArenaError, LookupError):
-    """No output of this identifier is stored: it never was, or it was drained."""
+    """No output with this identifier is stored: it never was, or it was drained."""
 
 
 class OutputMismatchError(ArenaError, ValueError):
-    """Outputs have another width, type or device than the buffer, or their lengths do not add up to their rows."""
+    """Outputs have another width, dtype or device than the buffer, or their lengths do not add up to their rows."""
 
 
 class ChunkError(ArenaError, IndexError):
-    """A chunk is not inside of the output that it is of, or does not fit in the size that was asked for."""
+    """A chunk exceeds its output, or the chunks exceed the given size."""

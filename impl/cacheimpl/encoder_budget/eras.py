@@ -1,7 +1,7 @@
-"""The budgets as they were computed before, and what was let in: on request only, beside the normative rule.
+"""The encoder budgets of earlier eras, on request.
 
-Each is a rule of the specification's `encoder_budget`, by its tag. They have the faults that the catalogue lists, so
-they are for whoever has to reproduce an engine of that time. Released from 0.11.0 on: `as_released=True` (B4, B5).
+Each is an era of the specification's `encoder_budget`, by its tag, with the faults that the catalogue lists. Use them
+to reproduce an engine of that time. For releases from 0.11.0 on pass `as_released=True` (B4, B5).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class BudgetEra(Enum):
 
 
 class EraBudget(NamedTuple):
-    """What an era came to."""
+    """The budgets of an era."""
 
     compute: int
-    """What the encoder takes in one step."""
+    """Embeddings that the encoder computes in one step."""
     space: int
-    """What its cache holds."""
+    """Embeddings that its cache holds."""
     settings: Settings
     looks: bool
-    """Whether anybody asks how large an item is that arrives (C-ENC-11)."""
+    """Whether the size of an arriving item is checked (C-ENC-11)."""
 
     def check_item(self, embeds: int) -> None:
-        """Nothing, or `ItemTooLargeError` where that era looked, and the item is larger than the cache."""
+        """Raises `ItemTooLargeError` if the era checks sizes and the item is larger than the cache."""
         whole("embeds, of the item,", embeds)
         if self.looks and embeds > self.space:
             raise ItemTooLargeError(f"the item has {embeds} embeddings, and the cache keeps {self.space}")
@@ -62,8 +62,8 @@ def budget_of_era(
     """The budgets of one of these eras.
 
     `sizes`: the largest item of each modality that is on, in tokens (B6: in embeddings). `limits`: how many items of
-    each a prompt may have, for B2. `constant`: B0's. B6 writes what it has raised into `scheduler_config`, as it did: a
-    later engine of the same configuration takes it for what was asked. Raises `InvalidSettingError`; B6 also
+    each a prompt may have, for B2. `constant`: B0's. B6 writes the raised settings into `scheduler_config`, as it
+    did: a later engine with the same configuration takes them for the user's. Raises `InvalidSettingError`; B6 also
     `ItemTooLongError`.
     """
     if not isinstance(era, BudgetEra):

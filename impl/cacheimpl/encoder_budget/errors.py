@@ -6,7 +6,7 @@ from cacheimpl.errors import CacheError
 
 
 class EncoderBudgetError(CacheError, ValueError):
-    """Any of these. As released, a `ValueError`."""
+    """Base of these errors. As released, a `ValueError`."""
 
 
 class InvalidSettingError(EncoderBudgetError):
@@ -14,12 +14,12 @@ class InvalidSettingError(EncoderBudgetError):
 
 
 class MissingArgumentError(EncoderBudgetError, TypeError):
-    """What says how large items are is not given, or cannot say it."""
+    """An argument that gives the sizes of items is missing, or lacks what is read of it."""
 
 
 class ItemTooLongError(EncoderBudgetError):
-    """Items may not be split, and the longest takes more tokens than one request can be sure of in one step."""
+    """Items may not be split, and the longest one exceeds the tokens that a step guarantees to one request."""
 
 
 class ItemTooLargeError(EncoderBudgetError):
-    """An item that arrives has more embeddings than the encoder computes or its cache holds."""
+    """An item has more embeddings than the encoder computes in a step, or than its cache holds."""

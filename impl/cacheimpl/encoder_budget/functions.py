@@ -5,7 +5,7 @@
 - from 0.11: `compute_mm_encoder_budget(scheduler_config, sizes)`, in tokens at first, in embeddings from 0.20.2;
 - from 0.20.2: `MultiModalBudget(vllm_config, mm_registry)`.
 
-Everything is duck-typed. The rule is the normative one; `as_released=True` asks for what the releases check.
+Arguments are duck-typed. The rule is the normative one; `as_released=True` checks only what the releases check.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def compute_encoder_budget(
     alignment: int = 1,
     as_released: bool = False,
 ) -> tuple[int, int]:
-    """What the encoder computes in one step, and what its cache holds; `(0, 0)` for a text model.
+    """The embeddings that the encoder computes in one step and that its cache holds; `(0, 0)` for a text model.
 
-    Read: `mm_registry.supports_multimodal_inputs(model_config)`, or `model_config.is_multimodal_model` where a registry
+    Reads `mm_registry.supports_multimodal_inputs(model_config)`, or `model_config.is_multimodal_model` if the registry
     has no such method; `mm_registry.get_max_tokens_per_item_by_nonzero_modality(model_config)`. Raises
     `MissingArgumentError` (a TypeError) for a multimodal model without a registry; otherwise as
     `compute_mm_encoder_budget`.
@@ -52,7 +52,7 @@ def compute_encoder_budget(
 
 
 def is_multimodal(model_config: Any, mm_registry: Any) -> bool:
-    """Whether the model takes other inputs than text: the registry knows, or, in early releases, the model."""
+    """Whether the model takes inputs other than text, from the registry or, in early releases, the model."""
     ask = getattr(mm_registry, "supports_multimodal_inputs", None)
     try:
         return bool(model_config.is_multimodal_model if ask is None else ask(model_config))
@@ -71,14 +71,14 @@ def compute_mm_encoder_budget(
     alignment: int = 1,
     as_released: bool = False,
 ) -> tuple[int, int]:
-    """What the encoder computes in one step, and what its cache holds, for a multimodal model.
+    """The embeddings that the encoder computes in one step and that its cache holds, for a multimodal model.
 
     `max_tokens_by_modality`, from 0.20.2 `mm_max_toks_per_item`: the largest item of each modality that is on, in
     embeddings. `prompt_tokens_by_modality`: the placeholders of the same items, where separators make them more.
     `alignment`: steps end at multiples of so many tokens. Read of the scheduler: see `rules.Settings`.
 
-    Where every modality is off: `(0, 0)`, and a warning. Raises `ItemTooLongError` (a `ValueError`) where items may
-    not be split and the longest cannot be scheduled, `InvalidSettingError` (likewise) for what is no count.
+    If every modality is off: `(0, 0)`, and a warning. Raises `ItemTooLongError` (a `ValueError`) if items may not be
+    split and the longest cannot be scheduled, `InvalidSettingError` (likewise) for a setting that is not a count.
     """
     sizes = max_tokens_by_modality if max_tokens_by_modality is not None else mm_max_toks_per_item
     if sizes is None:
@@ -97,7 +97,7 @@ def encoder_budget(
     *,
     as_released: bool = False,
 ) -> EncoderBudget:
-    """The same with all that follows from it: which items are let in, and what the encoder is profiled with."""
+    """Both budgets with what follows from them: which items are admitted, and what the encoder is profiled with."""
     settings = settings_of(scheduler_config, alignment)
     largest_of(embeds)
     if not embeds:
@@ -157,7 +157,7 @@ class MultiModalBudget:
         return max(self.mm_max_toks_per_item, key=lambda modality: (self.mm_max_toks_per_item[modality], modality))
 
     def reset_cache(self) -> None:
-        """Nothing is kept here between calls."""
+        """Does nothing: nothing is cached between calls."""
 
     def _modalities(self) -> list[str]:
         """Those that clients may send: to be encoded, or, where embeddings are accepted, encoded already."""

@@ -1,4 +1,4 @@
-"""How the two budgets follow from an engine's settings, in plain integers; and which items are let in.
+"""The two encoder budgets of an engine, computed from its settings; and which items are admitted.
 
 An item has two sizes: its *embeddings* are what the encoder computes and its cache stores, its *tokens* are its
 placeholders in the prompt, which separators make longer. Budgets are in embeddings, steps in tokens (C-ENC-15).
@@ -42,8 +42,8 @@ class Settings(NamedTuple):
     def longest_item(self) -> int:
         """Tokens of the longest item that one step takes whole, wherever in the prompt it begins.
 
-        C-ENC-16: the threshold counts, since others may wait for as long as this request does. C-ENC-24: what an
-        alignment cuts off is gone, at the end of a step and before the item.
+        C-ENC-16: the threshold applies, since other requests may wait as long as this one runs. C-ENC-24: an alignment
+        cuts tokens off, at the end of a step and before the item.
         """
         tokens = min(self.batch_tokens, self.threshold) if self.threshold else self.batch_tokens
         return max(0, tokens // self.alignment * self.alignment - (self.alignment - 1))
@@ -77,13 +77,13 @@ class EncoderBudget(NamedTuple):
 
     @property
     def usable(self) -> int:
-        """The smaller of both: what one item may have."""
+        """The smaller budget: the largest admitted item, in embeddings."""
         return min(self.compute, self.space)
 
     def check_item(self, embeds: int, tokens: int) -> None:
-        """Nothing, for an item that can be scheduled. An item that never can must not be queued (C-ENC-11).
+        """Raises `ItemTooLargeError` or `ItemTooLongError` for an item that can never be scheduled.
 
-        Raises `ItemTooLargeError` or `ItemTooLongError`.
+        Such an item must not be queued (C-ENC-11).
         """
         whole("the item's embeddings", embeds)
         whole("the item's tokens", tokens)
@@ -99,8 +99,8 @@ class EncoderBudget(NamedTuple):
         """Items of one modality in a prompt, and in a batch that the encoder is profiled with.
 
         `size`: embeddings of its largest item; `limit`: items of it in one prompt; `model_tokens`: the longest
-        sequence that the model takes. As many as the smaller budget holds, no more than all running requests can
-        have, at least one; none where the modality is off.
+        sequence that the model takes. A batch has as many items as the smaller budget holds, at most those of all
+        running requests, and at least one; none if the modality is off.
         """
         whole("size, of the largest item,", size)
         whole("limit, of items in a prompt,", limit)
@@ -116,7 +116,7 @@ class EncoderBudget(NamedTuple):
 def budget_of(settings: Settings, embeds: Mapping[str, int], tokens: Mapping[str, int]) -> EncoderBudget:
     """The budgets for the largest item of each modality that is on, in embeddings and in tokens.
 
-    Raises `ItemTooLongError` where items may not be split and one of these could not be scheduled.
+    Raises `ItemTooLongError` if items may not be split and one of these could never be scheduled.
     """
     largest, most_tokens = largest_of(embeds), largest_of(tokens)
     longest = None if settings.splits_items else settings.longest_item
@@ -128,7 +128,7 @@ def budget_of(settings: Settings, embeds: Mapping[str, int], tokens: Mapping[str
 
 
 def released_budget_of(settings: Settings, sizes: Mapping[str, int]) -> EncoderBudget:
-    """As released from 0.11.0 to 0.33.0: sizes of one unit are held against a step, and nothing else is asked.
+    """The budgets of releases 0.11.0 to 0.33.0: sizes are compared with a step in one unit, without further checks.
 
     C-ENC-11 (chunked prefill off), C-ENC-15 (embeddings against tokens), C-ENC-16 (threshold), C-ENC-24 (alignment).
     """
@@ -137,7 +137,7 @@ def released_budget_of(settings: Settings, sizes: Mapping[str, int]) -> EncoderB
 
 
 def largest_of(sizes: Mapping[str, int]) -> int:
-    """The largest of these sizes; 0 where there is none."""
+    """The largest of these sizes; 0 if there are none."""
     if not isinstance(sizes, Mapping):
         raise InvalidSettingError(f"the size of each modality's largest item must be in a mapping, not {sizes!r}")
     return max((whole(f"the size of {modality}", size) for modality, size in sizes.items()), default=0)
@@ -152,7 +152,7 @@ def too_long(what: str, tokens: int, longest: int) -> str:
 
 
 def counted(config: Any, name: str, default: int | None = None) -> int:
-    """A setting that is a count; `default` where it is not there or None."""
+    """A setting that is a count; `default` if it is missing or None."""
     value = getattr(config, name, None)
     if value is None:
         if default is None:

@@ -1,7 +1,7 @@
 """`EncoderCacheManager` as engines had it until 0.10: entries belong to an input of a request, and nothing is evicted.
 
-The names and attributes are those of that era. An entry is charged once and gives back what it took, once; what was
-granted and not allocated yet is counted, so that several grants of a pass have room together (C-ENC-1 to C-ENC-3).
+The names and attributes are those of that era. An entry is charged once and returns its slots once. Grants that were
+not allocated yet count, so that all grants of a pass fit together (C-ENC-1 to C-ENC-3).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Input = tuple[str, int]
 
 
 class EarlyEncoderCacheManager:
-    """Which inputs of which requests have their encoder outputs cached, and what room is left.
+    """Which inputs of which requests have cached encoder outputs, and how many slots are free.
 
     `cache_size` is the capacity in encoder tokens. Read of a request: `request_id`, and `get_num_encoder_tokens(i)` or
-    `get_num_encoder_embeds(i)`. Where a call is refused the state is as it was.
+    `get_num_encoder_embeds(i)`. A call that raises changes nothing.
     """
 
     def __init__(self, cache_size: int) -> None:
@@ -27,7 +27,7 @@ class EarlyEncoderCacheManager:
         self.reset()
 
     def reset(self) -> None:
-        """Everything is as at the start, and nothing is reported. Not a call of that era."""
+        """Empty the cache, without reporting evictions. Not a call of that era."""
         self.num_free_slots = self.cache_size
         self.cached: dict[str, set[int]] = {}
         """For each request that has any, the inputs that are cached."""
@@ -37,7 +37,7 @@ class EarlyEncoderCacheManager:
         self._granted: dict[Input, int] = {}
 
     def has_cache(self, request: Request, input_id: int) -> bool:
-        """Whether the input is cached. Changes nothing."""
+        """Whether the input is cached."""
         return named(request, input_id) in self._sizes
 
     def can_allocate(
@@ -47,10 +47,10 @@ class EarlyEncoderCacheManager:
         encoder_compute_budget: int = LARGEST_COUNT,
         num_tokens_to_schedule: int | None = None,
     ) -> bool:
-        """Whether there is room for the input beside what was granted in this pass, and compute for it.
+        """Whether the input fits into the cache beside the earlier grants of this pass, and into the compute budget.
 
-        With `num_tokens_to_schedule` the caller counts by itself what was granted; without it, that is counted here
-        until it is allocated, or until the pass ends with `get_freed_ids` (C-ENC-3).
+        With `num_tokens_to_schedule` the caller counts the grants. Without it the manager counts them until they are
+        allocated, or until the pass ends with `get_freed_ids` (C-ENC-3).
         """
         name = named(request, input_id)
         size = size_of(request, name[1])
@@ -65,9 +65,9 @@ class EarlyEncoderCacheManager:
         return True
 
     def allocate(self, request: Request, input_id: int) -> None:
-        """The input is cached from now on.
+        """Create the input's entry.
 
-        Raises `AlreadyCachedError` where it is (C-ENC-2), `NoRoomError` without free slots.
+        Raises `AlreadyCachedError` if it is cached (C-ENC-2), `NoRoomError` without free slots.
         """
         name = named(request, input_id)
         size = size_of(request, name[1])
@@ -81,11 +81,11 @@ class EarlyEncoderCacheManager:
         self.cached.setdefault(name[0], set()).add(name[1])
 
     def get_cached_input_ids(self, request: Request) -> set[int]:
-        """The inputs of the request that are cached; a copy."""
+        """Numbers of the request's cached inputs; a copy."""
         return set(self.cached.get(name_of(request), ()))
 
     def free_encoder_input(self, request: Request, input_id: int) -> None:
-        """The input is cached no more. Nothing happens where it was not (C-ENC-1)."""
+        """Remove the input's entry. Does nothing if there is none (C-ENC-1)."""
         name = named(request, input_id)
         self._granted.pop(name, None)
         if name not in self._sizes:
@@ -97,14 +97,14 @@ class EarlyEncoderCacheManager:
         self.freed.append(name)
 
     def free(self, request: Request) -> None:
-        """The request is finished, aborted or preempted: from its first input to its last (ENC-12)."""
+        """Remove all entries of a finished, aborted or preempted request, from its first input to its last (ENC-12)."""
         for input_id in sorted(self.get_cached_input_ids(request)):
             self.free_encoder_input(request, input_id)
         for name in [name for name in self._granted if name[0] == request.request_id]:
             del self._granted[name]
 
     def get_freed_ids(self) -> list[Input]:
-        """What was freed since the last call, and is not cached again. Ends the pass."""
+        """Entries freed since the last call and not cached again. Ends the pass."""
         freed, self.freed = self.freed, []
         self._granted.clear()
         return [name for name in dict.fromkeys(freed) if name not in self._sizes]

@@ -1,4 +1,4 @@
-"""The pool of a serving engine with its index: for large pools on a processor, where a pass over all blocks is slow."""
+"""The pool of a serving engine with an index: for large pools on a CPU, where a pass over all blocks is slow."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from cacheimpl.writing import SERVING
 
 
 class IndexedServing(Serving):
-    """`Serving`, whose look-ups, admissions and releases cost what they are about, and not what the pool is.
+    """`Serving` with look-ups, admissions and releases whose cost depends on the burst, not on the size of the pool.
 
-    What they read back to the host is how much there is to do, so none of them can be captured; `decode`,
-    `allocate_slots` and `commit` are those of `Serving`, and do nothing for the index. All blocks are passed over where
-    the first of several copies is gone, and where something is evicted by number or reset. Whoever changes `pool` by a
-    function may do so with those three only.
+    These calls read counts back to the host, so they cannot be captured. `decode`, `allocate_slots` and `commit` are
+    those of `Serving` and leave the index alone; other code may change `pool` by these three functions only. The calls
+    still pass over all blocks if the first of several duplicates is gone, for evictions by number, and for resets.
 
-    Raises `BurstError` for more than 2,097,151 blocks, too.
+    Raises `BurstError` also for more than 2,097,151 blocks.
     """
 
     _marks: Tensor
@@ -45,7 +44,7 @@ class IndexedServing(Serving):
         self._rows = torch.arange(self.pool.blocks.shape[0] - 1, device=self.pool.blocks.device)
 
     def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
-        """The longest cached prefix of each; nothing changes that can be seen."""
+        """The longest cached prefix of each request. Updates the index only."""
         self._look_at(requests, tokens)
         self._settle(self._rows)
         looked_up = look_up(self.config, self.pool, self._index, requests, tokens)
@@ -57,10 +56,8 @@ class IndexedServing(Serving):
     def admit(
         self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, *, width: int
     ) -> slots.Slots:
-        """Slots behind hits, which are taken out of the free queue from the end that is nearer to all of them."""
-        self._look_at_hits(hits, requests)
-        self._look_at(requests, computed, tokens, hits.lengths)
-        self._look_at_width("width", width)
+        """Allocate slots behind hits. Hits leave the free queue from the end that is nearer to all of them."""
+        self._look_at_admissions(requests, computed, tokens, hits, width)
         self._settle(self._rows)
         front, back = (min(cells, nowhere(self.pool)) for cells in distances(self.pool, self._index, hits).tolist())
         behind = back < front
@@ -74,7 +71,7 @@ class IndexedServing(Serving):
         return given
 
     def free_request(self, requests: Tensor) -> Tensor:
-        """They are finished; the code of each turn."""
+        """Release finished requests. Returns the code of each turn."""
         self._look_at(requests)
         self._settle(requests)
         codes = super().free_request(requests)
@@ -82,7 +79,7 @@ class IndexedServing(Serving):
         return codes
 
     def withdraw(self, requests: Tensor) -> Tensor:
-        """Their steps are never executed; the code of each turn."""
+        """Release requests whose steps were not executed. Returns the code of each turn."""
         self._look_at(requests)
         self._settle(requests)
         codes = super().withdraw(requests)
@@ -90,19 +87,19 @@ class IndexedServing(Serving):
         return codes
 
     def evict_block(self, block: Tensor) -> Tensor:
-        """It is not to be found any more; the code."""
+        """Unregister a block. Returns the code."""
         code = super().evict_block(block)
         self._index = index_of(self.config, self.pool)
         return code
 
     def evict_blocks(self, blocks: Tensor) -> Tensor:
-        """They are not to be found any more, one after the other; the code of each turn."""
+        """Unregister blocks, one after the other. Returns the code of each turn."""
         codes = super().evict_blocks(blocks)
         self._index = index_of(self.config, self.pool)
         return codes
 
     def reset_prefix_cache(self) -> Tensor:
-        """Nothing is to be found any more; the code."""
+        """Unregister all blocks. Returns the code."""
         code = super().reset_prefix_cache()
         self._index = index_of(self.config, self.pool)
         return code

@@ -1,4 +1,4 @@
-"""The pool of a serving engine: changed in place, with operands that are looked at before anything is done."""
+"""The pool of a serving engine: changed in place, with checked operands."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from cacheimpl.writing import SERVING
 
 
 class BurstError(CacheError, ValueError):
-    """Operands that no call can have: nothing was done."""
+    """Invalid operands. The call has changed nothing."""
 
 
 class Serving:
     """One engine. Every tensor of `pool` stays at its address, as a captured graph of these calls needs it.
 
-    Methods are the functions of the same names, without the first two arguments. To look at the operands is to read
-    them back to the host: an engine whose operands are right by construction, or that captures a graph, says
-    `checked=False`.
+    The methods are the functions of the same names, without the first two arguments. Checking the operands reads them
+    back to the host. Pass `checked=False` if operands are right by construction, or to capture a graph.
     """
 
     _marks: Tensor | None = None
@@ -34,12 +33,12 @@ class Serving:
         self.pool = empty(config, whole("blocks", blocks, BurstError, least=1))
 
     def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
-        """The longest cached prefix of each; nothing changes."""
+        """The longest cached prefix of each request."""
         self._look_at(requests, tokens)
         return prefix.get_computed_blocks(self.config, self.pool, requests, tokens)
 
     def allocate_slots(self, requests: Tensor, computed: Tensor, tokens: Tensor, *, width: int) -> slots.Slots:
-        """Slots, in the order of the turns."""
+        """Allocate slots, in the order of the turns."""
         self._look_at(requests, computed, tokens)
         self._look_at_width("width", width)
         after, given = slots.allocate_slots(
@@ -51,10 +50,8 @@ class Serving:
     def admit(
         self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, *, width: int
     ) -> slots.Slots:
-        """Slots behind hits."""
-        self._look_at_hits(hits, requests)
-        self._look_at(requests, computed, tokens, hits.lengths)
-        self._look_at_width("width", width)
+        """Allocate slots behind hits, in the order of the turns."""
+        self._look_at_admissions(requests, computed, tokens, hits, width)
         after, given = admission.admit(
             self.config, self.pool, requests, computed, tokens, hits, width=width, write=SERVING
         )
@@ -62,7 +59,7 @@ class Serving:
         return given
 
     def commit(self, requests: Tensor, computed: Tensor, *, width: int) -> Tensor:
-        """Steps were executed; the code of each turn."""
+        """Steps were executed. Returns the code of each turn."""
         self._look_at(requests, computed)
         self._look_at_width("width", width)
         after, step = execution.commit(self.config, self.pool, requests, computed, width=width, write=SERVING)
@@ -70,7 +67,7 @@ class Serving:
         return step.codes
 
     def decode(self, requests: Tensor, *, most: int | None = None) -> decoding.Decoded:
-        """What is scheduled was executed, and each gets a slot for one token more."""
+        """The scheduled tokens were executed; allocate a slot for one more token of each request."""
         self._look_at(requests)
         if most is not None:
             self._look_at_width("most", most, limited=False)
@@ -79,35 +76,35 @@ class Serving:
         return step
 
     def free_request(self, requests: Tensor) -> Tensor:
-        """They are finished; the code of each turn."""
+        """Release finished requests. Returns the code of each turn."""
         self._look_at(requests)
         after, codes = releasing.free_request(self.config, self.pool, requests, marks=self._marks, write=SERVING)
         self._keep(after)
         return codes
 
     def withdraw(self, requests: Tensor) -> Tensor:
-        """Their steps are never executed; the code of each turn."""
+        """Release requests whose steps were not executed. Returns the code of each turn."""
         self._look_at(requests)
         after, codes = releasing.withdraw(self.config, self.pool, requests, marks=self._marks, write=SERVING)
         self._keep(after)
         return codes
 
     def evict_block(self, block: Tensor) -> Tensor:
-        """It is not to be found any more; the code."""
+        """Unregister a block. Returns the code."""
         self._look_at_blocks(block, ())
         after, code = forgetting.evict_block(self.config, self.pool, block)
         self._keep(after)
         return code
 
     def evict_blocks(self, blocks: Tensor) -> Tensor:
-        """They are not to be found any more, one after the other; the code of each turn."""
+        """Unregister blocks, one after the other. Returns the code of each turn."""
         self._look_at_blocks(blocks, None)
         after, codes = forgetting.evict_blocks(self.config, self.pool, blocks)
         self._keep(after)
         return codes
 
     def reset_prefix_cache(self) -> Tensor:
-        """Nothing is to be found any more; the code."""
+        """Unregister all blocks. Returns the code."""
         after, code = forgetting.reset_prefix_cache(self.config, self.pool)
         self._keep(after)
         return code
@@ -118,7 +115,7 @@ class Serving:
                 ours.copy_(new)
 
     def _look_at(self, requests: Tensor, *counts: Tensor) -> None:
-        """Rows that there are, each once but nobody's, and a count for each that is not negative."""
+        """Existing rows, each at most once (the row of no request may repeat), and a count for each, 0 or more."""
         if not self.checked:
             return
         self._look_at_form(requests, None)
@@ -138,6 +135,14 @@ class Serving:
         if self.checked:
             most = self.pool.tables.shape[1] - 1 if limited else None
             whole(name, width, BurstError, least=1, most=most)
+
+    def _look_at_admissions(
+        self, requests: Tensor, computed: Tensor, tokens: Tensor, hits: prefix.Hits, width: object
+    ) -> None:
+        """The operands of `admit`."""
+        self._look_at_hits(hits, requests)
+        self._look_at(requests, computed, tokens, hits.lengths)
+        self._look_at_width("width", width)
 
     def _look_at_hits(self, hits: object, requests: Tensor) -> None:
         """As `get_computed_blocks` gives them for these requests."""

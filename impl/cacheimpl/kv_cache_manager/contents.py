@@ -1,7 +1,7 @@
-"""What a full block holds, exactly, and the keys by which blocks are found.
+"""Exact contents of full blocks, and the keys under which blocks are registered.
 
-A content is the tokens of a block, whatever else its KV depends on, and the content before it. Contents that are equal
-are one object while anybody has them, so to compare two is to compare identities; a hash only says where to look.
+A content is the tokens of a block, whatever else its keys and values depend on, and the content before it. Equal
+contents are one object while they are in use, so contents are compared by identity. A hash only leads to candidates.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Content:
 
 
 class Contents:
-    """The contents that are in use: each is there once."""
+    """The contents in use, each once."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[tuple[Any, ...], Content] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        """How many are in use."""
+        """The number of contents in use."""
         return len(self._known)
 
     def of(self, parent: Content | None, token_ids: tuple[int, ...], extra_keys: Hashable) -> Content:
@@ -80,9 +80,9 @@ def hash_block_tokens(
     *,
     hash_function: HashFunction = hash,
 ) -> BlockHashType:
-    """The key of a full block behind a block whose hash value is given; None for a first block.
+    """The key of a full block. `parent_block_hash` is the hash value of the block before it, None for a first block.
 
-    The extra keys are in the value, so that whatever comes behind depends on them too (C-KV-18).
+    The value covers the extra keys, so that the keys of later blocks depend on them too (C-KV-18).
     """
     tokens = tuple(curr_block_token_ids)
     parent = FIRST_PARENT if parent_block_hash is None else parent_block_hash
@@ -106,11 +106,11 @@ def hash_request_tokens(
 def generate_block_hash_extra_keys(
     request: TokenRequest, start_token_idx: int, end_token_idx: int, start_mm_idx: int
 ) -> tuple[tuple[Any, ...] | None, int]:
-    """Whatever but tokens the KV of these tokens depends on, each with its tag; None for nothing. And the next item.
+    """What the keys and values of these tokens depend on beside tokens, tagged (None for nothing); and the next item.
 
-    Adapter, items that overlap the range (each with its offset from the start of it, which may be negative), the salt
-    of a first block, embeddings given in the place of tokens. The range decides, and not `start_mm_idx`: a block has
-    one key, whether the prompt or the output filled it (C-KV-7, C-KV-8, C-KV-9).
+    These are: the adapter, the items that overlap the range (each with its offset from the start of the range, which
+    may be negative), the salt of a first block, and prompt embeddings. They follow from the range, not from
+    `start_mm_idx`: a block has one key, whether the prompt or the output filled it (C-KV-7, C-KV-8, C-KV-9).
     """
     items = items_of(request)
     keys: list[tuple[Any, ...]] = [*adapter_keys(request)]
@@ -130,7 +130,7 @@ def generate_block_hash_extra_keys(
 
 
 def adapter_keys(request: TokenRequest) -> list[tuple[Any, ...]]:
-    """The adapter, by all that tells it from another: a name alone may get other weights (C-MIR-15)."""
+    """The adapter by id, name and path: a name alone may be loaded with other weights (C-MIR-15)."""
     lora = getattr(request, "lora_request", None)
     if not lora:
         return []
@@ -139,7 +139,7 @@ def adapter_keys(request: TokenRequest) -> list[tuple[Any, ...]]:
 
 
 def items_of(request: TokenRequest) -> list[tuple[str, int, int]]:
-    """The items of a request: hash, offset, length; under whichever names the era gives them."""
+    """The items of a request (hash, offset, length), under the names of any era."""
     features = getattr(request, "mm_features", None)
     if features is not None:
         return [(feature.identifier, *_placed(feature.mm_position)) for feature in features]
@@ -158,7 +158,7 @@ def _placed(position: Any) -> tuple[int, int]:
 
 
 def check_request(request: TokenRequest) -> None:
-    """Raises `InvalidRequestError` for what has no id or no tokens."""
+    """Raises `InvalidRequestError` for a request without id or tokens."""
     lacking = [name for name in ("request_id", "all_token_ids") if getattr(request, name, None) is None]
     if lacking:
         raise InvalidRequestError(f"a request has {' and '.join(lacking)}, and {type(request).__name__} has none")
@@ -168,7 +168,7 @@ def check_request(request: TokenRequest) -> None:
 
 
 def check_tokens(request: TokenRequest, tokens: tuple[Any, ...]) -> None:
-    """Raises `InvalidRequestError` for tokens that are no integers. How large a vocabulary is, nobody says here."""
+    """Raises `InvalidRequestError` for tokens that are not integers. The size of the vocabulary is unknown here."""
     if {*map(type, tokens)} != {int}:  # what is not of Python is looked at one by one
         for token in tokens:
             counts.whole(f"a token in all_token_ids of request {request.request_id!r}", token, InvalidRequestError)
@@ -178,7 +178,7 @@ def check_tokens(request: TokenRequest, tokens: tuple[Any, ...]) -> None:
 
 
 class Chains:
-    """Contents and keys of requests, block by block, for one group of layers: no content is that of another group."""
+    """Contents and keys of requests, block by block. Each group of layers has its own."""
 
     def __init__(self, block_size: int, hash_function: HashFunction, group: int | None = None) -> None:
         self.block_size = block_size
@@ -188,11 +188,11 @@ class Chains:
         self._hash = hash_function
 
     def full_blocks(self, request: TokenRequest, tokens: int) -> int:
-        """How many blocks the first so many tokens of the request fill, of those that it has."""
+        """The number of full blocks among the first `tokens` tokens of the request."""
         return min(tokens, len(request.all_token_ids)) // self.block_size
 
     def extended(self, request: TokenRequest, known: Sequence[Link], blocks: int) -> list[Link]:
-        """The links of the first so many full blocks, of which some are known."""
+        """The links of the first `blocks` full blocks; `known` are the leading ones."""
         links = list(known[:blocks])
         given = getattr(request, "block_hashes", None) or ()
         for start in range(len(links) * self.block_size, blocks * self.block_size, self.block_size):
@@ -211,7 +211,7 @@ class Chains:
         return Link(content, self.key_of(block_hash), block_hash, self.group or 0)
 
     def key_of(self, block_hash: Hashable) -> Hashable:
-        """Under what a block of this hash is found."""
+        """The key under which a block with this hash is registered."""
         return block_hash if self.group is None else (block_hash, self.group)
 
     def _hashed(self, parent: Link | None, tokens: tuple[int, ...], extra_keys: Any) -> BlockHashType:

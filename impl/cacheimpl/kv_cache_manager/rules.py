@@ -12,20 +12,20 @@ class Register(Enum):
     COMMITTED = "committed"
     """When `commit` (or `cache_blocks`) says that a step was executed."""
     PASSED = "passed"
-    """Also when a later call shows a request whose `num_computed_tokens` has passed it: the request's own word."""
+    """Also when a later call brings the request with `num_computed_tokens` behind the block."""
     SCHEDULED = "scheduled"
-    """When it gets its slots, before anything is written (C-KV-6)."""
+    """When its slots are allocated, before keys and values are written (C-KV-6)."""
 
 
 class CommonPrefix(Enum):
     """How the blocks that all running requests share are counted."""
 
     TABLES = "tables"
-    """Those that stand in their tables."""
+    """Blocks at the same position of all their tables."""
     REFERENCES = "references"
-    """Those with as many references as there are running requests, whosesoever they are (C-KV-13)."""
+    """Blocks with as many references as requests run; references of other requests count too (C-KV-13)."""
     NONE = "none"
-    """None, ever."""
+    """Always 0."""
 
 
 class Rules(NamedTuple):
@@ -33,14 +33,14 @@ class Rules(NamedTuple):
 
     register: Register = Register.PASSED
     verified: bool = True
-    """A hit has the very content that is looked for; without it, a hash is trusted (C-KV-10)."""
+    """Contents are compared before a block is used as a hit; otherwise hashes only (C-KV-10)."""
     leaves_a_token: bool = True
-    """Not all tokens are found, so that one is left to compute (C-KV-4)."""
+    """A hit never covers all tokens: one is left to compute (C-KV-4)."""
     unhashed_first: bool = True
-    """What is freed and cannot be found is taken first (C-KV-15)."""
+    """Unregistered blocks are freed to the front of the queue (C-KV-15)."""
     whole_prefixes: bool = True
-    """What can be found is found behind all that comes before it: with a block that is evicted by number go those
-    behind it, and what is filled behind it later stays out (C-KV-19)."""
+    """A registered block has all blocks before it registered. Evicting a block by number also unregisters the blocks
+    behind it, and later blocks behind it are not registered (C-KV-19)."""
     common_prefix: CommonPrefix = CommonPrefix.TABLES
 
 

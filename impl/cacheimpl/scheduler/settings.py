@@ -16,7 +16,7 @@ LARGEST = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an engine has. Counts are in tokens, an item has one embedding a token."""
+    """The size and the options of an engine. Counts are in tokens; an item has one embedding per token."""
 
     block_size: int
     num_gpu_blocks: int
@@ -24,9 +24,9 @@ class Settings:
     max_num_seqs: int
     max_model_len: int
     max_requests: int
-    """Requests that wait or run, or whose end no plan has told the workers yet: so many rows there are"""
+    """Rows: requests that wait or run, or whose end no plan has reported yet"""
     max_items: int = 0
-    """Multimodal items of one request; 0 where there are none at all"""
+    """Multimodal items of one request, at most; 0 for a text model"""
     encoder_compute_budget: int = 1
     encoder_cache_size: int = 1
     long_prefill_token_threshold: int = 0
