@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.limits import MEGABYTES, TooSlowError, too_large, within
 from cacheproof.model.declaration import Declaration
 from cacheproof.model.features import FORM, REFUSALS, observable_feature
@@ -170,7 +171,10 @@ class _Run:
 
     def result(self) -> Result:
         target, vectors = self.consumer.target, self.vectors
-        target.reset(vectors.config)
+        try:
+            target.reset(vectors.config)
+        except InputError as error:
+            return self.ended(Verdict.SKIPPED, f"the target does not take this configuration: {error}")
         shown = target.observe()
         wrong = self.differing(None, vectors.initial, None, shown)
         self.whole.could_show.update(vectors.deviations)

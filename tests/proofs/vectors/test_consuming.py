@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.command_line import Run, ran
 
+from cacheproof.foundation.errors import InputError
 from cacheproof.model.declaration import Declaration, declaration_from
 from cacheproof.model.registry import component_named, components, scope_file
 from cacheproof.model.store import HOME_VARIABLE
@@ -227,6 +228,21 @@ def test_messages_that_are_taken_are_found(
     assert said in one["reason"]
     shown = cacheproof("consume", path, "--target", f"exec:{sys.executable} {child}")
     assert said in shown.out
+
+
+def test_a_configuration_that_the_target_refuses_is_skipped_with_its_reason() -> None:
+    class Narrow(SpecificationTarget):
+        def reset(self, config: Any) -> None:
+            if config.capacity > 2:
+                raise InputError("capacities up to 2 only")
+            super().reset(config)
+
+    lru = component_named("lru")
+    whole = consumed(Narrow(lru, lru.normative), *released("lru"))
+    reasons = {result.reason for result in whole.of(Verdict.SKIPPED)}
+    assert "the target does not take this configuration: capacities up to 2 only" in reasons
+    assert len(whole.of(Verdict.PASSED)) > 10
+    assert len(whole.of(Verdict.PASSED)) + len(whole.of(Verdict.SKIPPED)) == len(whole.results)
 
 
 def test_a_driver_that_fails_is_no_verdict(cacheproof: Run) -> None:
