@@ -29,9 +29,9 @@ KINDS = {
 }
 
 TEMPLATE = """\
-# `{name}`: operations and codes
+# {name}
 
-The component `{name}`: {summary}. [How to read this page](index.md).
+Operations and codes of `{name}`: {summary}. [How to read this page](index.md).
 
 <!-- reference: {name} -->
 """
