@@ -13,6 +13,7 @@ PYTHON ?=
 CACHEPROOF_POPE ?=
 CACHEPROOF_TRACES ?=
 
+PYTHONS := 3.11 3.12 3.13
 ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
 STAMPS := $(ENVIRONMENT)/stamps
@@ -23,10 +24,10 @@ READY := $(STAMPS)/project
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-replay nightly-mutants
-.PHONY: help setup check test lint types docs prove mutants nightly $(NIGHTLY) clean always
+.PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 check: $(READY)  ## the main job: every scope that belongs in a few minutes, the tensor code too, then recorded workloads
 	$(BIN)/cacheproof check
@@ -35,6 +36,11 @@ check: $(READY)  ## the main job: every scope that belongs in a few minutes, the
 
 test: $(READY)  ## the tests, on every core
 	$(BIN)/python -m pytest --numprocesses auto
+
+test-pythons:  ## the tests on each Python that the package declares, in .venv-3.11, .venv-3.12 and .venv-3.13
+	for version in $(PYTHONS); do \
+		$(MAKE) test PYTHON=python$$version ENVIRONMENT=.venv-$$version || exit 1; \
+	done
 
 lint: $(READY)  ## ruff: rules and format
 	$(BIN)/ruff check
@@ -110,7 +116,7 @@ endif
 setup: $(READY)  ## .venv with everything in it
 
 clean:  ## remove .venv and whatever was built or stored in this folder
-	rm -rf $(ENVIRONMENT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cacheproof
+	rm -rf $(ENVIRONMENT) $(addprefix .venv-,$(PYTHONS)) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cacheproof
 	find spec impl proofs tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Setting up: an empty environment, then torch, then the project with all that its checks and tests need.
