@@ -1,4 +1,4 @@
-"""The order of a queue as ranks: for every key its place from the oldest (0) to the newest, -1 where it is not queued.
+"""The order of a queue as ranks: each key's position from the oldest (0) to the newest; -1 if it is not queued.
 
 Ranks are dense, so equal orders are equal tensors. Everything rests on one sum over the older members, so eviction has
 a closed form and nothing loops over entries. Sizes and shapes: `ranks` is [keys], any integer type.
@@ -14,12 +14,12 @@ OUTSIDE = -1
 
 
 def queued(ranks: Tensor) -> Tensor:
-    """[keys] bool: who is in the queue."""
+    """[keys] bool: whether the key is in the queue."""
     return ranks >= 0
 
 
 def length(ranks: Tensor) -> Tensor:
-    """[] of the type of the ranks: how many are in the queue."""
+    """[] of the dtype of the ranks: the number of keys in the queue."""
     return queued(ranks).sum(dtype=ranks.dtype)
 
 
@@ -34,8 +34,8 @@ def total_of_older(ranks: Tensor, values: Tensor) -> Tensor:
 def oldest_until(ranks: Tensor, candidates: Tensor, gains: Tensor, need: Tensor) -> Tensor:
     """[keys] bool: the oldest candidates, as many as it takes until their gains add up to the need; none if need <= 0.
 
-    This is what a loop chooses that removes the oldest candidate while the need is not met. Where all candidates
-    together do not suffice, it is all of them.
+    A loop that removes the oldest candidate until the need is met would choose the same. If all candidates together do
+    not suffice, all are chosen.
     """
     gained_before = total_of_older(ranks, torch.where(candidates, gains, 0))
     return candidates & queued(ranks) & (gained_before < need)

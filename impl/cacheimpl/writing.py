@@ -1,4 +1,4 @@
-"""How an operation writes: into a copy, as whoever explores wants it, or in place, as whoever serves does.
+"""How an operation writes: into a copy, for the explorer, or in place, for a serving engine.
 
 Operations take a `Writing`, so the function that is explored is the one that serves, and what it costs in place is what
 it touches. What is read after a write is read from the tensor that the write returned.
@@ -27,7 +27,7 @@ class Writing(NamedTuple):
     put_rows: Write
     """The index counts rows, the values are rows ([n, ...]); where it repeats, one of them stays."""
     history: bool
-    """Whether history is written: what no answer depends on, and only who checks reads"""
+    """Whether history is written: no answer depends on it, and only checkers read it"""
     fill: Callable[[Tensor, int], Tensor]
     """Of a whole table, without an index: the one value everywhere."""
 

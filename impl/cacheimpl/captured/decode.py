@@ -20,15 +20,15 @@ class Step(NamedTuple):
     remaining: Tensor
     """[] int64: how many requests were not served: 0 as a rule, and the only thing to be read back"""
     done: Tensor
-    """bool: who was given a slot: all before the first one that was not"""
+    """bool: was given a slot; all turns before the first one that was not"""
     executed: Tensor
     """bool: whose tokens are written"""
     positions: Tensor
-    """the place of the token in its request; 0 where nobody was served"""
+    """the position of the token in its request; 0 if the turn was not served"""
     lengths: Tensor
     """tokens with a slot, this one included: the length of the sequence for an attention kernel; 0 as before"""
     slots: Tensor
-    """where the KV of the token belongs: block times block size and the place in it; NO_SLOT where nobody was served"""
+    """the slot of the token: block times block size plus the offset in the block; NO_SLOT if not served"""
 
 
 class CapturedDecode:

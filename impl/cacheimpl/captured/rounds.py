@@ -47,7 +47,7 @@ class CapturedRounds:
         }
 
     def schedule(self) -> Round:
-        """A round begins, and ends if nobody has to be taken alone."""
+        """Begin a round. It also ends unless a request has to be handled alone."""
         return self._capture("schedule")()
 
     def proceed(self) -> Round:

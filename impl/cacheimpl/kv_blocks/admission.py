@@ -1,4 +1,4 @@
-"""Slots for requests that bring hits along: what they found is theirs before a block is taken for anybody.
+"""Slots for requests with hits: all hits are held before a free block is taken for any request.
 
 The sequential rule takes the blocks of one turn before it touches the hits of the next, so a turn can lose its hits to
 one before it. A burst is served up to the first turn of which it cannot be said at once that this does not happen.
@@ -126,7 +126,7 @@ def distance(pool: Pool, adopted: Tensor, places: Tensor, *, behind: bool) -> Te
 
 
 def may_lose_hits(pool: Pool, ask: Ask, front: Tensor, adopter: Tensor) -> Tensor:
-    """[turns] bool: who adopts a free block that turns before it may have taken.
+    """[turns] bool: adopts a free block that earlier turns may have taken.
 
     They have not where so many blocks stand before it that nobody in the burst adopts: those are taken instead. So only
     as many cells count as all of them together could take or adopt: `front` is what is in them ([cells]), and `adopter`

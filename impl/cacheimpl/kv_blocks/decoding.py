@@ -24,7 +24,7 @@ class Decoded(NamedTuple):
     executed: Tensor
     """[turns] bool: whose tokens are written: all before the first one that is not for this function"""
     done: Tensor
-    """[turns] bool: who was given a slot: the same, before the first one for whom there is no block"""
+    """[turns] bool: was given a slot: executed, and before the first turn that lacks a block"""
     turn: Tensor
     """[most] int64: the turns that were given a new block, where `given`; anything behind the last of them"""
     given: Tensor
@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 
     @property
     def complete(self) -> Tensor:
-        """[] bool: whether everybody was served; who was is before all who were not, so the last one says it."""
+        """[] bool: whether all turns were served; served turns come first, so the last turn decides."""
         return self.done[-1]
 
     @property

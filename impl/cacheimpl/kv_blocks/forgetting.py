@@ -1,4 +1,4 @@
-"""What leaves the prefix map while nobody takes it: blocks that are evicted by number, and everything at a reset."""
+"""Unregistering blocks without reallocating them: eviction by number, and reset."""
 
 from __future__ import annotations
 

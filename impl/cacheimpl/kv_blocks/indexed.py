@@ -105,7 +105,7 @@ class IndexedServing(Serving):
         return code
 
     def _settle(self, requests: Tensor) -> None:
-        """Of these tables those blocks are looked at that somebody took, or that are not full yet."""
+        """Index the blocks of these tables that were reallocated or are not full yet."""
         most = int(waiting(self.pool, self._index, requests))
         if most:
             self._index = settle(self.pool, self._index, requests, most, SERVING)

@@ -1,4 +1,4 @@
-"""Of elements of a burst that name the same block, one: whoever comes first, or last."""
+"""Which element of a burst names a block first, or last."""
 
 from __future__ import annotations
 

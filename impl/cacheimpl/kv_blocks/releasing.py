@@ -1,4 +1,4 @@
-"""Tables are given back, a burst at a time: what nobody holds any more goes to one of the ends of the free queue."""
+"""Release of tables, a burst at a time: unreferenced blocks go to one end of the free queue."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cacheimpl.writing import COPYING, Writing
 
 
 class Ask(NamedTuple):
-    """What a burst asks for, before it is known who is given it; fields without a shape are [turns]."""
+    """The demand of a burst. Fields without a shape are [turns]."""
 
     requests: Tensor
     """int64: distinct rows, or nobody's"""
@@ -26,13 +26,13 @@ class Ask(NamedTuple):
     owned: Tensor
     """int64: how many blocks the table has, hits included"""
     possible: Tensor
-    """bool: who is not turned down whatever is free"""
+    """bool: may be served, if blocks are free"""
     needs: Tensor
     """int64: how many new blocks; 0 for those that are turned down"""
     up_to: Tensor
     """int64: how many new blocks for this turn and those before it"""
     too_wide: Tensor
-    """bool: who needs more than `width`"""
+    """bool: needs more blocks than `width`"""
     width: int
     """The most that one of them may need"""
 
@@ -41,17 +41,17 @@ class Slots(NamedTuple):
     """What became of a burst, turn by turn."""
 
     done: Tensor
-    """[turns] bool: who was given slots"""
+    """[turns] bool: was given slots"""
     large: Tensor
-    """[turns] bool: who would be longer than the longest request"""
+    """[turns] bool: would exceed the longest request"""
     present: Tensor
-    """[turns] bool: who brings hits along and has a table"""
+    """[turns] bool: has hits and a table already"""
     stale: Tensor
     """[turns] bool: whose hits or count of computed tokens are not those of now"""
     refused: Tensor
-    """[turns] bool: who asks for nothing, or for more than is left"""
+    """[turns] bool: asks for no tokens, or for more blocks than are free"""
     reached: Tensor
-    """[turns] bool: who comes before the first one that was refused or could not be answered; what is behind waits"""
+    """[turns] bool: comes before the first turn that was refused or unanswered; later turns wait"""
     blocks: Tensor
     """[turns, width] int64: the new blocks of each, the null block behind them; where `most` was given, [most] int64:
     those of all turns, one after the other, the null block behind the last"""

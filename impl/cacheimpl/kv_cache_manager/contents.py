@@ -18,7 +18,7 @@ from cacheimpl.kv_cache_manager.errors import InvalidRequestError
 from cacheimpl.request import TokenRequest
 
 FIRST_PARENT = int.from_bytes(os.urandom(7), "big") + 1
-"""Stands for the parent of a first block: nobody outside this process can prepare a collision (C-KV-10)."""
+"""The parent of first blocks; random, so that no client can prepare a collision (C-KV-10)."""
 
 HashFunction = Callable[[Any], int]
 

@@ -56,7 +56,7 @@ class Tables:
         self.drops_last = drops_last
         """The last block of a prefix that is found is computed again, for a drafting head needs its hidden states."""
         self.caching = caching
-        """False: nothing is ever registered, and nobody asks what blocks hold."""
+        """False: no block is registered, and contents are not computed."""
         self.block_size = chains.block_size
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
         self.holdings: dict[str, Holding] = {}
@@ -141,7 +141,7 @@ class Tables:
         return fresh
 
     def _links(self, request: ComputedRequest, holding: Holding | None, tokens: int) -> list[Link]:
-        """What the request's full blocks hold, as far as so many tokens; nothing where nobody asks."""
+        """Links of the full blocks among the first `tokens` tokens; none if caching is off."""
         if not self.caching or tokens > self.longest:
             return []
         return self.chains.extended(request, holding.links if holding else (), self.chains.full_blocks(request, tokens))

@@ -1,4 +1,4 @@
-"""`put` as it was, on request only: the loop begins before anybody asks whether what is pinned leaves room.
+"""`put` of an earlier era, on request: eviction begins before pinned entries are checked for room.
 
 Both turn the cache over to whoever calls again half evicted, where all that is left is pinned (C-LRU-1). They are held
 to the eras `M3` and `stale-growth` of the specification's `lru`; the era of ghosts has a state of its own (`ghosts`).

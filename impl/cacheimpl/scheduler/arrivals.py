@@ -1,4 +1,4 @@
-"""Requests as rows: who has one, what is written into the tables for those that arrive, and when it may be used again.
+"""Rows of requests: which request has which row, what is written for arrivals, and when a row can be reused.
 
 A request that arrives is looked at at once, and gets its row; who is aborted waits and runs no more at once. What that
 changes on the device is noted, and done for all of them together before the next step: some thirty operations, however
@@ -102,7 +102,7 @@ class Arrivals:
         return bool(self._new or self._leaving)
 
     def has_aborts(self) -> bool:
-        """Whether somebody is to be aborted on the device."""
+        """Whether aborts are waiting to be written to the device."""
         return bool(self._leaving)
 
     def add(self, request: PromptRequest, state: State) -> State:

@@ -90,7 +90,7 @@ class Contents:
         return numbers + new
 
     def fresh(self, count: int) -> list[int]:
-        """Numbers that nobody else has."""
+        """Numbers that are not in use."""
         taken = self._free[len(self._free) - count :][::-1]
         del self._free[len(self._free) - count :]
         return taken

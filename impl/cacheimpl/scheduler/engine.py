@@ -310,7 +310,7 @@ class Scheduler:
         )
 
     def _extent_further(self) -> Extent:
-        """Of a round that goes on: in it somebody may be preempted, and then begins anew."""
+        """The extent of a round that goes on: a request may be preempted in it, and then starts over."""
         self._void = True
         self._items = self.settings.max_items > 0
         return self._extent()._replace(new=None)

@@ -1,4 +1,4 @@
-"""Encoder items of requests: who touches which, the pass of one request over its items, and many that let go."""
+"""Encoder items of requests: which request touches which item, one request's pass over its items, and releases."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cut_short(items: Items, start: Tensor, tokens: Tensor) -> Tensor:
 
 
 def items_matter(config: Config, state: State) -> Tensor:
-    """[] bool: whether anybody who runs or waits has an item ahead, or holds one. Between rounds."""
+    """[] bool: whether a live request holds or still needs an item. Between rounds."""
     live = queued(state.running) | queued(state.waiting)
     ends = config.item_starts + config.encoder.claims
     ahead = (config.encoder.contents >= 0) & (ends > state.computed[:, None]) & live[:, None]

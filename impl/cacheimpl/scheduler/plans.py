@@ -16,7 +16,7 @@ class Parts(NamedTuple):
     """Parts of a plan for some requests; arbitrary, but for the tokens, where a request is not chosen."""
 
     chosen: Tensor
-    """[requests] bool; nobody where as many plans are in flight as may be"""
+    """[requests] bool; all False if as many plans are in flight as allowed"""
     order: Tensor
     """[requests] int64: 0 for the first of them, 1 for the next"""
     start: Tensor

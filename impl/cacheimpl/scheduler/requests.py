@@ -193,7 +193,7 @@ def release(config: Config, state: State, *, extent: Extent, write: Writing = CO
 
 
 def finished(config: Config, state: State) -> tuple[Tensor, Tensor]:
-    """[requests] int64: who is `ending`, in this order, and -1 behind them; and how many ([] int64)."""
+    """[requests] int64: the rows that are `ending`, in order, -1 behind them; and their number ([] int64)."""
     rows = rows_in_order(closed_up(state.ending), config.rows)
     return rows.masked_fill(rows == rows.shape[0], -1), length(state.ending)
 
@@ -208,6 +208,6 @@ def reset_prefix_cache(config: Config, state: State) -> Result:
 
 
 def reset_encoder_cache(config: Config, state: State) -> Result:
-    """`reset_encoder_cache`: nobody holds an item any more, and who needs one encodes it again."""
+    """`reset_encoder_cache`: all entries are released; requests that still need an item encode it again."""
     encoder, answered = encoder_cache.reset(config.encoder, state.encoder)
     return state._replace(encoder=encoder), answered

@@ -38,7 +38,7 @@ class First(NamedTuple):
     absent: Tensor
     """bool: the first with its content, of which there is no entry"""
     waking: Tensor
-    """bool: the first with its content, of which there is an entry that nobody holds"""
+    """bool: the first with its content, if the entry of the content is unreferenced"""
     agreed: Tensor
     """bool: the entry, or the item that comes first, has its length"""
 

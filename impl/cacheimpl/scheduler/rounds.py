@@ -1,4 +1,4 @@
-"""One scheduling step: who computes how many tokens, with which items, in which blocks.
+"""One scheduling step: which requests compute how many tokens, with which items, in which blocks.
 
 `schedule` begins a round and goes as far as many requests at once can go; where that is all the way, it ends the round
 too. Otherwise `remaining` says so, and `proceed` goes on, one request at a time where it has to be, until nothing
@@ -32,7 +32,7 @@ class Extent(NamedTuple):
     """Running requests that may need any number of blocks, behind those of that burst: they compute their prompts in
     chunks, and came last"""
     admissions: int
-    """Waiting requests in a burst; 0 only where nobody waits, for to look costs a pass over all blocks"""
+    """Waiting requests in a burst; 0 only if no request waits: looking them up costs a pass over all blocks"""
     rounds: int
     """How many requests `proceed` takes one at a time, each with a burst behind it"""
     fills: int
@@ -44,14 +44,13 @@ class Extent(NamedTuple):
     full: int | None = None
     """Blocks that a step fills, of all requests; None: as many as there may be. It must be enough, as `fills` must"""
     running: int | None = None
-    """How many run at most; None: as many as may. 0 only where nobody does"""
+    """Upper bound of running requests; None for the engine's limit. 0 only if none runs"""
     void: bool = True
-    """Whether a part of a plan in flight may be of somebody who was aborted or preempted since"""
+    """Whether a plan in flight may have a part of a request that was aborted or preempted since"""
     leaving: bool = True
-    """Whether anybody may have left of whom the workers were not told"""
+    """Whether a request may have ended that no plan has reported"""
     items: bool = True
-    """Whether items are looked at: not where nobody who runs or waits holds one or has one ahead, and no eviction is to
-    be reported"""
+    """False only if no live request holds or needs an item, and no eviction is to be reported"""
 
 
 def looks_at_items(config: Config, extent: Extent) -> bool:

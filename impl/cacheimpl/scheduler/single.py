@@ -35,7 +35,7 @@ class Turn(NamedTuple):
 
 
 def considers(config: Config, state: State) -> Tensor:
-    """[] bool: all that run are served, and whoever waits first is considered."""
+    """[] bool: all running requests are served, and the first waiting request is considered."""
     over = (state.served >= state.to_serve) & ~state.ended & queued(state.waiting).any()
     return state.open & over & (state.tokens_left > 0) & (length(state.running) < config.max_running)
 

@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     finished: Tensor
     """[plans, requests] bool: of which the plan says that they are finished or aborted"""
     preempted: Tensor
-    """[plans, requests] int64, ranks: who lost its KV in the round of the plan"""
+    """[plans, requests] int64, ranks: requests preempted in the round of the plan"""
 
 
 class Config(NamedTuple):
@@ -135,7 +135,7 @@ class State(NamedTuple):
     finished: Tensor
     """[plans, requests] bool: of which the plan says that they are finished or aborted"""
     preempted: Tensor
-    """[plans, requests] int64, ranks: who lost its KV in the round of the plan"""
+    """[plans, requests] int64, ranks: requests preempted in the round of the plan"""
     open: Tensor
     """[] bool: a round is in progress. Where none is, the fields below mean nothing"""
     parts: Tensor
@@ -149,9 +149,9 @@ class State(NamedTuple):
     embeds_left: Tensor
     """[] int64: of the encoder compute budget"""
     closed: Tensor
-    """[] bool: a request waits for room in the encoder cache, and nobody behind it takes any"""
+    """[] bool: a request waits for room in the encoder cache, and later requests take none"""
     ended: Tensor
-    """[] bool: nobody is admitted any more"""
+    """[] bool: no further request is admitted"""
 
 
 def blank_plans(plans: int, requests: int, items: int, contents: int, device: torch.device | str = "cpu") -> Plan:
