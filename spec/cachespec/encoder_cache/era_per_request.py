@@ -80,8 +80,8 @@ def free_request(config: Config, cache: PerRequestCache, op: FreeRequest) -> Res
 
 def cached_inputs(config: Config, cache: PerRequestCache, op: CachedInputs) -> Result:
     """The inputs that have an entry."""
-    found = tuple(position for position in positions(config, op.request) if cache.cached.has((op.request, position)))
-    return cache, Outcome(Code.DONE, found)
+    listed = tuple(position for position in positions(config, op.request) if cache.cached.has((op.request, position)))
+    return cache, Outcome(Code.DONE, listed)
 
 
 def abandon(config: Config, cache: PerRequestCache, op: Abandon) -> Result:

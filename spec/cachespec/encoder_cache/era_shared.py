@@ -119,8 +119,8 @@ def check_and_update(config: Config, cache: SharedCache, op: CheckAndUpdate) -> 
             given_back=cache.given_back.remove(content),
         )
     known = cache.held.has((op.request, op.input)) and not cache.dangling.has((op.request, op.input))
-    found = took(refer(cache, content, op.request), op.request, op.input)
-    return found if known else note(config, found, op.request, op.input), HIT
+    held = took(refer(cache, content, op.request), op.request, op.input)
+    return held if known else note(config, held, op.request, op.input), HIT
 
 
 def can_allocate(config: Config, cache: SharedCache, op: CanAllocate) -> Result:
@@ -181,12 +181,12 @@ def free_request(config: Config, cache: SharedCache, op: FreeRequest) -> Result:
 
 def cached_inputs(config: Config, cache: SharedCache, op: CachedInputs) -> Result:
     """Every input whose content is resident, held or not."""
-    found = tuple(
+    listed = tuple(
         position
         for position in positions(config, op.request)
         if cache.cached.has(content_of(config, op.request, position))
     )
-    return cache, Outcome(Code.DONE, found)
+    return cache, Outcome(Code.DONE, listed)
 
 
 def leave_pinned(config: Config, cache: SharedCache, op: Abandon) -> Result:
@@ -340,8 +340,8 @@ def free_held(config: Config, cache: SharedCache, op: FreeRequest) -> Result:
 
 def held_inputs(config: Config, cache: SharedCache, op: CachedInputs) -> Result:
     """What the request was given, also where it was evicted since."""
-    found = tuple(position for position in positions(config, op.request) if cache.held.has((op.request, position)))
-    return cache, Outcome(Code.DONE, found)
+    listed = tuple(position for position in positions(config, op.request) if cache.held.has((op.request, position)))
+    return cache, Outcome(Code.DONE, listed)
 
 
 def free_held_if_no_blocks(config: Config, cache: SharedCache, op: Abandon) -> Result:

@@ -51,9 +51,9 @@ def look(config: Config, request: Request) -> Generator[Operation, Outcome, Atte
             repeated.append(position)
             hits.append(True)
             continue
-        found = yield CheckAndUpdate(request.name, position)
-        hits.append(found.code is Code.HIT)
-        if found.code is Code.MISS and not refused:
+        answer = yield CheckAndUpdate(request.name, position)
+        hits.append(answer.code is Code.HIT)
+        if answer.code is Code.MISS and not refused:
             size = config.sizes[content]
             answer = yield CanAllocate(request.name, position, size, pending)
             refused = answer.code is not Code.DONE

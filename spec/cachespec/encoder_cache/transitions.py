@@ -167,11 +167,11 @@ def free_request(config: Config, cache: Cache, op: FreeRequest) -> Result:
 
 def cached_inputs(config: Config, cache: Cache, op: CachedInputs) -> Result:
     """What the request holds, and nothing that merely happens to be resident."""
-    found: tuple[Input, ...] = ()
+    listed: tuple[Input, ...] = ()
     for position in positions(config, op.request):
         if cache.held.has((op.request, position)):
-            found = (*found, position)
-    return cache, Outcome(Code.DONE, found)
+            listed = (*listed, position)
+    return cache, Outcome(Code.DONE, listed)
 
 
 def abandon(config: Config, cache: Cache, op: Abandon) -> Result:

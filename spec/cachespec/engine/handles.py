@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cachespec.engine.configuration import Config, Request, WorkerName, contents_of, store_config
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, with_worker
-from cachespec.engine.worker import NO_ITEM, found
+from cachespec.engine.worker import NO_ITEM, with_finding
 from cachespec.kernel import Code, Operation
 from cachespec.object_store.operations import (
     Abort,
@@ -46,17 +46,17 @@ def stepped(parts: Parts, config: Config, state: State, operations: Iterable[Ope
 
 def stored(parts: Parts, config: Config, state: State, request: Request) -> State:
     """P0 renders the request, touches and walks its items, and sends it with its handles."""
-    places = range(len(contents_of(config, request)))
-    state = stepped(parts, config, state, (Render(request), *(Touch(request, place) for place in places)))
-    for place in places:
-        state = walked(parts, config, state, request, place)
+    indices = range(len(contents_of(config, request)))
+    state = stepped(parts, config, state, (Render(request), *(Touch(request, index) for index in indices)))
+    for index in indices:
+        state = walked(parts, config, state, request, index)
     return stepped(parts, config, state, (Release(), Send(request)))
 
 
-def walked(parts: Parts, config: Config, state: State, request: Request, place: int) -> State:
+def walked(parts: Parts, config: Config, state: State, request: Request, index: int) -> State:
     """One item: a handle to what is there, or the item is put there now."""
-    listed = state.store.listed.has(contents_of(config, request)[place])
-    return stepped(parts, config, state, (GetCached(request, place) if listed else Put(request, place),))
+    listed = state.store.listed.has(contents_of(config, request)[index])
+    return stepped(parts, config, state, (GetCached(request, index) if listed else Put(request, index),))
 
 
 # P1 -----------------------------------------------------------------------------------------------------------------
@@ -70,12 +70,12 @@ def ended(parts: Parts, config: Config, state: State, request: Request) -> State
 def handed_out(parts: Parts, config: Config, state: State, plan: Plan) -> State:
     """A preempted request waits again; a request that is scheduled, first or again, sends its handles."""
     state = stepped(parts, config, state, (Preempt(request) for request in plan.preempted))
-    for one in plan.scheduled:
-        phase = state.store.requests[one.request].phase
+    for part in plan.scheduled:
+        phase = state.store.requests[part.request].phase
         if phase == WAITING:
-            state = stepped(parts, config, state, (Schedule(one.request, 0),))
+            state = stepped(parts, config, state, (Schedule(part.request, 0),))
         if phase == PREEMPTED:
-            state = stepped(parts, config, state, (Resume(one.request),))
+            state = stepped(parts, config, state, (Resume(part.request),))
     return state
 
 
@@ -107,5 +107,5 @@ def read_next(parts: Parts, config: Config, state: State, name: WorkerName) -> S
     store, outcome = parts.store.step(store_config(config), state.store, Read(name))
     right = outcome.code is Code.HIT and outcome.values == (delivery.handle.content,)
     wanted = state.store.requests[delivery.request].phase == RUNNING
-    worker = found(state.workers[name], NO_ITEM) if wanted and not right else state.workers[name]
+    worker = with_finding(state.workers[name], NO_ITEM) if wanted and not right else state.workers[name]
     return with_worker(state, name, worker)._replace(store=store)

@@ -13,32 +13,32 @@ def step_of(config: scheduler.Config, state: scheduler.State, plan: scheduler.Pl
     """The plan as a step, with the tables as they are now: they may have changed when it is executed."""
     return Step(
         drops=plan.dropped,
-        encodes=tuple(_shown(config, one.request, place) for one in plan.scheduled for place in one.encode),
-        gathers=tuple(_shown(config, one.request, place) for one in plan.scheduled for place in one.relies),
-        reads=tuple(pair for one in plan.scheduled for pair in reads(config, state, one)),
-        writes=tuple(pair for one in plan.scheduled for pair in writes(config, state, one)),
+        encodes=tuple(_shown(config, part.request, index) for part in plan.scheduled for index in part.encode),
+        gathers=tuple(_shown(config, part.request, index) for part in plan.scheduled for index in part.relies),
+        reads=tuple(pair for part in plan.scheduled for pair in reads(config, state, part)),
+        writes=tuple(pair for part in plan.scheduled for pair in writes(config, state, part)),
     )
 
 
-def _shown(config: scheduler.Config, request: int, place: int) -> int:
+def _shown(config: scheduler.Config, request: int, index: int) -> int:
     """The content of an item."""
-    return items_of(config, request)[place][CONTENT]
+    return items_of(config, request)[index][CONTENT]
 
 
-def reads(config: scheduler.Config, state: scheduler.State, one: scheduler.Scheduled) -> Pairs:
+def reads(config: scheduler.Config, state: scheduler.State, part: scheduler.Scheduled) -> Pairs:
     """The full blocks before the chunk, and what is in them for all that the scheduler knows."""
     return tuple(
-        (block_of(state, one.request, position), chains(config)[one.request][position])
-        for position in range(one.start // config.block_size)
+        (block_of(state, part.request, position), chains(config)[part.request][position])
+        for position in range(part.start // config.block_size)
     )
 
 
-def writes(config: scheduler.Config, state: scheduler.State, one: scheduler.Scheduled) -> Pairs:
+def writes(config: scheduler.Config, state: scheduler.State, part: scheduler.Scheduled) -> Pairs:
     """The blocks that the chunk reaches, and what each of them holds afterwards if it is full then."""
-    end = one.start + one.tokens
+    end = part.start + part.tokens
     return tuple(
-        (block_of(state, one.request, position), _filled(config, one.request, position, end))
-        for position in range(one.start // config.block_size, (end + config.block_size - 1) // config.block_size)
+        (block_of(state, part.request, position), _filled(config, part.request, position, end))
+        for position in range(part.start // config.block_size, (end + config.block_size - 1) // config.block_size)
     )
 
 

@@ -41,7 +41,7 @@ def left_alone(view: View, reset: type[Operation]) -> tuple[object, ...]:
     others = tuple(cache for kind, cache in caches(view).items() if kind is not reset)
     account = {name: part for name, part in view.scheduler._asdict().items() if name not in ("kv", "encoder")}
     requests = (view.submitted, view.received, view.rejected, view.cancelled)
-    at_workers = tuple((one.tensors, one.memory, one.finding) for one in view.workers)
+    at_workers = tuple((worker.tensors, worker.memory, worker.finding) for worker in view.workers)
     return (others, account, requests, at_workers)
 
 
@@ -103,8 +103,8 @@ def chunks_fill_their_blocks(config: Config, before: View, op: Operation, outcom
     if not isinstance(op, Schedule) or outcome.code is not Code.DONE:
         return True
     ends = sum(
-        (one.start + one.tokens) // config.block_size - one.start // config.block_size
-        for one in after.scheduler.plans[-1].scheduled
+        (part.start + part.tokens) // config.block_size - part.start // config.block_size
+        for part in after.scheduler.plans[-1].scheduled
     )
     return all(filled(worker.inbox[-1].writes) == ends for worker in after.workers)
 

@@ -52,7 +52,7 @@ Phase = Callable[[Worker, Step], Worker]
 """One part of a step."""
 
 
-def found(worker: Worker, finding: int) -> Worker:
+def with_finding(worker: Worker, finding: int) -> Worker:
     """The first finding stands."""
     return worker._replace(finding=finding) if worker.finding == SOUND else worker
 
@@ -62,7 +62,7 @@ def drop(worker: Worker, step: Step) -> Worker:
     if step.clears == 1:
         return worker._replace(tensors=worker.nothing)
     for content in step.drops:
-        checked = worker if worker.tensors.has(content) else found(worker, DROPPED_TWICE)
+        checked = worker if worker.tensors.has(content) else with_finding(worker, DROPPED_TWICE)
         worker = checked._replace(tensors=checked.tensors.remove(content))
     return worker
 
@@ -77,7 +77,7 @@ def encode(worker: Worker, step: Step) -> Worker:
 def gather(worker: Worker, step: Step) -> Worker:
     """ENC-8: every encoder output that the chunks need is there now."""
     for content in step.gathers:
-        worker = worker if worker.tensors.has(content) else found(worker, NO_TENSOR)
+        worker = worker if worker.tensors.has(content) else with_finding(worker, NO_TENSOR)
     return worker
 
 
@@ -90,7 +90,7 @@ def attend(worker: Worker, step: Step) -> Worker:
         kept = worker.memory.remove(block) if prefix == UNFILLED else worker.memory.set(block, prefix)
         worker = worker._replace(memory=kept)
     for block, prefix in step.reads:
-        worker = worker if worker.memory.get(block, UNFILLED) == prefix else found(worker, NO_BYTES)
+        worker = worker if worker.memory.get(block, UNFILLED) == prefix else with_finding(worker, NO_BYTES)
     return worker
 
 

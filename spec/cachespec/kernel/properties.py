@@ -58,17 +58,17 @@ def lifted(
     A property keeps its name, for it is the same one; where a whole has the same kind of part twice, `part` is set
     behind the name: `ENC-1@w0`.
     """
-    return tuple(_lifted(one, config, view, f"{one.name}@{part}" if part else one.name) for one in properties)
+    return tuple(_lifted(rule, config, view, f"{rule.name}@{part}" if part else rule.name) for rule in properties)
 
 
 def _lifted(
-    one: Safety[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any], name: str
+    rule: Safety[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any], name: str
 ) -> Safety[Any, Any]:
     return Safety(
         name=name,
-        statement=one.statement,
-        holds=lambda whole, state: one.holds(config(whole), view(state)),
-        witness=lambda whole, state: one.witness(config(whole), view(state)),
+        statement=rule.statement,
+        holds=lambda whole, state: rule.holds(config(whole), view(state)),
+        witness=lambda whole, state: rule.witness(config(whole), view(state)),
     )
 
 
@@ -76,10 +76,10 @@ def lifted_progress(
     properties: Iterable[Progress[Any, Any]], config: Callable[[Any], Any], view: Callable[[Any], Any]
 ) -> tuple[Progress[Any, Any], ...]:
     """The liveness properties of a part, as properties of the whole: what is owed to the part is owed by the whole."""
-    return tuple(_lifted_progress(one, config, view) for one in properties)
+    return tuple(_lifted_progress(rule, config, view) for rule in properties)
 
 
 def _lifted_progress(
-    one: Progress[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any]
+    rule: Progress[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any]
 ) -> Progress[Any, Any]:
-    return Progress(one.name, one.statement, lambda whole, state: one.pending(config(whole), view(state)))
+    return Progress(rule.name, rule.statement, lambda whole, state: rule.pending(config(whole), view(state)))

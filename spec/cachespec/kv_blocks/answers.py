@@ -64,7 +64,7 @@ def served_in_its_moment(config: Config, before: View, op: Operation, outcome: O
 
 def progress_of(config: Config, before: View, op: Operation, outcome: Outcome) -> dict[int, tuple[int, int, int]]:
     """For each request: where it began by itself, how far it is computed, and how far it is scheduled."""
-    known = {request: place(holding) for request, holding in before.holdings}
+    known = {request: counts_of(holding) for request, holding in before.holdings}
     if outcome.code is not Code.DONE:
         return known
     if isinstance(op, FreeRequest | Withdraw):
@@ -73,24 +73,26 @@ def progress_of(config: Config, before: View, op: Operation, outcome: Outcome) -
         cached_tokens, _, scheduled = known[op.request]
         known[op.request] = (cached_tokens, op.computed, scheduled)
     elif isinstance(op, AllocateSlots | AppendSlots):
-        found = len(hits_of(op)) * config.block_size
-        cached_tokens, computed, _ = known.get(op.request, (found, found, found))
-        end = op.computed + found + op.tokens
+        hit_tokens = len(hits_of(op)) * config.block_size
+        cached_tokens, computed, _ = known.get(op.request, (hit_tokens, hit_tokens, hit_tokens))
+        end = op.computed + hit_tokens + op.tokens
         known[op.request] = (cached_tokens, computed, min(end, limit_of(config)))
     elif isinstance(op, AllocateGroups):
-        found = len(op.hits) * config.block_size
-        known |= dict.fromkeys((op.request, op.other), (found, found, found + op.external + op.tokens))
+        hit_tokens = len(op.hits) * config.block_size
+        known |= dict.fromkeys((op.request, op.other), (hit_tokens, hit_tokens, hit_tokens + op.external + op.tokens))
     return known
 
 
-def place(holding: Holding) -> tuple[int, int, int]:
+def counts_of(holding: Holding) -> tuple[int, int, int]:
     """How far the request is."""
     return holding.cached_tokens, holding.computed, holding.scheduled
 
 
 def progress_is_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """And no other request is further than it was."""
-    return {one: place(holding) for one, holding in after.holdings} == progress_of(config, before, op, outcome)
+    return {request: counts_of(holding) for request, holding in after.holdings} == progress_of(
+        config, before, op, outcome
+    )
 
 
 def flying_is_written(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

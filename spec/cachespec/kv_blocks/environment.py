@@ -37,13 +37,13 @@ def calls(config: Config, view: View, lookup: Lookup) -> Iterable[Operation]:
     for request in range(len(config.lengths)):
         question = GetComputedBlocks(request, prompt_of(config, request))
         yield question
-        found = lookup(question).values
+        cached = lookup(question).values
         if request not in holdings:
-            yield from calls_for_new(config, request, found) if not config.groups else ()
+            yield from calls_for_new(config, request, cached) if not config.groups else ()
             continue
         yield from calls_for_running(config, request, holdings[request])
         if config.repeats:
-            yield from calls_for_new(config, request, found)
+            yield from calls_for_new(config, request, cached)
     if config.groups:
         yield from calls_for_groups(config, holdings, lookup)
     if not config.disciplined:
@@ -56,10 +56,10 @@ def step_sizes(config: Config, left: int) -> Iterable[int]:
     return sorted({min(step, left) for step in config.steps or (left,)} if left > 0 else ())
 
 
-def calls_for_new(config: Config, request: int, found: Hits) -> Iterable[Operation]:
+def calls_for_new(config: Config, request: int, cached: Hits) -> Iterable[Operation]:
     """With all that was found; where that is every token, the last block is computed again."""
     size, prompt = config.block_size, prompt_of(config, request)
-    hits = found if len(found) * size < prompt else found[:-1]
+    hits = cached if len(cached) * size < prompt else cached[:-1]
     for tokens in step_sizes(config, prompt - len(hits) * size):
         yield AllocateSlots(request, 0, tokens, hits)
 
@@ -86,11 +86,11 @@ def calls_for_groups(config: Config, holdings: dict[int, Holding], lookup: Looku
     for request in range(0, len(config.lengths), 2):
         if request in holdings or request + 1 in holdings:
             continue
-        found = [lookup(GetComputedBlocks(table, prompt_of(config, table))).values for table in (request, request + 1)]
-        common = min(len(hits) for hits in found)
+        cached = [lookup(GetComputedBlocks(table, prompt_of(config, table))).values for table in (request, request + 1)]
+        common = min(len(hits) for hits in cached)
         left = prompt_of(config, request) - common * config.block_size
         for external in {0, config.block_size} if left > config.block_size else {0}:
-            hits, other_hits = (each[:common] for each in found)
+            hits, other_hits = (each[:common] for each in cached)
             yield AllocateGroups(request, request + 1, external, left - external, hits, other_hits)
 
 

@@ -79,8 +79,8 @@ def with_hits(config: Config, pool: Pool, request: Request, hits: tuple[Block, .
         pool = append(pool, request, block)
     if not fresh or len(hits) == 0:
         return pool
-    found = len(hits) * config.block_size
-    holding = holding_of(pool, request)._replace(cached_tokens=found, computed=found, scheduled=found)
+    hit_tokens = len(hits) * config.block_size
+    holding = holding_of(pool, request)._replace(cached_tokens=hit_tokens, computed=hit_tokens, scheduled=hit_tokens)
     return pool._replace(holdings=pool.holdings.set(request, holding))
 
 

@@ -15,7 +15,7 @@ from cachespec.kv_blocks.steps import STEPS as TABLES
 STEPS: tuple[Step[Config, View], ...] = (*TABLES, *ANSWERS)
 
 
-class Place(NamedTuple):
+class TableEntry(NamedTuple):
     """One place of one table, and what the request makes of it."""
 
     request: int
@@ -25,33 +25,33 @@ class Place(NamedTuple):
     holding: Holding
 
 
-def places(config: Config, view: View) -> Iterator[Place]:
+def table_entries(config: Config, view: View) -> Iterator[TableEntry]:
     """Every place of every table."""
     holdings = dict(view.holdings)
     for request, blocks in view.tables:
         for position, block in enumerate(blocks):
-            yield Place(request, position, block, content_of(config, request, position), holdings[request])
+            yield TableEntry(request, position, block, content_of(config, request, position), holdings[request])
 
 
-def is_relied_on(config: Config, place: Place) -> bool:
+def is_relied_on(config: Config, entry: TableEntry) -> bool:
     """The request counts the whole block as computed: it came as a hit, or was executed."""
-    return (place.position + 1) * config.block_size <= place.holding.computed
+    return (entry.position + 1) * config.block_size <= entry.holding.computed
 
 
-def is_written_by(config: Config, place: Place) -> bool:
+def is_written_by(config: Config, entry: TableEntry) -> bool:
     """The request has still to write into this block."""
-    return place.position >= place.holding.computed // config.block_size
+    return entry.position >= entry.holding.computed // config.block_size
 
 
-def will_be_full(config: Config, place: Place) -> bool:
+def will_be_full(config: Config, entry: TableEntry) -> bool:
     """Steps in flight will fill this block."""
-    full = (place.position + 1) * config.block_size <= place.holding.scheduled
-    return full and is_written_by(config, place) and place.position * config.block_size >= place.holding.cached_tokens
+    full = (entry.position + 1) * config.block_size <= entry.holding.scheduled
+    return full and is_written_by(config, entry) and entry.position * config.block_size >= entry.holding.cached_tokens
 
 
 def promised(config: Config, view: View) -> set[tuple[int, int]]:
     """Blocks with the content that they have, or will have before any step that is scheduled from now on."""
-    coming = {(place.block, place.content) for place in places(config, view) if will_be_full(config, place)}
+    coming = {(entry.block, entry.content) for entry in table_entries(config, view) if will_be_full(config, entry)}
     return coming | set(view.bytes)
 
 
@@ -71,7 +71,7 @@ def map_has_both_sides(config: Config, view: View) -> bool:
 
 
 def one_writer(config: Config, view: View) -> bool:
-    writers = Counter(place.block for place in places(config, view) if is_written_by(config, place))
+    writers = Counter(entry.block for entry in table_entries(config, view) if is_written_by(config, entry))
     return max(writers.values(), default=0) <= 1
 
 
@@ -81,26 +81,28 @@ def registered_is_immutable(config: Config, view: View) -> bool:
     Who writes it for the first time is not meant: a hit may be promised before it is written.
     """
     written = {block for block, _ in set(view.registered) & set(view.bytes)}
-    return not any(place.block in written and is_written_by(config, place) for place in places(config, view))
+    return not any(entry.block in written and is_written_by(config, entry) for entry in table_entries(config, view))
 
 
 def registered_is_a_prefix(config: Config, view: View) -> bool:
     registered = dict(view.registered)
     for _, blocks in view.tables:
-        found = [block in registered for block in blocks]
-        if found != sorted(found, reverse=True):
+        findable = [block in registered for block in blocks]
+        if findable != sorted(findable, reverse=True):
             return False
     return True
 
 
 def registered_is_the_chain(config: Config, view: View) -> bool:
     registered = dict(view.registered)
-    return all(registered.get(place.block, place.content) == place.content for place in places(config, view))
+    return all(registered.get(entry.block, entry.content) == entry.content for entry in table_entries(config, view))
 
 
 def hits_are_written(config: Config, view: View) -> bool:
     known = promised(config, view)
-    return all((place.block, place.content) in known for place in places(config, view) if is_relied_on(config, place))
+    return all(
+        (entry.block, entry.content) in known for entry in table_entries(config, view) if is_relied_on(config, entry)
+    )
 
 
 def tables_fit(config: Config, view: View) -> bool:

@@ -18,16 +18,16 @@ from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, G
 def configure(demand: Demand) -> Config:
     """The capacity of the workload is blocks; its sizes are not looked at."""
     tokens = demand.tokens or tuple(Tokens(len(contents), len(contents)) for contents in demand.requests)
-    lengths = tuple(one.length for one in tokens)
+    lengths = tuple(sequence.length for sequence in tokens)
     return Config(
         block_size=demand.block_size,
         blocks=demand.capacity,
         chains=tuple(
-            contents + one.appended if one.appended else contents
-            for contents, one in zip(demand.requests, tokens, strict=True)
+            contents + sequence.appended if sequence.appended else contents
+            for contents, sequence in zip(demand.requests, tokens, strict=True)
         ),
         lengths=lengths,
-        prompts=tuple(one.prompt for one in tokens),
+        prompts=tuple(sequence.prompt for sequence in tokens),
         limit=max((1, *lengths)),
     )
 
@@ -37,10 +37,10 @@ def admit(config: Config, request: Request) -> Script:
     length = config.lengths[request.name]
     if length == 0:
         return Served(())
-    found = yield GetComputedBlocks(request.name, prompt_of(config, request.name))
-    count = len(found.values)
+    lookup = yield GetComputedBlocks(request.name, prompt_of(config, request.name))
+    count = len(lookup.values)
     hits = (True,) * count + (False,) * (len(request.contents) - count)
-    answer = yield AllocateSlots(request.name, 0, length - count * config.block_size, found.values)
+    answer = yield AllocateSlots(request.name, 0, length - count * config.block_size, lookup.values)
     return Served(hits, admitted=answer.code is Code.DONE)
 
 

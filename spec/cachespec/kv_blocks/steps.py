@@ -91,7 +91,7 @@ def first_copy_is_found(config: Config, before: View, op: Operation, outcome: Ou
     registered = dict(before.registered)
     copies = [tuple(block for block in blocks) for _, blocks in before.prefix_map]
     return all(
-        next(one for one in blocks if registered.get(one) == registered.get(block)) == block
+        next(copy for copy in blocks if registered.get(copy) == registered.get(block)) == block
         for block in outcome.values
         for blocks in copies
         if block in blocks

@@ -97,7 +97,7 @@ def forget(config: Config, pool: Pool, block: Block) -> Pool:
 
 def without(copies: tuple[Block, ...], block: Block) -> tuple[Block, ...]:
     """The copies in their order, the block left out."""
-    return tuple(one for one in copies if one != block)
+    return tuple(other for other in copies if other != block)
 
 
 # References and the free queue --------------------------------------------------------------------------------------
@@ -167,11 +167,14 @@ def adopt(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...])
     """The hits become the beginning of the request's table. KV-9: all of them, before anything is taken (C-KV-3)."""
     for position in range(len(hits)):
         pool = append(touch(pool, hits[position]), request, hits[position])
-    found = len(hits) * config.block_size
+    hit_tokens = len(hits) * config.block_size
     holding = holding_of(pool, request)
     return pool._replace(
         holdings=pool.holdings.set(
-            request, holding._replace(cached_blocks=len(hits), cached_tokens=found, computed=found, scheduled=found)
+            request,
+            holding._replace(
+                cached_blocks=len(hits), cached_tokens=hit_tokens, computed=hit_tokens, scheduled=hit_tokens
+            ),
         )
     )
 
@@ -196,10 +199,10 @@ def extend(config: Config, pool: Pool, request: Request, needed: int) -> Pool:
 
 def blocks_from(pool: Pool, request: Request, first: Position) -> tuple[Block, ...]:
     """The request's blocks from this position on."""
-    found: tuple[Block, ...] = ()
+    taken: tuple[Block, ...] = ()
     for turn in range(holding_of(pool, request).blocks - first):
-        found = (*found, pool.tables.get((request, first + turn), NOTHING))
-    return found
+        taken = (*taken, pool.tables.get((request, first + turn), NOTHING))
+    return taken
 
 
 def drop(pool: Pool, request: Request, position: Position) -> Pool:

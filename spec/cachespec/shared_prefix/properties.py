@@ -38,7 +38,9 @@ def held_is_needed(config: Config, view: View) -> bool:
 
 def somebody_is_not_computed(config: Config, view: View) -> bool:
     there = [request for request, status in enumerate(view.status) if status in (WAITING, RUNNING)]
-    return len(there) <= config.sequences and any(view.computed[one] < length_of(config, one) for one in there)
+    return len(there) <= config.sequences and any(
+        view.computed[request] < length_of(config, request) for request in there
+    )
 
 
 # Of an operation ----------------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def served_in_order(config: Config, before: View, op: Operation, outcome: Outcom
     admitted = before.waiting[: len(before.waiting) - len(after.waiting)]
     order, named = (*before.running, *admitted), outcome.values[::2]
     queues = (after.running, after.waiting) == (order, before.waiting[len(admitted) :])
-    return queues and named == tuple(one for one in order if one in named) and set(admitted) <= set(named)
+    return queues and named == tuple(request for request in order if request in named) and set(admitted) <= set(named)
 
 
 def counts_are_computed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -109,8 +111,9 @@ def counts_are_computed(config: Config, before: View, op: Operation, outcome: Ou
         return True
     tokens = scheduled(outcome)
     return all(
-        computed == (starts(config, before, one) + tokens[one] if one in tokens else before.computed[one])
-        for one, computed in enumerate(after.computed)
+        computed
+        == (starts(config, before, request) + tokens[request] if request in tokens else before.computed[request])
+        for request, computed in enumerate(after.computed)
     )
 
 
@@ -140,7 +143,7 @@ def shortfalls_have_reasons(config: Config, before: View, op: Operation, outcome
         new = begun & set(needed) - held
         tokens, room, running, held = (
             tokens - count,
-            room - sum(needed[one] for one in new),
+            room - sum(needed[content] for content in new),
             running + waits,
             held | new,
         )
@@ -156,7 +159,7 @@ def stands_before_an_item(
     config: Config, request: Request, start: int, computed: int, held: set[int], room: int
 ) -> bool:
     """What comes next is an item that nobody holds and for which there is no room, whatever is evicted."""
-    content, begin, end = next((one for one in items_of(config, request) if one[2] > computed), (-1, -1, -1))
+    content, begin, end = next((item for item in items_of(config, request) if item[2] > computed), (-1, -1, -1))
     stopped = begin == computed or begin < computed == start
     return begin >= 0 and stopped and content not in held and end - begin > room
 
@@ -211,7 +214,7 @@ STEPS: tuple[StepProperty[Config, View], ...] = (
         "SCH-2/counted",
         "a request continues where it stopped, or after the blocks cached before the step",
         counts_are_computed,
-        lambda c, b, op, o, a: isinstance(op, Step) and any(starts(c, b, one) > 0 for one in b.waiting),
+        lambda c, b, op, o, a: isinstance(op, Step) and any(starts(c, b, request) > 0 for request in b.waiting),
     ),
     StepProperty(
         "SCH-2/cached",
