@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cacheproof.foundation.minimise import descended
 from cacheproof.lockstep.loads import could_be_served, load, without
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.target import Target
@@ -242,16 +243,14 @@ def in_another_order(target: Target, finding: Stall, seed: int) -> Stall:
 
 def smaller(target: Target, finding: Stall) -> Stall:
     """The same sort of finding with fewer requests and calls, as far as leaving out one at a time reaches."""
-    best, tally = finding, Tally()
-    reduced = True
-    while reduced:
-        reduced = False
-        for config, calls in candidates(best):
-            found = Watch(target, config, tally).again(calls)
-            if found is not None and found.sort is best.sort and size(found) < size(best):
-                best, reduced = found, True
-                break
-    return best
+    tally = Tally()
+
+    def accepted(best: Stall, candidate: tuple[Config, Calls]) -> Stall | None:
+        config, calls = candidate
+        stall = Watch(target, config, tally).again(calls)
+        return stall if stall is not None and stall.sort is best.sort and size(stall) < size(best) else None
+
+    return descended(finding, candidates, accepted)
 
 
 def size(finding: Stall) -> tuple[int, int, int]:

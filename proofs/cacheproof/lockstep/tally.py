@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,6 +46,22 @@ class Tally:
         for (operation, code), times in sorted(self.outcomes.items()):
             table.setdefault(operation, {})[code] = times
         return table
+
+
+class Tallying(Protocol):
+    """A driver that counts what it does."""
+
+    tally: Tally
+
+
+@contextmanager
+def uncounted(driver: Tallying) -> Iterator[None]:
+    """What the driver does in this block is not counted."""
+    counted, driver.tally = driver.tally, Tally()
+    try:
+        yield
+    finally:
+        driver.tally = counted
 
 
 class Counted(Protocol):

@@ -6,19 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from cacheproof.foundation.minimise import Minimiser
 from cacheproof.lockstep.macros.macro import Macro, vocabulary_of
 from cacheproof.lockstep.macros.sides import MacroFinding, Sides
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import shrunk_calls
-from cacheproof.lockstep.tally import Tally
+from cacheproof.lockstep.tally import uncounted
 from cacheproof.model.finding import Finding, Subject
 
 MOST_PLAIN_WORK = 200_000
 """Calls times what the configuration has: a longer run is not tried call by call, with whole states after each."""
-
-
-class _Spent(Exception):  # noqa: N818  # not an error: the time is over
-    """The time for shrinking is over; what was found until then stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,81 +35,57 @@ def shrunk(
 
     At its end no macro can be left out, and none does with a count that halving the interval below it reaches.
     """
-    return _Shrinker(sides, finding, time.monotonic() + seconds, progress).run()
+    return _Shrinker(sides, finding, seconds, progress).run()
 
 
-class _Shrinker:
+class _Shrinker(Minimiser[Macro, MacroFinding]):
     def __init__(
-        self, sides: Sides, finding: MacroFinding, deadline: float, progress: Callable[[str], None] | None
+        self, sides: Sides, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None
     ) -> None:
-        self.sides, self.best, self.deadline, self.progress = sides, finding, deadline, progress
+        super().__init__(
+            finding,
+            lambda finding: finding.macros,
+            lambda macros: sides.play(finding.config, macros),
+            MacroFinding.alike,
+            seconds=seconds,
+            noun="macros",
+            progress=progress,
+        )
+        self.sides, self.progress = sides, progress
         self.kinds = tuple(vocabulary_of(sides.component.name).weights)
-        self.tried: set[tuple[Macro, ...]] = set()
 
     def run(self) -> Shrunk:
-        counted, self.sides.tally = self.sides.tally, Tally()
-        try:
-            if not self.accept(self.best.macros):
-                return Shrunk(self.best, came_again=False)
-            while self.leave_out() or self.count_less() or self.choose_simpler():
-                pass
-            plain, tried = self.plain()
-            return Shrunk(self.best, plain=plain, tried_plain=tried)
-        except (_Spent, KeyboardInterrupt):
-            return Shrunk(self.best)
-        finally:
-            self.sides.tally = counted
-
-    def accept(self, candidate: tuple[Macro, ...]) -> bool:
-        """Take the candidate if it shows the same sort of finding."""
-        if candidate in self.tried:
-            return False
-        self.tried.add(candidate)
-        if time.monotonic() > self.deadline:
-            raise _Spent
-        if self.progress is not None:
-            self.progress(f"shrinking: {len(self.best.macros)} macros, {len(self.tried)} runs")
-        found = self.sides.play(self.best.config, candidate)
-        if found is None or not self.best.alike(found):
-            return False
-        self.best = found
-        return True
-
-    def leave_out(self) -> bool:
-        """Whether macros could be left out: large pieces first, from the end."""
-        before, size = len(self.best.macros), max(1, len(self.best.macros) // 2)
-        while size >= 1:
-            start = len(self.best.macros) - size
-            while start > -size:
-                kept = self.best.macros
-                self.accept((*kept[: max(start, 0)], *kept[start + size :]))
-                start = min(start - size, len(self.best.macros) - size)
-            size //= 2
-        return len(self.best.macros) < before
+        with uncounted(self.sides):
+            came_again = self.minimise(self.leave_out, self.count_less, self.choose_simpler)
+            try:
+                plain, tried = self.plain() if came_again and self.is_least else (None, False)
+            except KeyboardInterrupt:
+                plain, tried = None, False
+        return Shrunk(self.best, came_again, plain, tried)
 
     def count_less(self) -> bool:
         """Whether some macro could do with a smaller count."""
-        before, place = self.best.macros, 0
-        while place < len(self.best.macros):
+        before, index = self.items, 0
+        while index < len(self.items):
             smallest = 0
-            while (count := self.best.macros[place].count) - smallest > 1:
+            while (count := self.items[index].count) - smallest > 1:
                 middle = (smallest + count) // 2
-                if not self.changed(place, count=middle):
+                if not self.changed(index, count=middle):
                     smallest = middle
-                if place >= len(self.best.macros):
+                if index >= len(self.items):
                     break
-            place += 1
-        return self.best.macros != before
+            index += 1
+        return self.items != before
 
     def choose_simpler(self) -> bool:
         """Whether some macro could be of a sort that the vocabulary names earlier, or have one of the first seeds."""
-        before = self.best.macros
-        for place in range(len(before)):
-            for simpler in self.simpler(before[place]):
-                macros = self.best.macros
-                if place < len(macros) and self.accept((*macros[:place], simpler, *macros[place + 1 :])):
+        before = self.items
+        for index in range(len(before)):
+            for simpler in self.simpler(before[index]):
+                macros = self.items
+                if index < len(macros) and self.accept((*macros[:index], simpler, *macros[index + 1 :])):
                     break
-        return self.best.macros != before
+        return self.items != before
 
     def simpler(self, macro: Macro) -> Iterator[Macro]:
         """Another sort with the same count, then another seed."""
@@ -120,10 +93,10 @@ class _Shrinker:
         yield from (kind(macro.count, macro.seed) for kind in kinds[: kinds.index(type(macro))])
         yield from (replace(macro, seed=seed) for seed in range(min(3, macro.seed)))
 
-    def changed(self, place: int, **change: int) -> bool:
+    def changed(self, index: int, **change: int) -> bool:
         """Whether the finding is there with one macro changed."""
-        macros = self.best.macros
-        return self.accept((*macros[:place], replace(macros[place], **change), *macros[place + 1 :]))
+        macros = self.items
+        return self.accept((*macros[:index], replace(macros[index], **change), *macros[index + 1 :]))
 
     def plain(self) -> tuple[Finding | None, bool]:
         """The same without bursts: its calls one after the other, shrunk like any run; and whether that was tried."""
@@ -136,6 +109,6 @@ class _Shrinker:
         if len(calls) * sides.size > MOST_PLAIN_WORK:
             return None, False
         pair = Pair(Subject(sides.component, sides.variant, self.best.config), sides.target, sides.name)
-        found = pair.replay(calls, only_offered=False)
+        finding = pair.replay(calls, only_offered=False)
         left = self.deadline - time.monotonic()
-        return None if found is None else shrunk_calls(pair, found, left, self.progress), True
+        return None if finding is None else shrunk_calls(pair, finding, left, self.progress), True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from cacheproof.foundation.minimise import descended
 from cacheproof.model.target import TargetError
 from cacheproof.targets.prefixes.ledger import Wrong
 from cacheproof.targets.prefixes.peer import Call
@@ -120,14 +121,16 @@ def replayed(begin: Begin, calls: Sequence[Call]) -> Found | None:
 
 
 def shortened(found: Found, again: Callable[[Sequence[Call]], Found | None]) -> Found:
-    """The same finding in as few calls as leaving them out, one or two at a time, comes to; `again` makes them."""
-    best, size = found, 2
-    while size:
-        for place in range(len(best.calls) - size, -1, -1):
-            fewer = again(best.calls[:place] + best.calls[place + size :])
-            if fewer is not None and fewer.rule == best.rule and len(fewer.calls) < len(best.calls):
-                best, size = fewer, 2
-                break
-        else:
-            size -= 1
-    return best
+    """The same finding in as few calls as leaving out one or two neighbours leads to; `again` makes the calls."""
+
+    def fewer(best: Found) -> Iterator[tuple[Call, ...]]:
+        for size in (2, 1):
+            for index in range(len(best.calls) - size, -1, -1):
+                yield best.calls[:index] + best.calls[index + size :]
+
+    def accepted(best: Found, calls: tuple[Call, ...]) -> Found | None:
+        finding = again(calls)
+        same = finding is not None and finding.rule == best.rule and len(finding.calls) < len(best.calls)
+        return finding if same else None
+
+    return descended(found, fewer, accepted)
