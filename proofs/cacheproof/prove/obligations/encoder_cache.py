@@ -104,10 +104,16 @@ INVARIANTS = (
         "the freeable slots are the free slots plus the sizes of the unreferenced entries",
         freeable_is_conserved,
     ),
-    Invariant("ENC-3", "the order of eviction has exactly the resident entries nobody refers to", idle_is_unreferenced),
-    Invariant("ENC-4/idle", "an entry will give back just the slots that it took", gives_back_its_size),
-    Invariant("ENC-5", "an entry has as many references as inputs hold its content", references_are_counted),
-    Invariant("ENC-7", "what is to be reported as dropped is not resident", freed_is_absent),
+    Invariant(
+        "ENC-3", "the eviction order contains exactly the resident entries without references", idle_is_unreferenced
+    ),
+    Invariant("ENC-4/idle", "an entry releases exactly the slots that it took", gives_back_its_size),
+    Invariant(
+        "ENC-5",
+        "the reference count of an entry equals the number of inputs that hold its content",
+        references_are_counted,
+    ),
+    Invariant("ENC-7", "no entry awaiting a report as dropped is resident", freed_is_absent),
 )
 
 

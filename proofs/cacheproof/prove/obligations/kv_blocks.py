@@ -108,7 +108,7 @@ LAWS = (
         (AllocateSlots, Commit, GetComputedBlocks),
         nothing_leaves_a_table,
     ),
-    Law("KV-9/held", "what is held stays held", (AllocateSlots,), held_stays_held),
+    Law("KV-9/held", "held blocks stay held", (AllocateSlots,), held_stays_held),
     Law(
         "KV-5/others",
         "the tables of other requests are left alone",

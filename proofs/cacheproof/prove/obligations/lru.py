@@ -71,9 +71,9 @@ INVARIANTS = (
     Invariant(
         "LRU-2", "the byte count equals the sum of the entry sizes and is at most the capacity", bytes_are_counted
     ),
-    Invariant("LRU-3", "what is pinned is present, and counted with the bytes of its entry", pins_are_entries),
-    Invariant("LRU-4", "hits are among the look-ups, reports among the counts", counters_agree),
-    Invariant("LRU-6/room", "a call that evicts lacks room, and the pins leave enough of it", loop_has_a_victim),
+    Invariant("LRU-3", "every pinned key is in the cache and counted with the bytes of its entry", pins_are_entries),
+    Invariant("LRU-4", "hits never exceed look-ups, and reported counts never exceed counted ones", counters_agree),
+    Invariant("LRU-6/room", "a call that evicts lacks room, and the pinned keys leave enough", loop_has_a_victim),
 )
 
 
@@ -192,8 +192,13 @@ def can_be_made_to_fit(move: Move) -> SymbolicBoolean:
 
 
 LAWS = (
-    Law("LRU-4/counted", "a hit is a look-up; only a hit is a hit", (lru.Get, lru.Lookup), is_counted),
-    Law("LRU-4/report", "a report is what was counted since the last one", (lru.Stat,), report_is_the_difference),
+    Law("LRU-4/counted", "each look-up is counted once, as a hit or a miss", (lru.Get, lru.Lookup), is_counted),
+    Law(
+        "LRU-4/report",
+        "a report covers exactly the look-ups since the previous report",
+        (lru.Stat,),
+        report_is_the_difference,
+    ),
     Law(
         "LRU-5",
         "touching and querying never change the content of the cache",

@@ -210,7 +210,13 @@ LAWS = (
         (calls.Deliver,),
         lambda move: move.outcome.code is not Code.FAILED,
     ),
-    Law("MIR-3", "what P1 accepts is P0's next update of the epoch", (calls.Deliver,), next_update_is_applied, served),
+    Law(
+        "MIR-3",
+        "a message that P1 accepts is P0's next update of the epoch",
+        (calls.Deliver,),
+        next_update_is_applied,
+        served,
+    ),
     Law(
         "MIR-4",
         "P0 changes only with a message, or when it joins or is reset",

@@ -176,9 +176,7 @@ PROOF = Proof(
     variant=ACCOUNTING,
     config=Config,
     invariants=(
-        Invariant(
-            "SHM-3/tickets", "for each chunk as many handles are counted as there are tickets", handles_are_counted
-        ),
+        Invariant("SHM-3/tickets", "the handle count of each chunk equals its number of tickets", handles_are_counted),
         Invariant("SHM-4/tables", "owners, epochs and counts have the same chunks", tables_agree),
         Invariant("SHM-5/epoch", "the epoch is not negative", epoch_is_a_number),
     ),

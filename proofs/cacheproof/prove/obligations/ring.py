@@ -127,14 +127,20 @@ def of_ring(formula: Callable[[Geometry], Term]) -> Callable[[Any, Segment], Sym
 
 
 INVARIANTS = (
-    Invariant("SHM-1", "live chunks are inside the data, none across its end, pairwise disjoint", of_ring(apart)),
-    Invariant("SHM-1/extent", "each lies between start and end, its address in the first two laps", of_ring(extended)),
+    Invariant(
+        "SHM-1", "live chunks lie inside the data area, none wraps around its end, and no two overlap", of_ring(apart)
+    ),
+    Invariant(
+        "SHM-1/extent",
+        "each live chunk lies between start and end, with its address in the first two laps",
+        of_ring(extended),
+    ),
     Invariant(
         "SHM-1/lap",
         "what is occupied is at most one lap, from the oldest chunk on",
         of_ring(lambda shape: window(shape, 1)),
     ),
-    Invariant("SHM-4/ids", "live ids are those from the oldest to the next, in both tables", of_ring(contiguous)),
+    Invariant("SHM-4/ids", "live ids are consecutive from the oldest to the next, in both tables", of_ring(contiguous)),
     Invariant("SHM-6/order", "chunks lie in the order of their ids", of_ring(in_order)),
 )
 

@@ -406,7 +406,7 @@ STEP = Proof(
 
 ITEMS = replace(
     STEP,
-    laws=(law("SCH-1/items", "no item makes the tokens of a request more or negative, nor the compute budget"),),
+    laws=(law("SCH-1/items", "no item raises the tokens of a request or the compute budget, or makes them negative"),),
     loops=(Loop(items.fitted, ROW, fitting),),
     replaced=(
         *WITHOUT_FORKS,
@@ -420,7 +420,7 @@ ITEMS = replace(
 
 COUNTS = replace(
     STEP,
-    laws=(law("SCH-1/count", "what is offered of a request is not negative, and within the budget"),),
+    laws=(law("SCH-1/count", "the tokens offered to a request are between 0 and the budget"),),
     loops=(),
     replaced=(*WITHOUT_FORKS, (rounds, "run", count_only)),
 )
