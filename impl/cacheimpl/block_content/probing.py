@@ -82,7 +82,7 @@ def place_in(slots: Tensor, stands: Tensor) -> Tensor:
 def round_of(slots: Tensor, search: Search, rounds: Rounds, number: int, write: Writing) -> tuple[Tensor, Search]:
     """Everybody claims the slot before it, looks who has it, and stops or goes on.
 
-    Who may not claim an empty one stays before it.
+    An item that may not claim an empty slot stays before it.
     """
     place = place_in(slots, search.stands)
     slots = write.lower(slots, place, search.claims + (number << rounds.above) if number else search.claims)
@@ -92,7 +92,7 @@ def round_of(slots: Tensor, search: Search, rounds: Rounds, number: int, write: 
 
 
 def stepped(search: Search) -> Search:
-    """Whoever goes on stands before the next slot of its way."""
+    """Each item that goes on stands before the next slot of its way."""
     return search._replace(stands=torch.where(search.going_on, search.stands + strides(search.sums), search.stands))
 
 

@@ -1,7 +1,7 @@
 """Giving rows back: all but what is held, and what comes before that, are free again, and the others get slots anew.
 
 Rows keep their numbers. A row may be given back only with everything that comes after it, because the identity of a
-content names the row of its parent; so whoever holds a content holds all that come before it.
+content names the row of its parent; so a holder of a content holds all that come before it.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ ABOVE = 32
 LOW = (1 << ABOVE) - 1
 
 EMPTY = 1 << 62
-"""A slot that nobody ever took: more than any row or claim."""
+"""A slot that was never taken: more than any row or claim."""
 
 SLOTS_A_ROW = 4
 """Slots are so many times the rows, to the next power of two: few rows share the beginning of their way."""
 
 
 class Config(NamedTuple):
-    """The hash function: odd numbers drawn for this process, so that nobody outside can compute who collides.
+    """The hash function: odd numbers drawn for this process, so that no client can compute which contents collide.
 
     Zeros in the place of all of them make a function under which all contents collide; the answers are the same.
     """

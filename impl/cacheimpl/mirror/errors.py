@@ -32,7 +32,7 @@ class BadMessageError(MirrorError, ValueError):
 class MissingPayloadError(MirrorError, LookupError):
     """A message that is in its turn has neither a payload for an item nor is the item there (MIR-2).
 
-    Two sides of this protocol never come here; whoever sends such a message speaks another one.
+    Two sides of this protocol never come here; the sender of such a message speaks another one.
     """
 
     def __init__(self, keys: tuple[str, ...]) -> None:

@@ -90,7 +90,7 @@ class MirrorSender:
         return self._asked is not None
 
     def is_cached(self, key: str) -> bool:
-        """Whether P1 will have the item: then nobody has to process it. Changes nothing."""
+        """Whether P1 will have the item, so that it need not be processed. Changes nothing."""
         if not isinstance(key, str):
             raise InvalidItemError(f"the key of an item is a text, not {key!r}")
         return key in self.order
@@ -168,7 +168,7 @@ class MirrorSender:
     def take_grant(self, grant: Grant) -> bool:
         """An epoch begins: both sides are empty, and what is unconfirmed is decided anew (MIR-8).
 
-        False where nobody waits for this grant; then nothing has changed.
+        False if the sender does not wait for this grant; then nothing has changed.
         """
         checked(grant, Grant)
         self._check_name(grant.sender)

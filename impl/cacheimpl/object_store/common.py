@@ -144,7 +144,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 
 def check_parts(parts: list[Any], data_bytes: int, metadata: Any, md_bytes: int) -> None:
-    """Raises `SerdeError` where data or metadata are no bytes, or not as many as is said."""
+    """Raises `SerdeError` unless data and metadata are bytes, and as many as the arguments name."""
     if type(data_bytes) is not int or type(md_bytes) is not int:
         data_bytes = whole("data_bytes", data_bytes, SerdeError, least=0)
         md_bytes = whole("md_bytes", md_bytes, SerdeError, least=0)

@@ -33,7 +33,7 @@ def place_of_count(ring: ReleasedRingBuffer, address: int) -> slice:
 
 
 def count_at(ring: ReleasedRingBuffer, address: int) -> int:
-    """What stands in the place of the count, whoever wrote it."""
+    """The number in the place of the count, which any process may have written."""
     return ring.byte2int(ring.segment.data[place_of_count(ring, address)])
 
 
@@ -132,7 +132,7 @@ class CountingWriter:
         return gone
 
     def clear(self) -> None:
-        """Every chunk goes, whoever has a handle to it (C-SHM-12); until 0.20.2 ids begin at 0 again (C-SHM-7)."""
+        """Every chunk goes, handed out or not (C-SHM-12); until 0.20.2 ids begin at 0 again (C-SHM-7)."""
         self._ring.clear()
         self.key_index.clear()
         self.id_index.clear()

@@ -1,7 +1,7 @@
 """The object store as released, on request only: the rules of three times, with their faults, on a segment of ours.
 
-Each is an era of the specification's `object_store`, by its tag. They are for whoever has to reproduce an engine of
-that time: handles that nobody reads keep their chunks for ever, counts are in the chunks, and a lock is shared with
+Each is an era of the specification's `object_store`, by its tag. They serve to reproduce an engine of
+that time: unread handles keep their chunks for ever, counts are in the chunks, and a lock is shared with
 readers that may die. What a caller must not do is refused as in the normative store.
 """
 
@@ -198,7 +198,7 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
             raise NotInEraError(f"the store of {self.era.name} has no {call}")
 
     def clear(self) -> None:
-        """The writer forgets every chunk, whoever has a handle to it; a reader has nothing to clear."""
+        """The writer forgets every chunk, handed out or not; a reader has nothing to clear."""
         if self._writer is not None:
             self._writer.clear()
 

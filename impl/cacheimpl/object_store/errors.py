@@ -18,7 +18,7 @@ class TooLargeError(ObjectStoreError, ValueError):
 
 
 class StoreFullError(ObjectStoreError, MemoryError):
-    """No room: somebody needs the oldest chunk, or as many handles are out as there are cells. Send the item itself."""
+    """No room: the oldest chunk is in use, or as many handles are out as there are cells. Send the item itself."""
 
 
 class NotStoredError(ObjectStoreError, KeyError):
@@ -30,7 +30,7 @@ class StaleHandleError(ObjectStoreError, ValueError):
 
 
 class ForgedHandleError(ObjectStoreError, ValueError):
-    """An invalid signature: nobody issued this handle for this key; or, at the writer, it is not out any more."""
+    """An invalid signature: the writer did not issue this handle for this key; or, at the writer, it is not out."""
 
 
 class NoLockError(ObjectStoreError, ValueError):

@@ -1,4 +1,4 @@
-"""Handles: what P0 sends in the place of an item, signed so that nobody can make one up (SHM-10).
+"""Handles: what P0 sends in the place of an item, signed so that no client can forge one (SHM-10).
 
 A handle is an address, an id and a signature, as in the field. The signature carries what the accounting needs: the
 epoch, the *cell* in which readers acknowledge the handle, and its *number*, which is never used twice.
@@ -62,10 +62,10 @@ class Seals:
 
     def signature(self, key: str, address: int, identity: int, epoch: int, cell: int, number: int) -> bytes:
         """Of a handle: epoch, cell and number, and a seal over these, address, id and key."""
-        said = _SIGNED.pack(epoch, cell, number, address, identity)
+        signed = _SIGNED.pack(epoch, cell, number, address, identity)
         seal = self._of_handles.copy()
-        seal.update(said + key.encode("utf-8", SURROGATES))
-        return said[: _TICKET.size] + seal.digest()
+        seal.update(signed + key.encode("utf-8", SURROGATES))
+        return signed[: _TICKET.size] + seal.digest()
 
     def verify(self, handle: Handle, signature: bytes) -> None:
         """Raises `ForgedHandleError` unless the holder of the secret signed this handle."""
@@ -75,13 +75,13 @@ class Seals:
     def tag(self, key: str, place: int, identity: int, epoch: int, data_bytes: int, metadata_bytes: int) -> bytes:
         """What makes the bytes at a place the chunk of a key. No payload can spell it: it needs the secret."""
         seal = self._of_chunks.copy()
-        said = _TAGGED.pack(place, identity, epoch, data_bytes, metadata_bytes)
-        seal.update(said + key.encode("utf-8", SURROGATES))
+        tagged = _TAGGED.pack(place, identity, epoch, data_bytes, metadata_bytes)
+        seal.update(tagged + key.encode("utf-8", SURROGATES))
         return seal.digest()
 
 
 def ticket_of(key: object, address: object, identity: object, signature: object) -> tuple[Handle, bytes]:
-    """The handle that these are said to be, if they have its form, and its signature. Raises `ForgedHandleError`."""
+    """The handle of these values, if they have the form of one, and its signature. Raises `ForgedHandleError`."""
     # A list is asked for first, as it costs a third of what the abstract class does.
     if not isinstance(signature, (list, Sequence)) or not isinstance(key, str) or len(signature) != SIGNATURE:
         raise ForgedHandleError("Invalid handle: a key and a signature belong to it")

@@ -1,4 +1,4 @@
-"""A worker's side: it looks, copies, looks again, and acknowledges in its own row of cells, which nobody else writes.
+"""A worker's side: it looks, copies, looks again, and acknowledges in a row of cells that only it writes.
 
 It writes nothing else, so it needs no lock, and can be killed at any point: a handle that it has not acknowledged stays
 out until P0 hears of the end of its request and revokes it.
@@ -78,7 +78,7 @@ class Reader:
     def _attached(self, generation: int) -> Attachment:
         """The segment of the writer that issued a handle: the present one, the one before, or one that is new.
 
-        Nobody writes to the segment of a dead writer, so what it issued can be read there as long as it is mapped.
+        The segment of a dead writer does not change, so its handles can be read as long as it is mapped.
         Raises `StaleHandleError`; `ReaderTakenError` where another process reads the new one under this number.
         """
         if self._current.segment.block.generation == generation:

@@ -36,7 +36,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
     """Items in shared memory: one process puts them there, `n_readers` processes read each handle once.
 
     Normatively, so not as in every release: handles are counted while they are out, and not for ever; readers
-    acknowledge in cells of their own; whoever hears of the end of a request revokes its handles (`revoke`); clearing
+    acknowledge in cells of their own; the frontend revokes the handles of a request that ends (`revoke`); clearing
     takes no chunk away from a reader. Whether this is the writer is what its ring says.
     """
 
@@ -175,7 +175,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         return self.ser_de.deserialize(memoryview(bytearray(self.writer.payload(monotonic_id))))
 
     def clear(self) -> None:
-        """The writer hands nothing out any more, and frees what nobody needs; a reader has nothing to clear."""
+        """The writer hands nothing out any more, and frees unreferenced chunks; a reader has nothing to clear."""
         if self._writer is not None:
             self._writer.clear()
 

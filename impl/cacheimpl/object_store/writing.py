@@ -1,9 +1,9 @@
-"""P0's side: the books and the only hand that writes chunks. As `writer` and `accounting` of the specification.
+"""P0's side: the books, and all writing of chunks. As `writer` and `accounting` of the specification.
 
-*The order of publication.* To put an item: (1) the headers of chunks that are gone and in the way are struck out; (2)
-barrier; (3) header, metadata and data, and last the prefix, which makes the chunk one; (4) barrier; (5) only now is
-there a handle. The first two are the ring's. Who has no handle looks for no prefix: among the stores of (3) none has to
-be visible before another.
+*The order of publication.* A put (1) strikes out the headers of freed chunks that are in the way; (2) makes a barrier;
+(3) writes header, metadata and data, and last the prefix, which makes the bytes a chunk; (4) makes a barrier; (5) only
+now issues a handle. The first two are the ring's. The stores of (3) need no order among themselves: a reader without a
+handle looks for no prefix.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Writer:
         """Store an item as `serialize` gives it and issue a handle: address and id.
 
         `copy` is called with the four of the item, and with the memory from the prefix on, behind which it writes.
-        Raises `AlreadyStoredError`, `TooLargeError`, `StoreFullError`; after the last, chunks that nobody needs may be
+        Raises `AlreadyStoredError`, `TooLargeError`, `StoreFullError`; after the last, unreferenced chunks may be
         gone, and the one in the way is not handed out any more (SHM-7, SHM-8).
         """
         if not self._segment.is_usable:
@@ -119,7 +119,7 @@ class Writer:
         address = self._make_room(total)
         if address is None:
             self._drain()
-            raise StoreFullError("somebody needs the oldest chunk, so there is no room for the item")
+            raise StoreFullError("the oldest chunk is in use, so there is no room for the item")
         if self.tickets.full:
             self._refuse_without_cell()
         identity = self._written(key, address, total, item, copy)
@@ -169,7 +169,7 @@ class Writer:
         return self.issued[identity] == 0 and identity not in self.protected
 
     def free_unused(self) -> tuple[int, ...]:
-        """Chunks that nobody needs go, from the oldest on (SHM-6); returns their ids."""
+        """Free unreferenced chunks, the oldest first, up to the first referenced one (SHM-6); returns their ids."""
         self.tickets.settle_acknowledged()
         gone = []
         while self._oldest_may_go():
@@ -177,7 +177,7 @@ class Writer:
         return tuple(gone)
 
     def clear(self) -> None:
-        """Nothing is found any more; whoever has a handle still reads what it was issued for (X-4)."""
+        """Hand nothing out any more; a reader with a handle still reads its chunk (X-4)."""
         for key in tuple(self.key_index):
             self._withdraw(key)
         self.protected.clear()
@@ -207,7 +207,7 @@ class Writer:
         return identity
 
     def _drain(self) -> None:
-        """The oldest chunk stands in the way; nobody gets another handle to it, so it will go (SHM-8)."""
+        """Issue no more handles to the oldest chunk, which blocks a put: so it becomes free (SHM-8)."""
         oldest = self._placement.oldest
         if oldest is not None and oldest not in self.protected:
             key = self.id_index[oldest]
@@ -215,7 +215,7 @@ class Writer:
                 self._withdraw(key)
 
     def _withdraw(self, key: str) -> None:
-        """Not handed out any more; whoever has a handle may still read it."""
+        """Hand the chunk out no more; a reader with a handle may still read it."""
         _, identity = self.key_index.pop(key)
         self._last.pop(key, None)
         self.withdrawn.add(identity)

@@ -1,4 +1,4 @@
-"""The caches of processed items by the field's names: measures, both sides of the mirror, and who gets which."""
+"""The caches of processed items by the field's names: measures, both sides of the mirror, and their selectors."""
 
 from cacheimpl.object_store.caches import CacheInfo
 from cacheimpl.processor_cache.caches import (

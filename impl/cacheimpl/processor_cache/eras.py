@@ -18,7 +18,7 @@ class ReleasedLRUCache(LRUCache[K, V]):
     """As 0.33.0 (`lru` M3): `AllPinnedError` in the middle of an eviction leaves the cache half evicted."""
 
     def _check_pins(self, key: K, size: float) -> None:
-        """Nobody asks."""
+        """No caller asks."""
 
 
 class GhostLRUCache(ReleasedLRUCache[K, V]):

@@ -60,7 +60,7 @@ class EndlessEvictionError(ProcessorCacheError, RuntimeError):
     """The released call never returns: the oldest in the order has no entry, so evicting it frees nothing (C-MIR-10).
 
     Only `GhostLRUCache` raises it, in the place of going on for ever. What was evicted before that is gone, as it is in
-    the engine that hangs; whoever reproduces such an engine ends its process here.
+    the engine that hangs; to reproduce such an engine is to end its process here.
     """
 
 

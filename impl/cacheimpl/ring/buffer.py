@@ -218,7 +218,7 @@ class SingleWriterShmRingBuffer:
     def clear(self, is_free_fn: MayGo | None = None) -> None:
         """Every chunk goes, or those that may, up to the first that may not; ids go on (C-SHM-7).
 
-        The ring does not know who reads. Without a function the caller vouches that nobody does (C-SHM-12).
+        The ring does not know its readers. Without a function the caller vouches that no process reads (C-SHM-12).
         """
         if is_free_fn is not None:
             check_function("is_free_fn", is_free_fn)

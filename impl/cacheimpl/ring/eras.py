@@ -1,6 +1,6 @@
 """The ring as released, on request only: the rules of three times, with their faults, on a segment of ours.
 
-Each is an era of the specification's `ring`, by its tag. They are for whoever has to reproduce an engine of that time.
+Each is an era of the specification's `ring`, by its tag. They serve to reproduce an engine of that time.
 What a caller must not do is refused as in the normative ring, and a segment belongs to its writer as there.
 """
 
@@ -47,7 +47,7 @@ class ReleasedPlacement(Placement):
         self.id_start = (self.id_start + 1) % self.modulus
 
     def drop_all(self, *, from_zero: bool) -> None:
-        """No chunk is left, whoever has handles to it; ids begin again, or go on."""
+        """No chunk is left, handed out or not; ids begin again, or go on."""
         self.starts.clear()
         self.totals.clear()
         self.start = self.end = 0
@@ -101,7 +101,7 @@ class ReleasedRingBuffer(SingleWriterShmRingBuffer):
             return size
 
     def clear(self, is_free_fn: MayGo | None = None) -> None:
-        """Every chunk goes, whoever reads: the function plays no part (C-SHM-12)."""
+        """Every chunk goes, read or not: the function plays no part (C-SHM-12)."""
         self._as_writer()
         if is_free_fn is not None:
             check_function("is_free_fn", is_free_fn)

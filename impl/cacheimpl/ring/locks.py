@@ -2,7 +2,7 @@
 
 They belong to an open file and not to a process (`F_OFD_SETLK` of `fcntl`), so that closing another descriptor of the
 same file in the same process does not release them; and a forked child closes its copy at once, so that it does not
-keep them when its parent has died. Nobody waits for one of them: it is had, or somebody has it. Linux only.
+keep them when its parent has died. No call waits for a lock: it takes it, or reports it as taken. Linux only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FileLocks:
         _OPEN.add(self)
 
     def take(self, byte: int) -> bool:
-        """Lock this byte, or say that somebody else has it."""
+        """Lock this byte; False if another process has it."""
         try:
             fcntl(self.descriptor, F_OFD_SETLK, _request(F_WRLCK, byte))
         except OSError as error:
@@ -49,7 +49,7 @@ class FileLocks:
         self.held.discard(byte)
 
     def is_taken(self, byte: int) -> bool:
-        """Whether anybody who is alive has this byte, through this open file or another."""
+        """Whether a living process has this byte, through this open file or another."""
         if byte in self.held:
             return True
         found = fcntl(self.descriptor, F_OFD_GETLK, _request(F_WRLCK, byte))
@@ -106,7 +106,7 @@ def _request(kind: int, byte: int) -> bytes:
 
 
 FIRST = _request(F_WRLCK, 0)
-"""The question who has the first byte."""
+"""The request that asks for the holder of the first byte."""
 
 
 def _close_in_child() -> None:

@@ -1,15 +1,15 @@
-"""One shared-memory segment: what is at its beginning, who may write where, and how it is made, found and removed.
+"""One shared-memory segment: its layout, which process writes which part, and how it is made, found and removed.
 
     [superblock][a row of acknowledgement cells for each reader][data of the ring]
 
 The writer writes superblock and data; a reader writes its own row of cells and nothing else. The byte 0 of the file is
 locked by the writer as long as it lives, the byte 1 + r by reader r: so a segment without a living writer is known as
-stale, whoever comes.
+stale by every process.
 
 The writer holds the name against others, so its segment is unlinked by itself (`close`) or by the next writer of that
-name, never by anybody's exit: Python's resource tracker, which would unlink it when any process ends that had it open,
-is not told of it. Only a segment without a name of its own is left to the tracker by its writer, as nobody will come
-and take its name over.
+name, never by the exit of a process. Python's resource tracker would unlink it when any process ends that had it open,
+so it is not told of it. Only a segment without a name of its own is left to the tracker by its writer, as no later
+writer takes its name over.
 
 *Order.* `barrier` is a system call on the segment's file. It is made between any two groups of stores, or of loads, of
 which one must not be seen without the other; both sides make it, and in it the kernel takes the same lock.
@@ -99,7 +99,7 @@ class Segment:
         self.shared_memory, self.block = shared_memory, block
         self._locks, self._tracked, self._process = locks, tracked, os.getpid()
         whole = block.first_data + block.data_bytes
-        # A mapping of its own lives as long as somebody views it; that of `SharedMemory` refuses to be closed then.
+        # A mapping of its own lives as long as a view of it; that of `SharedMemory` refuses to be closed then.
         self.memory = memoryview(locks.mapped(whole))
         self.data = self.memory[block.first_data : whole]
 
@@ -107,14 +107,14 @@ class Segment:
     def create(cls, name: str | None, block: Superblock) -> Segment:
         """A new segment. One of this name whose writer is dead is replaced.
 
-        It has its name only when it is complete and locked: whoever dies in between leaves nothing. Raises
+        It has its name only when it is complete and locked: a process that dies in between leaves nothing. Raises
         `WriterAliveError`, `ForeignSegmentError`, `NoSpaceError`.
         """
         chosen = name or f"{ANONYMOUS}{secrets.token_hex(8)}"
         locks = FileLocks(FOLDER / chosen, made_file(block))
         try:
             taken = locks.take(WRITER)
-            assert taken, "nobody else knows the file"
+            assert taken, "no other process knows the file"
             while not locks.give_name():
                 remove_stale(chosen)
             with untracked(name is not None):
@@ -202,7 +202,7 @@ class Segment:
         return tuple(self._locks.is_taken(WRITER + 1 + reader) for reader in range(readers))
 
     def claim_reader(self, readers: int, wanted: int | None = None) -> int:
-        """The number under which this process reads: the one that it wants, or the first that nobody has.
+        """The number under which this process reads: the wanted one, or the first free one.
 
         Raises `ReaderTakenError`. What the dead one of that number acknowledged stays acknowledged.
         """
@@ -215,7 +215,7 @@ class Segment:
     def close(self) -> None:
         """Unmap it; the writer removes it. To close twice does nothing, and a forked child removes nothing.
 
-        Views of the data that somebody still has stay mapped as long as they are used.
+        Views of the data stay mapped as long as they are used.
         """
         usable = self.is_usable and self._process == os.getpid()
         self.data = self.memory = memoryview(b"")
