@@ -40,6 +40,10 @@ PATTERNS = {
 }
 
 
+LISTED = re.compile(r"code in code \(\d+\)")
+"""A scope and the length of a trace in it, of which a table lists many."""
+
+
 class Text(NamedTuple):
     """A sentence, heading or cell of a table, and where it stands."""
 
@@ -50,7 +54,8 @@ class Text(NamedTuple):
 def unclear(sentence: str) -> list[str]:
     """The patterns that a sentence shows, by name; its length is one of them."""
     shown = [name for name, pattern in PATTERNS.items() if re.search(pattern, sentence, re.IGNORECASE)]
-    long = len(re.findall(r"\w[\w'/.-]*", sentence)) > LONGEST_SENTENCE_WORDS
+    counted = LISTED.sub("", sentence)
+    long = len(re.findall(r"(?!code\b)\w[\w'/.-]*", counted)) > LONGEST_SENTENCE_WORDS
     return [*shown, "more than 45 words"] if long else shown
 
 
@@ -62,6 +67,7 @@ QUOTATION = re.compile(r"\"[^\"\n]*\"|“[^”]*”")
 LINK = re.compile(r"!?\[(?P<shown>[^\]]*)\]\([^)]*\)")
 TRACE = re.compile(r"C-\w+-\d+ in code, .* scope code ")
 """The line above a diagram: mostly the configuration, and a statement that is looked at by itself."""
+HEADER_ENDS = re.compile(r"\|[ :|-]+$")
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 
 
@@ -69,16 +75,17 @@ def prose(markdown: str) -> Iterator[str]:
     """The paragraphs, headings, items and cells of a page, without code, comments, quotations and links."""
     text = COMMENT.sub("", FENCE.sub("", markdown))
     paragraph: list[str] = []
-    for line in [*text.splitlines(), ""]:
+    lines = [*text.splitlines(), ""]
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
         ends = not line.strip() or line.startswith(("#", "|", ">", "    ", "!", "<")) or ITEM.match(line)
         if ends and paragraph:
             yield " ".join(paragraph)
             paragraph = []
-        if line.startswith("|"):
+        if line.startswith("|") and not HEADER_ENDS.match(below):
             yield from (cell.strip() for cell in line.strip("|").split("|"))
         elif line.startswith("#"):
             yield line.lstrip("# ")
-        elif not line.startswith((">", "    ", "!", "<")) and line.strip():
+        elif not line.startswith(("|", ">", "    ", "!", "<")) and line.strip():
             paragraph.append(ITEM.sub("", line).strip())
 
 

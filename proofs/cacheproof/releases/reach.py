@@ -15,7 +15,7 @@ MISUSE: Reach = "misuse"
 REACHES: dict[Reach, str] = {
     ENGINE: "the release's own scheduler, driven by requests that arrive and are aborted, did this by itself",
     CLASS: "the release's own classes did this, called as the specification lets callers; their engine was not run",
-    MISUSE: "a caller breaks what the class expects of it; the engine's own callers were not seen to do this",
+    MISUSE: "a caller violates the order that the class expects; the engine's own callers were not seen to do this",
 }
 """In a sentence. From what says most about an engine to what says least."""
 

@@ -12,7 +12,7 @@ RequestName = Annotated[int, Name("request")]
 Token = int
 """A token, by its id."""
 Content = int
-"""What an item shows, by its hash."""
+"""The content of an item, by its hash."""
 Adapter = int
 """A LoRA adapter by what it is: its weights."""
 Salt = int
@@ -26,7 +26,7 @@ PLACEHOLDER = 0
 
 
 class Config(NamedTuple):
-    """What the prompts of a scope are made of."""
+    """The parts from which the prompts of a scope are made."""
 
     block_size: int
     """Tokens of a block."""
@@ -45,19 +45,19 @@ class Config(NamedTuple):
     items: int = 2
     """The most items in one request."""
     adapters: tuple[tuple[int, int, int], ...] = ()
-    """Number, name and path of each adapter; its position is what it is. Two may share a name, or a path."""
+    """Number, name and path of each adapter; its position is its content. Two may share a name, or a path."""
     salts: int = 0
     """Cache salts are 1 to this number; a salt and a content of one number are one string."""
     item_hashes: int = 0
-    """If positive: of an item's hash, so many values are kept by the variants that shorten it."""
+    """If positive: the number of values that variants with a shortened item hash keep."""
     digests: int = 0
-    """If positive: so many values the hash function of a weak variant has."""
+    """If positive: the number of values of the hash function of a weak variant."""
     seed: int = 0
     """The parent of first blocks, where a variant does not take the public one."""
     disciplined: int = 0
     """1: only calls that take effect are made."""
     forger: int = 0
-    """1: the last request is an adversary's: it follows the first with what has its digest under the public seed."""
+    """1: the last request is an adversary's: its contents have the digests of the first one's under the public seed."""
 
 
 def invalid(config: Config) -> str | None:

@@ -17,7 +17,7 @@ NOTHING = -1
 class Config(NamedTuple):
     """Sizes of a model's items, and which settings its operators choose from.
 
-    An item has two sizes. Its *embeddings* are what the encoder computes and the cache stores; its *tokens* are the
+    An item has two sizes. The encoder computes its *embeddings* and the cache stores them; its *tokens* are the
     placeholders in the prompt, which separators and line ends may make longer.
     """
 
@@ -26,7 +26,7 @@ class Config(NamedTuple):
     tokens: tuple[int, ...]
     """Of the same items."""
     items: tuple[tuple[int, int, int], ...]
-    """What clients send: modality, embeddings, tokens. It may be larger than what was profiled."""
+    """What clients send: modality, embeddings, tokens. It may be larger than the profiled items."""
     batches: tuple[int, ...]
     """Choices of `batch_tokens`."""
     sequences: tuple[int, ...] = (2,)

@@ -33,11 +33,11 @@ class Configure(Operation):
     threshold: int
     """`long_prefill_token_threshold`: tokens of one request in one step, while others wait; 0 for no such limit."""
     alignment: int
-    """A step ends at a multiple of so many tokens, unless it ends the prompt; 1 for no such rule."""
+    """A step ends at a multiple of this number of tokens, unless it ends the prompt; 1 for no such rule."""
     compute: int
-    """What the operator asks for as compute budget, in embeddings; 0: nothing is said."""
+    """The compute budget that the operator configures, in embeddings; 0: nothing is said."""
     space: int
-    """What the operator asks for as size of the encoder cache, in embeddings; 0: nothing is said."""
+    """The size of the encoder cache that the operator configures, in embeddings; 0: nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)

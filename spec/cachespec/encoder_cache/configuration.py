@@ -38,10 +38,10 @@ class Config(NamedTuple):
     resets: int = 0
     """1: the cache may be reset."""
     unreported: int = 0
-    """If positive: nobody asks for room while so many evictions wait for their report. It bounds the variants that
+    """If positive: no caller asks for room while this many evictions await their report. It bounds the variants that
     repeat themselves in the list."""
     halting: int = 0
-    """1: nobody calls any more once a count has left its range, which happens in variants only."""
+    """1: callers stop once a count has left its range, which happens in variants only."""
     repeats: int = 0
     """1: a content that a request shows several times is asked for each time, as schedulers did before #23544."""
 

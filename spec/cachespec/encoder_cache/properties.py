@@ -314,7 +314,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-5/answered",
-        "a request holds an input from the hit or allocation that it was told of until it releases the input",
+        "a request holds an input from its reported hit or allocation until it releases the input",
         holds_follow_answers,
         lambda c, b, op, o, a: type(op) is CheckAndUpdate and o.code is Code.HIT and len(a.held) > len(b.held),
     ),

@@ -22,7 +22,7 @@ IDS = 8
 
 
 class Config(NamedTuple):
-    """One engine core with its frontends and workers. What the scheduler's configuration names alike means the same."""
+    """One engine core with its frontends and workers. Names of the scheduler's configuration have its meaning."""
 
     block_size: int
     kv_blocks: int
@@ -41,11 +41,11 @@ class Config(NamedTuple):
     groups: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()
     senders: tuple[int, ...] = ()
-    """The frontend of each request; empty where there is one frontend."""
+    """The frontend of each request; empty if there is one frontend."""
     shared_memory: int = 0
-    """1: items travel by way of the object store, and there is no mirror."""
+    """1: items travel through the object store, and there is no mirror."""
     store_capacity: int = 0
-    """Units of shared memory, where there is one; `sizes` are in the same units."""
+    """Units of shared memory, if it is used; `sizes` are in the same units."""
     workers: int = 1
     """Worker processes."""
     channel: int = 2

@@ -135,7 +135,7 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
         **{name: f"{text}; with shared memory only" for name, text in object_store.COMPONENT.observables.items()},
         **scheduler.COMPONENT.observables,
         "tensors_{worker}": "contents of the encoder outputs that the worker holds, ascending",
-        "finding_{worker}": "what the worker missed first: 0 nothing, 1 an encoder output, 2 the bytes of an item, "
+        "finding_{worker}": "the first missing data: 0 nothing, 1 an encoder output, 2 the bytes of an item, "
         "3 an output to be dropped twice, 4 an item of its message",
     }
 )

@@ -25,7 +25,7 @@ NOTHING = -1
 
 
 class Config(NamedTuple):
-    """The pool, the requests, and the environment of a scope. What does not say blocks is in tokens."""
+    """The pool, the requests, and the environment of a scope. Fields that do not name blocks are in tokens."""
 
     block_size: int
     """Tokens in a block."""
@@ -38,7 +38,7 @@ class Config(NamedTuple):
     prompts: tuple[int, ...] = ()
     """For each request, how many tokens it has when it is looked up. Empty: all."""
     hashes: tuple[int, ...] = ()
-    """For each content, its hash: the least content with the same one. Empty where no two hashes are equal."""
+    """For each content, its hash: the least content with the same one. Empty if no two hashes are equal."""
     limit: int = 0
     """The longest request that the engine admits (`max_model_len`). 0: the longest of `lengths`."""
     preallocated: int = 0
@@ -58,7 +58,7 @@ class Config(NamedTuple):
     groups: int = 0
     """1: each two requests, 0 and 1, 2 and 3, and so on, are the tables of one request in two groups of layers."""
     repeats: int = 0
-    """1: slots are asked for as for a new request also where there is a table."""
+    """1: a request with a table also asks for slots like a new one."""
     disciplined: int = 1
     """1: callers keep the order of the engine's own scheduler (see `environment`). 0: any call at any time."""
 

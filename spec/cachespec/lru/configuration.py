@@ -20,11 +20,11 @@ class Config(NamedTuple):
     sizes: tuple[int, ...]
     """Bytes of each key; its position is the key."""
     grown: tuple[int, ...] = ()
-    """A second size in bytes of each key; empty where no key changes its size."""
+    """A second size in bytes of each key; empty if no key changes its size."""
     lookups: int = 1
-    """How many counted look-ups a run makes at the most: the counters are part of the state."""
+    """The maximum number of counted look-ups of a run: the counters are part of the state."""
     pins: int = 0
-    """How many keys are pinned at the same time at the most."""
+    """The maximum number of keys pinned at the same time."""
 
 
 def invalid(config: Config) -> str | None:

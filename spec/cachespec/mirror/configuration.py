@@ -55,7 +55,7 @@ class Config(NamedTuple):
     impatient: int = 0
     """1: a sender may stop waiting for an answer that is still on its way."""
     faults: int = UNLIMITED
-    """How many faults a run has at the most; -1: any number."""
+    """The maximum number of faults of a run; -1: any number."""
 
 
 def invalid(config: Config) -> str | None:

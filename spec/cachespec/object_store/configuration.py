@@ -60,7 +60,7 @@ class Config(NamedTuple):
     limit: int = FIELD
     """The largest count that the field in the shared memory holds."""
     renders: int = UNLIMITED
-    """Requests that a run renders at the most; -1: any number. It bounds the eras, whose counts grow for ever."""
+    """The maximum number of rendered requests; -1: any number. It bounds the eras, whose counts grow for ever."""
     touches: int = 0
     """1: P0 touches every item of a request before it walks them."""
     skips: int = 0

@@ -26,9 +26,9 @@ class Config(NamedTuple):
     readers: int = 1
     """Each is given a handle to each chunk, and has a count of its own in it."""
     outstanding: int = 0
-    """If positive: no chunk is begun that would make more handles than so many unanswered. It bounds scopes."""
+    """If positive: no chunk is begun that would make the unanswered handles exceed this number. It bounds scopes."""
     buffer: int = 0
-    """If positive: no chunk is begun while so many stores wait to become visible. It bounds what has no barrier."""
+    """If positive: no chunk is begun while this number of stores are not yet visible. It bounds what has no barrier."""
     clears: int = 0
     """1: the ring may be cleared."""
     deaths: int = 0

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from cachespec.kernel import Name, apart
 
 Content = Annotated[int, Name("content")]
-"""What is put into a chunk: equal contents are equal bytes."""
+"""The data of a chunk: equal contents are equal bytes."""
 
 Reader = Annotated[int, Name("reader")]
 """One process that has the memory mapped and only reads the chunks."""
@@ -27,7 +27,7 @@ BASE = 256
 
 
 class Config(NamedTuple):
-    """Sizes in units: a unit is what is written at once, a byte or a word."""
+    """Sizes in units: a unit is written at once, such as a byte or a word."""
 
     capacity: int
     """Units of data that the ring has."""
@@ -42,7 +42,7 @@ class Config(NamedTuple):
     wants: tuple[int, ...] = ()
     """How many units a caller may want freed; empty: all of them."""
     outstanding: int = 0
-    """If positive: nobody allocates what would make more handles than so many unanswered. It bounds scopes."""
+    """If positive: no allocation makes the unanswered handles exceed this number. It bounds scopes."""
     clears: int = 0
     """1: the ring may be cleared."""
     revocations: int = 0

@@ -45,15 +45,15 @@ class Config(NamedTuple):
     outputs: tuple[int, ...]
     """Output tokens after which each request is finished."""
     items: tuple[tuple[Item, ...], ...] = ()
-    """The items of each request, in the order of its prompt; empty where no request has any."""
+    """The items of each request, in the order of its prompt; empty if no request has any."""
     priorities: tuple[int, ...] = ()
     """The priority of each request, the least first; empty where they are equal."""
     groups: tuple[int, ...] = ()
-    """Requests of one group begin alike; empty where no two do."""
+    """Requests of one group share a prefix; empty if no two do."""
     shared: tuple[int, ...] = ()
     """How many of each request's first tokens are those of its group."""
     external: tuple[int, ...] = ()
-    """How many of each request's first tokens an external store has the KV of; empty where there is no such store."""
+    """The number of each request's first tokens whose KV an external store has; empty without such a store."""
     drafts: int = 0
     """Draft tokens that are proposed whenever a token was sampled, to be verified in the next step."""
     alignment: int = 0

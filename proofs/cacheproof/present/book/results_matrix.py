@@ -67,4 +67,4 @@ def what_is_new(records: Sequence[Record]) -> Iterator[str]:
         for one in record.violations:
             if is_new(one):
                 said = f"{one.property} in `{one.operation}` ({reach_with_faults(one)})"
-                yield f"- {record.target}, `{one.component}`, {said}: {one.statement}"
+                yield f"- {record.target}, `{one.component}`: {said}. The property: {one.statement}."

@@ -35,7 +35,7 @@ def page_of(record: Record) -> str:
     if record.undriven:
         rows = [(f"`{one.component}`", one.reason) for one in record.undriven]
         parts += ["## Not driven", markdown_table(("component", "why"), rows)]
-    parts += ["## What it breaks", _violations(record)]
+    parts += ["## Broken properties", _violations(record)]
     for violation in record.violations:
         parts += [f"### {heading(violation)}", _detail(violation)]
     return "\n\n".join(parts)
