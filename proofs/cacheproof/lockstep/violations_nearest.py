@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.properties import AnyProperty, all_broken_by_call
 from cacheproof.lockstep.violations_progress import settled
@@ -33,15 +34,12 @@ def nearest(pair: Pair, states: int, each: Callable[[int, int], None] | None = N
     subject, offers = pair.subject, pair.offers
     start = subject.variant.start(subject.config)
     form = canonical(subject.component, subject.variant, subject.config)
-    known, waiting = {form(start)}, deque([(start, tuple[Operation, ...]())])
+    search = BreadthFirst[Any, tuple[Any, tuple[Operation, ...]]](form(start), (start, ()))
     seen: set[tuple[Any, ...]] = set()
     anyway = _owed(subject, start)
-    for _ in range(states):
-        if not waiting:
-            return
-        state, calls = waiting.popleft()
+    for _, (state, calls) in islice(search, states):
         if each is not None:
-            each(len(known), len(seen))
+            each(len(search), len(seen))
         for operation in offers(state):
             after, outcome = subject.variant.call(subject.config, state, operation)
             path = (*calls, operation)
@@ -49,10 +47,7 @@ def nearest(pair: Pair, states: int, each: Callable[[int, int], None] | None = N
                 (rule, type(operation))
                 for rule in all_broken_by_call(subject, state, operation, outcome, after, pair.viewed)
             ]
-            same = form(after)
-            if outcome.code is not Code.DIVERGED and same not in known:
-                known.add(same)
-                waiting.append((after, path))
+            if outcome.code is not Code.DIVERGED and search.reach(form(after), (after, path)):
                 broken += [(rule, None) for rule in _owed(subject, after) if rule not in anyway]
             for rule, kind in broken:
                 mark = (rule.name, kind, frozenset(type(call) for call in path if call.kind is Kind.FAULT))

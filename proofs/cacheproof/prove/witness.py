@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
+from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.prove.proof import Proof
 from cachespec.kernel import FROZEN, Operation
 
@@ -38,15 +38,12 @@ def _in_turn(lists: list[list[Example]]) -> list[Example]:
 
 def _steps(proof: Proof, config: Any) -> Iterator[tuple[Any, Operation, Any]]:
     start = proof.variant.initial(config, FROZEN)
-    seen, waiting = {start}, deque([start])
-    while waiting:
-        state = waiting.popleft()
+    search = BreadthFirst(start, None, STATE_LIMIT)
+    for state, _ in search:
         for operation in _possible(proof, config, state):
             after, outcome = proof.variant.step(config, state, operation)
             yield state, operation, outcome
-            if after not in seen and len(seen) < STATE_LIMIT:
-                seen.add(after)
-                waiting.append(after)
+            search.reach(after, None)
 
 
 def _possible(proof: Proof, config: Any, state: Any) -> Iterable[Operation]:

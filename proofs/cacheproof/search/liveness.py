@@ -14,11 +14,11 @@ in it is so in every part of it. Names are not exchanged here, because fairness 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
+from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.model.trace import Violation
 from cacheproof.search.components import strongly_connected
 from cacheproof.search.crew import Crew
@@ -163,24 +163,12 @@ def _left_out(edges: OwedGraph, entry: int, turn: list[Edge]) -> Operation | Non
 
 def _shortest(edges: OwedGraph, start: int, members: frozenset[int], ends: Callable[[Edge, int], bool]) -> list[Edge]:
     """The shortest walk of at least one step, inside the members, whose last edge satisfies `ends`."""
-    came_from: dict[int, tuple[int, Edge] | None] = {start: None}
-    waiting = deque([start])
-    while waiting:
-        state = waiting.popleft()
+    search = BreadthFirst[int, Edge | None](start, None)
+    for state, _ in search:
         for edge in edges[state]:
             if edge[1] not in members:
                 continue
             if ends(edge, state):
-                return [*_walk(came_from, state), edge]
-            if edge[1] not in came_from:
-                came_from[edge[1]] = (state, edge)
-                waiting.append(edge[1])
+                return [*(step for step in search.way() if step is not None), edge]
+            search.reach(edge[1], edge)
     raise AssertionError("a strongly connected component has a way from each of its states to each")
-
-
-def _walk(came_from: dict[int, tuple[int, Edge] | None], state: int) -> list[Edge]:
-    walk: list[Edge] = []
-    while (reached := came_from[state]) is not None:
-        state, edge = reached
-        walk.append(edge)
-    return walk[::-1]

@@ -6,11 +6,12 @@ where 0 and 1 are alike in that state, and two where they are not.
 
 from __future__ import annotations
 
-from collections import deque, namedtuple
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.canonical import Canonical, canonical
@@ -94,16 +95,14 @@ def graph(walker: Walker, most_edges: int) -> dict[Any, Node]:
     """Every canonical state with its edges, in the order they are found in; InputError where there are too many."""
     nodes: dict[Any, Node] = {}
     start = walker.start()
-    pending: deque[tuple[Any, Any, tuple[Operation, ...]]] = deque([(walker.canonical(start), start, ())])
-    seen, count = {pending[0][0]}, 0
-    while pending:
-        form, state, way = pending.popleft()
+    search = BreadthFirst[Any, tuple[Any, tuple[Operation, ...]]](walker.canonical(start), (start, ()))
+    count = 0
+    for form, (state, way) in search:
         edges: dict[Edge, Any] = {}
         for move in walker.moves(state):
             edges.setdefault(move.edge, move.target)
-            if move.target not in seen and move.outcome.code is not Code.DIVERGED:
-                seen.add(move.target)
-                pending.append((move.target, move.after, (*way, move.operation)))
+            if move.outcome.code is not Code.DIVERGED:
+                search.reach(move.target, (move.after, (*way, move.operation)))
         nodes[form] = Node(way, edges)
         count += len(edges)
         if count > most_edges:

@@ -7,10 +7,10 @@ each edge is taken one to three times.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.vectors.graph import Edge, Move, Node, Walker
 from cachespec.kernel import Code, Operation
 
@@ -113,17 +113,14 @@ class _Walk:
 
     def nearest(self, most: int) -> list[Any] | None:
         """The canonical states on a shortest way to one with an edge that is left, at most so many away."""
-        back: dict[Any, Any] = {self.form: None}
-        pending = deque([(self.form, 0)])
-        while pending:
-            form, distance = pending.popleft()
+        search = BreadthFirst(self.form, (self.form, 0))
+        for form, (_, distance) in search:
             if form in self.left and form != self.form:
-                return _way(back, form)
+                return [state for state, _ in search.way()[1:]]
             if distance < most:
                 for edge, target in self.nodes[form].edges.items():
-                    if edge[0] in self.allowed and target not in back and target in self.nodes:
-                        back[target] = form
-                        pending.append((target, distance + 1))
+                    if edge[0] in self.allowed and target in self.nodes:
+                        search.reach(target, (target, distance + 1))
         return None
 
     def follow(self, way: list[Any]) -> None:
@@ -131,13 +128,6 @@ class _Walk:
             self.take(
                 next(move for move in self.moves() if move.target == form and move.outcome.code is not Code.DIVERGED)
             )
-
-
-def _way(back: Mapping[Any, Any], form: Any) -> list[Any]:
-    way = [form]
-    while back[way[-1]] is not None:
-        way.append(back[way[-1]])
-    return way[-2::-1]
 
 
 def _needed(runs: list[tuple[tuple[Operation, ...], frozenset[Edge]]]) -> list[tuple[Operation, ...]]:

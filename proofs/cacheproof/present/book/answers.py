@@ -6,7 +6,6 @@ That takes a minute, so the result is kept in `answers.json`; `cacheproof book -
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import replace_file
 from cacheproof.model.registry import AnyComponent, components, scope_file
@@ -89,17 +89,12 @@ def _in_scope(component: AnyComponent, scope: Scope) -> Iterator[Seen]:
     variant, config = component.normative, scope.config
     normal = variant.normal or (lambda _, state: state)
     first = variant.start(config)
-    pending: deque[tuple[Any, tuple[Operation, ...]]] = deque([(first, ())])
-    seen = {first}
-    while pending:
-        state, before = pending.popleft()
+    search = BreadthFirst[Any, tuple[Operation, ...]](first, (), STATES)
+    for state, before in search:
         for operation in variant.alphabet(config, state):
             after, outcome = variant.call(config, state, operation)
             yield scope.name, before, operation, outcome
-            form = normal(config, after)
-            if form not in seen and len(seen) < STATES:
-                seen.add(form)
-                pending.append((form, (*before, operation)))
+            search.reach(normal(config, after), (*before, operation))
 
 
 def _of_vectors(component: AnyComponent) -> Iterator[Seen]:
