@@ -27,8 +27,8 @@ from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.present.show.violations import case_of, found_in, rendered_searches, searched_message, status_of
 from cacheproof.releases import nearest
-from cacheproof.releases.conformance import Result, Trial, open_with_readers_apart
-from cacheproof.releases.searching import SCHEDULER, Search, search, without_era
+from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
+from cacheproof.releases.searching import SCHEDULER, EraSearch, search, without_era
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
 from cacheproof.targets.prefixes.package import Package, PrefixFamily
@@ -130,8 +130,8 @@ def command(
     releases = asked_for(table(), targets or [], component)
     eras: list[Era] = []
     undriven: list[nearest.Undriven] = []
-    results: list[Result] = []
-    searches: list[Search] = []
+    results: list[EraResult] = []
+    searches: list[EraSearch] = []
     with progress() as line, interruptible() as stop:
         for release in releases:
             there = add(release, told_at_once(line)) if install else needed(release)
@@ -283,7 +283,7 @@ def obstacle(there: Installed, component: str) -> str:
     return there.obstacle(component)
 
 
-def record(result: Result) -> dict[str, Any]:
+def record(result: EraResult) -> dict[str, Any]:
     """A result for a machine; also what `status` reads."""
     finding, era = result.finding, result.era
     told = None if finding is None else finding_to_message(finding)
@@ -306,7 +306,7 @@ def record(result: Result) -> dict[str, Any]:
     }
 
 
-def case(result: Result) -> Case:
+def case(result: EraResult) -> Case:
     """A result for a CI service."""
     era, finding = result.era, result.finding
     package = f"{era.release.name} with {era.first}" if era.first else era.release.name
@@ -321,14 +321,14 @@ def case(result: Result) -> Case:
     )
 
 
-def status(results: list[Result]) -> ExitStatus:
+def status(results: list[EraResult]) -> ExitStatus:
     """A difference is worse than a driver that failed."""
     if any((result.finding is not None and not result.broke_down) or result.vanished for result in results):
         return ExitStatus.FELL_SHORT
     return ExitStatus.AS_EXPECTED if all(result.agrees for result in results) else ExitStatus.INCONCLUSIVE
 
 
-def rendered(results: list[Result], undriven: Iterable[nearest.Undriven] = ()) -> list[Any]:
+def rendered(results: list[EraResult], undriven: Iterable[nearest.Undriven] = ()) -> list[Any]:
     """The table, and each finding in full, but for an era of a neighbour where the other neighbour's agrees."""
     shown = RichTable(box=None)
     for name in ("component", "era", "released package", "steps", "seconds", "verdict"):
@@ -349,7 +349,7 @@ def rendered(results: list[Result], undriven: Iterable[nearest.Undriven] = ()) -
     return parts
 
 
-def verdict(result: Result) -> str:
+def verdict(result: EraResult) -> str:
     """In words, and no stronger than what was seen."""
     if isinstance(result.finding, Breakdown):
         return f"the driver failed: {result.finding.reason}" if result.era.like is not None else "the driver failed"

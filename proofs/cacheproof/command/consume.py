@@ -26,7 +26,7 @@ from cacheproof.model.target import Target, TargetError
 from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
-from cacheproof.vectors.consuming import Consumer, Consumption, Result, Verdict, finding_of, worded_run
+from cacheproof.vectors.consuming import CaseResult, Consumer, Consumption, Verdict, finding_of, worded_run
 from cacheproof.vectors.files import found, read
 from cacheproof.vectors.report import cases_of, checked_deviations, checked_skips, data_of, table_of
 from cacheproof.vectors.vector import VectorSet
@@ -156,7 +156,7 @@ def one_component(sets: list[tuple[Path, VectorSet]], name: str | None) -> list[
 
 
 def shown_of(
-    result: Result, target: Target, name: str, lacking: frozenset[str], show: Callable[[str], None]
+    result: CaseResult, target: Target, name: str, lacking: frozenset[str], show: Callable[[str], None]
 ) -> Finding | None:
     """The first finding, shrunk where it is a difference that comes again; None for what was to be refused.
 
@@ -184,7 +184,9 @@ def status(whole: Consumption) -> ExitStatus:
     return ExitStatus.INCONCLUSIVE if whole.of(Verdict.BROKE_DOWN) or not ran else ExitStatus.AS_EXPECTED
 
 
-def rendered(whole: Consumption, first: Result | None, finding: Finding | None, target: str, name: str) -> list[object]:
+def rendered(
+    whole: Consumption, first: CaseResult | None, finding: Finding | None, target: str, name: str
+) -> list[object]:
     """The table by feature, what was not looked at, and the first failure."""
     parts: list[object] = [table_of(whole), *notes(whole, target)]
     if first is None:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
-from cacheproof.device.running import PASSED, Outcome, Result, performed, performed_apart, resumed, run, write
+from cacheproof.device.running import PASSED, CheckResult, Outcome, performed, performed_apart, resumed, run, write
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import InputError, MissingExtraError
 
@@ -61,7 +61,7 @@ def command(
     where = _device(device)
     drawn = random.randrange(1 << 31) if seed is None else seed  # noqa: S311  # not a secret
     asked = Asked(where, small, drawn)
-    result = Result(asked, _machine(where))
+    result = CheckResult(asked, _machine(where))
     if resume:
         resumed(result, output)
     announce(f"device {where} ({result.machine['device']}), seed {asked.seed}, result in {output}")
@@ -114,7 +114,7 @@ def _listing(checks: Sequence[Check]) -> Table:
     return table
 
 
-def _table(result: Result) -> Table:
+def _table(result: CheckResult) -> Table:
     table = Table("check", "", "seconds", "what was done")
     for outcome in result.outcomes.values():
         done = ", ".join(f"{count:,} {what}" for what, count in outcome.counts.items())
@@ -124,11 +124,11 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _details(result: Result) -> list[str]:
+def _details(result: CheckResult) -> list[str]:
     return [f"{one.name}: {one.detail}" for one in result.outcomes.values() if one.detail]
 
 
-def _figures(result: Result) -> list[Any]:
+def _figures(result: CheckResult) -> list[Any]:
     """Only what has a spread; what an example says is its own line."""
     table = Table("figure", "size", "median", "least to most", "goal")
     for figure in result.figures():
@@ -154,11 +154,11 @@ def _goal(figure: dict[str, Any]) -> str:
     return f"{bound} {_number(figure['goal'])} {figure['unit']}: {judged}"
 
 
-def _left_out(result: Result) -> list[str]:
+def _left_out(result: CheckResult) -> list[str]:
     return [f"not run: {one['what']}: {one['reason']}" for one in result.left_out()]
 
 
-def _machine_line(result: Result) -> str:
+def _machine_line(result: CheckResult) -> str:
     machine = result.machine
     host = machine["host"]
     driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if "cuda" in machine else ""

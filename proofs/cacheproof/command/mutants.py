@@ -19,7 +19,7 @@ from cacheproof.model.registry import component_named, components
 from cacheproof.mutants import ledger
 from cacheproof.mutants.campaign import perform
 from cacheproof.mutants.generate import Mutant, mutants_of
-from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, Result
+from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, MutantResult
 from cacheproof.search.processes import MOST_PROCESSES
 
 PANEL = "Maintaining the project"
@@ -85,7 +85,7 @@ def command(
     return report(chosen, len(mutants), results, complaints, known)
 
 
-def _case(one: Result, known: ledger.Survivor | None) -> Case:
+def _case(one: MutantResult, known: ledger.Survivor | None) -> Case:
     """A mutant for a CI service; one that need not be noticed is skipped, with the reason."""
     status = FATES.get(one.fate, CaseStatus.PASSED)
     message = f"{one.change}: {one.fate.value} {one.by}".rstrip()
@@ -96,7 +96,7 @@ def _case(one: Result, known: ledger.Survivor | None) -> Case:
     return Case(f"mutants.{component}", name, status, message, seconds=one.seconds, properties=told)
 
 
-def _too_few(results: Sequence[Result]) -> list[Case]:
+def _too_few(results: Sequence[MutantResult]) -> list[Case]:
     ratio = ratio_of(results)
     if ratio is None or ratio > WANTED:
         return []
@@ -121,7 +121,7 @@ def selected(every: Sequence[Mutant], only: list[str] | None, sample: int | None
     return [mutant for mutant in every if mutant.name in drawn]
 
 
-def unlisted(known: dict[str, ledger.Survivor], results: Sequence[Result]) -> list[str]:
+def unlisted(known: dict[str, ledger.Survivor], results: Sequence[MutantResult]) -> list[str]:
     """Survivors without a reason; those that a limit left open."""
     return [
         f"{one.name}: {one.change}: {one.fate.value} {one.by}".rstrip()
@@ -130,13 +130,13 @@ def unlisted(known: dict[str, ledger.Survivor], results: Sequence[Result]) -> li
     ]
 
 
-def ratio_of(results: Sequence[Result]) -> float | None:
+def ratio_of(results: Sequence[MutantResult]) -> float | None:
     """Which part of the living mutants was killed; None where there is none."""
     living = [one for one in results if one.fate in LIVING]
     return sum(one.fate in KILLED for one in living) / len(living) if living else None
 
 
-def status_of(asked: int, results: Sequence[Result], complaints: Sequence[str]) -> ExitStatus:
+def status_of(asked: int, results: Sequence[MutantResult], complaints: Sequence[str]) -> ExitStatus:
     """Interrupted or left open is no answer; a survivor without a reason, or too many of them, falls short."""
     ratio = ratio_of(results)
     left_open = any(one.fate is Fate.OPEN for one in results)
@@ -151,7 +151,7 @@ def status_of(asked: int, results: Sequence[Result], complaints: Sequence[str]) 
 def report(
     chosen: Sequence[str],
     asked: int,
-    results: Sequence[Result],
+    results: Sequence[MutantResult],
     complaints: Sequence[str],
     known: dict[str, ledger.Survivor],
 ) -> Report:
@@ -168,7 +168,7 @@ def report(
     return Report(data, rendered, status_of(asked, results, complaints), interrupted=interrupted)
 
 
-def counts(results: Sequence[Result]) -> dict[str, Any]:
+def counts(results: Sequence[MutantResult]) -> dict[str, Any]:
     """How many mutants had each fate, and the ratio."""
     found = Counter(one.fate for one in results)
     return {"mutants": len(results), **{fate.value: found[fate] for fate in Fate}, "ratio": ratio_of(results)}
@@ -180,11 +180,11 @@ def listed(mutants: Sequence[Mutant]) -> Report:
     return Report(data, [*(f"{one.name}: {one.change}" for one in mutants), f"{len(mutants)} mutants"])
 
 
-def _of(results: Sequence[Result], component: str) -> list[Result]:
+def _of(results: Sequence[MutantResult], component: str) -> list[MutantResult]:
     return [one for one in results if one.name.partition("/")[0] == component]
 
 
-def _plain(result: Result) -> dict[str, Any]:
+def _plain(result: MutantResult) -> dict[str, Any]:
     return {
         "name": result.name,
         "change": result.change,
@@ -195,7 +195,7 @@ def _plain(result: Result) -> dict[str, Any]:
     }
 
 
-def _table(chosen: Sequence[str], results: Sequence[Result]) -> Table:
+def _table(chosen: Sequence[str], results: Sequence[MutantResult]) -> Table:
     table = Table(title=None)
     table.add_column("component", no_wrap=True)
     for heading in ("mutants", *(fate.value for fate in Fate), "killed of living"):
@@ -207,18 +207,18 @@ def _table(chosen: Sequence[str], results: Sequence[Result]) -> Table:
     return table
 
 
-def _killers(results: Sequence[Result]) -> str:
+def _killers(results: Sequence[MutantResult]) -> str:
     found = Counter(one.by for one in results if one.fate is Fate.PROPERTY)
     most = ", ".join(f"{name} {number}" for name, number in sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
     return f"by property: {most}" if most else "no property was broken"
 
 
-def _percent(results: Sequence[Result]) -> str:
+def _percent(results: Sequence[MutantResult]) -> str:
     ratio = ratio_of(results)
     return "-" if ratio is None else f"{100 * ratio:.1f} %"
 
 
-def _summary(asked: int, results: Sequence[Result]) -> str:
+def _summary(asked: int, results: Sequence[MutantResult]) -> str:
     living = [one for one in results if one.fate in LIVING]
     killed = sum(one.fate in KILLED for one in living)
     return f"{len(results)} of {asked} mutants were run; {killed} of {len(living)} living ones were killed"

@@ -20,7 +20,7 @@ from cacheproof.model.registry import component_named, variant_named
 from cacheproof.replay.options import pairs
 from cacheproof.replay.readers import read, reader_for
 from cacheproof.replay.record import data_of, keep, status_of
-from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, Result, Setting
+from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, ReplayResult, Setting
 from cacheproof.replay.run import replay_of
 from cacheproof.replay.shipped import CHECK_EVERY as CHECK_EVERY_SHIPPED
 from cacheproof.replay.shipped import Replayed, replay_shipped
@@ -123,7 +123,7 @@ def command(
     return Report(data, _rendered(setting, result, target), status_of(result), interrupted=interrupted)
 
 
-def _case(setting: Setting, result: Result, name: str, amiss: list[str], target: str | None = None) -> Case:
+def _case(setting: Setting, result: ReplayResult, name: str, amiss: list[str], target: str | None = None) -> Case:
     """A replay for a CI service."""
     beside = f" beside {target}" if target else ""
     told = {"requests": result.requests, "events": result.events, "workload": setting.workload.title}
@@ -164,7 +164,7 @@ def _bounded(megabytes: int) -> Iterator[None]:
         raise InconclusiveError(f"the replay {too_large(megabytes)}, or raise --memory") from None
 
 
-def _replay(setting: Setting, target: str | None, megabytes: int) -> tuple[Result, bool]:
+def _replay(setting: Setting, target: str | None, megabytes: int) -> tuple[ReplayResult, bool]:
     """The replay, as far as it came. The target is opened before: a child would inherit the limit of memory."""
     workload = setting.workload
     opened = None if target is None else open_target(target, setting.component, setting.variant)
@@ -176,7 +176,7 @@ def _replay(setting: Setting, target: str | None, megabytes: int) -> tuple[Resul
     return replay.result, stop.happened
 
 
-def _rendered(setting: Setting, result: Result, target: str | None) -> list[Any]:
+def _rendered(setting: Setting, result: ReplayResult, target: str | None) -> list[Any]:
     """What a person reads; a composed load is called that."""
     workload = setting.workload
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -196,18 +196,18 @@ def _rendered(setting: Setting, result: Result, target: str | None) -> list[Any]
     return [table, *(f"violated: {violation.sentence()}" for violation in result.violations)]
 
 
-def _hits(result: Result) -> dict[str, str]:
+def _hits(result: ReplayResult) -> dict[str, str]:
     return {"references": f"{result.references:,}", "hits": f"{result.hits:,} ({100 * result.hit_ratio:.2f} %)"}
 
 
-def _rounds(result: Result) -> dict[str, str]:
+def _rounds(result: ReplayResult) -> dict[str, str]:
     return {
         "rounds": f"{result.rounds:,}" + _aside(preemptions=result.preempted),
         "tokens": f"{result.tokens:,} scheduled, {result.least} at least for a request in a round",
     }
 
 
-def _longest_wait(result: Result) -> str:
+def _longest_wait(result: ReplayResult) -> str:
     return f", the longest wait {result.longest_wait:.2f} s" if result.longest_wait else ""
 
 
@@ -216,7 +216,7 @@ def _aside(**counts: int) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _checked(setting: Setting, result: Result, target: str | None) -> str:
+def _checked(setting: Setting, result: ReplayResult, target: str | None) -> str:
     every = f"one request of {setting.check_every}" if setting.check_every else "the end"
     parts = [
         f"{result.constant_checks:,} constant-time checks",
@@ -316,6 +316,6 @@ def _shipped_table(done: list[Replayed]) -> Table:
     return table
 
 
-def _ratio(result: Result) -> str:
+def _ratio(result: ReplayResult) -> str:
     counted = f"{result.rounds:,} rounds" if result.rounds else f"{100 * result.hit_ratio:.1f} %"
     return counted + (" !" if result.violations else "")

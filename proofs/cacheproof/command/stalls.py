@@ -11,7 +11,7 @@ from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.lockstep.plan import LARGEST_SEED, new_seed
-from cacheproof.lockstep.stalls import Search, Sort, Stall, search
+from cacheproof.lockstep.stalls import Sort, Stall, StallSearch, search
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.registry import component_named
 from cacheproof.model.store import name_of, save
@@ -107,7 +107,7 @@ def sorts(names: list[str]) -> tuple[Sort, ...]:
     return tuple(known[name] for name in names) or tuple(Sort)
 
 
-def data(target: str, done: Search) -> dict[str, Any]:
+def data(target: str, done: StallSearch) -> dict[str, Any]:
     """For a machine."""
     return {
         "target": target,
@@ -136,7 +136,7 @@ def message_of(finding: Stall) -> dict[str, Any]:
     }
 
 
-def rendered(target: str, done: Search) -> list[Any]:
+def rendered(target: str, done: StallSearch) -> list[Any]:
     """What was done, and not more than that; and the calls."""
     amount = f"{done.tally.steps:,} calls in {done.tally.episodes:,} runs of {done.loads:,} loads, seed {done.seed}"
     passed = [f"{times} times {sort.name.lower()}: {sort.value}" for sort, times in done.passed.items()]

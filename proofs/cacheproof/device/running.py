@@ -102,7 +102,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass(slots=True)
-class Result:
+class CheckResult:
     """Of all checks: what the file holds."""
 
     asked: Asked
@@ -147,7 +147,7 @@ Perform = Callable[[Check, Asked, Show], Outcome]
 
 def run(
     checks: Sequence[Check],
-    result: Result,
+    result: CheckResult,
     show: Show,
     *,
     perform: Perform = performed,
@@ -173,7 +173,7 @@ def run(
     write(result, output)
 
 
-def write(result: Result, output: Path | None) -> None:
+def write(result: CheckResult, output: Path | None) -> None:
     """The whole file, or the one before it."""
     if output is None:
         return
@@ -185,7 +185,7 @@ def write(result: Result, output: Path | None) -> None:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from None
 
 
-def resumed(result: Result, path: Path) -> None:
+def resumed(result: CheckResult, path: Path) -> None:
     """Take over what was performed before, on the same machine, by the same version, asked alike.
 
     Passed and failed checks are not performed again. Raises `InputError` where the file is of another run.

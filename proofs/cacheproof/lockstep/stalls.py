@@ -60,7 +60,7 @@ class Stall:
 
 
 @dataclass(slots=True)
-class Search:
+class StallSearch:
     """What a search did."""
 
     seed: int
@@ -83,7 +83,7 @@ def search(
     wide: bool = False,
     suitable: Callable[[Config], bool] = lambda config: True,
     progress: Callable[[str], None] | None = None,
-) -> Search:
+) -> StallSearch:
     """Random loads, one after the other, until one ends as is wanted; it is made smaller then.
 
     Ctrl-C ends it with what is known: what was found, as far as it was made smaller.
@@ -94,7 +94,7 @@ def search(
 
     Raises TargetError where the target's driver fails.
     """
-    done, tried = Search(seed), None
+    done, tried = StallSearch(seed), None
     try:
         for run, config, source in runs(seed, wide=wide):
             if limit.reached(done.tally):

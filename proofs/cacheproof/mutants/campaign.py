@@ -20,7 +20,7 @@ from cacheproof.model.fingerprint import explorer_digest, specification_digest
 from cacheproof.model.registry import AnyComponent, component_named, scope_file
 from cacheproof.model.store import load_all, save
 from cacheproof.mutants.generate import Mutant, mutants_of
-from cacheproof.mutants.judge import Fate, Limits, Result, judged
+from cacheproof.mutants.judge import Fate, Limits, MutantResult, judged
 
 KIND = "mutants"
 """The kind of these runs in the store."""
@@ -32,9 +32,9 @@ SAVED_EVERY = 5
 Show = Callable[[str], object]
 
 
-def perform(mutants: Sequence[Mutant], limits: Limits, workers: int, show: Show, *, anew: bool) -> list[Result]:
+def perform(mutants: Sequence[Mutant], limits: Limits, workers: int, show: Show, *, anew: bool) -> list[MutantResult]:
     """The results, in the order of the mutants. Ctrl-C ends it with those that are known by then."""
-    known: dict[str, Result] = {} if anew else kept(mutants, limits)
+    known: dict[str, MutantResult] = {} if anew else kept(mutants, limits)
     waiting = [mutant for mutant in mutants if mutant.name not in known]
     if len(waiting) < len(mutants):
         show(f"{len(mutants) - len(waiting)} of {len(mutants)} mutants are known from an earlier run")
@@ -56,7 +56,7 @@ def perform(mutants: Sequence[Mutant], limits: Limits, workers: int, show: Show,
 # What is kept --------------------------------------------------------------------------------------------------------
 
 
-def keep(mutants: Sequence[Mutant], results: Mapping[str, Result], limits: Limits) -> None:
+def keep(mutants: Sequence[Mutant], results: Mapping[str, MutantResult], limits: Limits) -> None:
     """One file for each component; what is known of its other mutants, of the same source, stays in it."""
     for name in dict.fromkeys(mutant.component for mutant in mutants):
         component = component_named(name)
@@ -66,18 +66,18 @@ def keep(mutants: Sequence[Mutant], results: Mapping[str, Result], limits: Limit
         save(KIND, name, {"component": name, "stamp": stamp, "results": sorted(rows.values(), key=lambda r: r["name"])})
 
 
-def kept(mutants: Sequence[Mutant], limits: Limits) -> dict[str, Result]:
+def kept(mutants: Sequence[Mutant], limits: Limits) -> dict[str, MutantResult]:
     """What earlier runs found of these, where the source, the scopes and the limits were the same."""
-    found: dict[str, Result] = {}
+    found: dict[str, MutantResult] = {}
     wanted = {mutant.name for mutant in mutants}
     for name in dict.fromkeys(mutant.component for mutant in mutants):
         for row in _rows(name, _stamp(component_named(name), limits)):
             if row["name"] in wanted:
-                found[row["name"]] = Result(**{**row, "fate": Fate(row["fate"])})
+                found[row["name"]] = MutantResult(**{**row, "fate": Fate(row["fate"])})
     return found
 
 
-def _row(result: Result) -> dict[str, Any]:
+def _row(result: MutantResult) -> dict[str, Any]:
     return {**asdict(result), "fate": result.fate.value}
 
 
@@ -97,7 +97,7 @@ def _stamp(component: AnyComponent, limits: Limits) -> str:
 # Processes -----------------------------------------------------------------------------------------------------------
 
 
-def _one_by_one(mutants: Sequence[Mutant], limits: Limits) -> Iterator[Result]:
+def _one_by_one(mutants: Sequence[Mutant], limits: Limits) -> Iterator[MutantResult]:
     for mutant in mutants:
         yield judged(mutant, limits)
 
@@ -123,7 +123,7 @@ def _is_stopped() -> bool:
     return _stop is not None and _stop.is_set()
 
 
-def _in_worker(component: str, name: str, limits: Limits) -> Result | None:
+def _in_worker(component: str, name: str, limits: Limits) -> MutantResult | None:
     """None where the user ended the run before anything was known."""
     try:
         return None if _is_stopped() else judged(_by_name(component)[name], limits, _is_stopped)
@@ -131,11 +131,11 @@ def _in_worker(component: str, name: str, limits: Limits) -> Result | None:
         return None
 
 
-def _in_processes(mutants: Sequence[Mutant], limits: Limits, workers: int) -> Iterator[Result]:
+def _in_processes(mutants: Sequence[Mutant], limits: Limits, workers: int) -> Iterator[MutantResult]:
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     remaining = iter(mutants)
-    waiting: set[Future[Result | None]] = set()
+    waiting: set[Future[MutantResult | None]] = set()
     with ProcessPoolExecutor(workers, context, _begin_worker, (stop,)) as pool:
         try:
             while True:

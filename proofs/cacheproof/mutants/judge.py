@@ -56,7 +56,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MutantResult:
     """A mutant's fate: `by` is the property, the witness or the error that showed it, `scope` where."""
 
     name: str
@@ -71,7 +71,7 @@ def _never() -> bool:
     return False
 
 
-def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never) -> Result:
+def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never) -> MutantResult:
     """Explore the default scopes, small ones first, until something notices the mutant.
 
     What nothing notices is compared with the original. Raises KeyboardInterrupt soon after `stopped` says so.
@@ -103,7 +103,7 @@ class _Trial:
     def __init__(self, mutant: Mutant, component: AnyComponent, limits: Limits) -> None:
         self.component, self.limits = component, limits
         self.scope: Scope | None = None
-        self.result = Result(mutant.name, mutant.change, Fate.SURVIVED)
+        self.result = MutantResult(mutant.name, mutant.change, Fate.SURVIVED)
 
     def says(self, fate: Fate, by: str = "") -> None:
         """What is known of the mutant now."""

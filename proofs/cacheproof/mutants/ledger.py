@@ -10,7 +10,7 @@ import msgspec
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.mutants.generate import Mutant
-from cacheproof.mutants.judge import Fate, Result
+from cacheproof.mutants.judge import Fate, MutantResult
 
 LEDGER = Path(__file__).parent / "survivors.toml"
 
@@ -46,7 +46,7 @@ def read(path: Path = LEDGER) -> dict[str, Survivor]:
 
 
 def wrong(
-    known: dict[str, Survivor], mutants: Iterable[Mutant], results: Sequence[Result], components: Iterable[str]
+    known: dict[str, Survivor], mutants: Iterable[Mutant], results: Sequence[MutantResult], components: Iterable[str]
 ) -> Iterator[str]:
     """Each entry about these components that does not fit what there is, and what was found. One line each."""
     existing = {mutant.name: mutant for mutant in mutants}

@@ -36,7 +36,7 @@ def prove(
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ProofJudgement:
     """What came of one row."""
 
     verdict: Verdict
@@ -97,14 +97,14 @@ class _Obligations:
             )
 
     @staticmethod
-    def _explored(body: Callable[[], None]) -> tuple[list[Path], Judgement | None]:
+    def _explored(body: Callable[[], None]) -> tuple[list[Path], ProofJudgement | None]:
         """All paths, or why there are none to speak of."""
         try:
             return list(explore(body)), None
         except NotFollowedError as error:
-            return [], Judgement(Verdict.UNKNOWN, f"cannot be followed: {error}")
+            return [], ProofJudgement(Verdict.UNKNOWN, f"cannot be followed: {error}")
         except Exception as error:  # noqa: BLE001  # a transition is total: whatever it raises is a finding
-            return [], Judgement(Verdict.CRASHED, f"{type(error).__name__}: {error}")
+            return [], ProofJudgement(Verdict.CRASHED, f"{type(error).__name__}: {error}")
 
     def _rows(self, claims: dict[str, str], paths: list[Path]) -> dict[str, str]:
         loops = {loop.property: "the loop keeps its invariant and shrinks its measure" for loop in self.proof.loops}
@@ -116,14 +116,14 @@ class _Obligations:
     def _row(name: str, claims: dict[str, str], loops: dict[str, str]) -> str:
         return name if name in claims or name in loops else DEFINED
 
-    def _judge(self, row: str, paths: list[Path], *, witness: bool) -> Judgement:
+    def _judge(self, row: str, paths: list[Path], *, witness: bool) -> ProofJudgement:
         loops = {loop.property: "" for loop in self.proof.loops}
         known = {one.name: "" for one in self.proof.invariants} | {one.name: "" for one in self.proof.laws}
         demands = [(path, one) for path, one in different(paths) if self._row(one.name, known, loops) == row]
         if not demands:
-            return Judgement(Verdict.VACUOUS, "no path gets there")
+            return ProofJudgement(Verdict.VACUOUS, "no path gets there")
         if not witness:
-            return Judgement(Verdict.VACUOUS, "no reachable step satisfies the premise")
+            return ProofJudgement(Verdict.VACUOUS, "no reachable step satisfies the premise")
         checks = agreed = 0
         for path, demand in demands:
             goal = goal_of(demand)
@@ -133,19 +133,19 @@ class _Obligations:
             if judged.verdict is not Verdict.PROVED:
                 return judged
             checks, agreed = checks + 1, agreed + judged.agreed
-        return Judgement(Verdict.PROVED, "", checks, agreed)
+        return ProofJudgement(Verdict.PROVED, "", checks, agreed)
 
-    def _check(self, path: Path, goal: Goal) -> Judgement:
+    def _check(self, path: Path, goal: Goal) -> ProofJudgement:
         answer, solver = first_opinion(goal, path.hints)
         if answer is Answer.UNKNOWN:
-            return Judgement(Verdict.UNKNOWN, "z3 gave no answer in time")
+            return ProofJudgement(Verdict.UNKNOWN, "z3 gave no answer in time")
         if answer is Answer.FAILS:
             with following(path):
-                return Judgement(Verdict.REFUTED, described(solver.model(), path.shown))
+                return ProofJudgement(Verdict.REFUTED, described(solver.model(), path.shown))
         other = second_opinion(solver) if self.ask_second else Answer.UNKNOWN
         if other is Answer.FAILS:
-            return Judgement(Verdict.UNKNOWN, "z3 and cvc5 contradict each other")
-        return Judgement(Verdict.PROVED, "", 1, int(other is Answer.FOLLOWS))
+            return ProofJudgement(Verdict.UNKNOWN, "z3 and cvc5 contradict each other")
+        return ProofJudgement(Verdict.PROVED, "", 1, int(other is Answer.FOLLOWS))
 
 
 def different(paths: list[Path]) -> list[tuple[Path, Demand]]:

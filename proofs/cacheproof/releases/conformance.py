@@ -23,7 +23,7 @@ SECONDS_TO_ANSWER = 60.0
 
 
 @dataclass(slots=True)
-class Result:
+class EraResult:
     """One line of the table, run.
 
     `finding` is the first that is not listed; `vanished` are the deviations that are listed and did not occur.
@@ -99,9 +99,9 @@ class Trial:
         drawn = islice(configurations(component, self.seed, self.era.has), -(-self.steps // STEPS_IN_EACH))
         return replace(self, configurations=tuple(drawn))
 
-    def perform(self, opener: Opener | None = None) -> Result:
+    def perform(self, opener: Opener | None = None) -> EraResult:
         """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""
-        result = Result(self.era, self.seed)
+        result = EraResult(self.era, self.seed)
         target = (opener or open_released)(self.era)
         try:
             for campaign in self._campaigns(target, self._listed()):
@@ -119,7 +119,7 @@ class Trial:
     def _listed(self) -> frozenset[str]:
         return frozenset(deviation.operation for deviation in self.deviations)
 
-    def _look_for(self, deviation: Deviation, target: Target, result: Result) -> None:
+    def _look_for(self, deviation: Deviation, target: Target, result: EraResult) -> None:
         """Whether the operation, made again, is where the release and the era part: it is known, or has vanished.
 
         A driver that fails, and Ctrl-C, say neither.
@@ -154,7 +154,7 @@ class Trial:
             )
 
 
-def _add(result: Result, campaign: Campaign) -> None:
+def _add(result: EraResult, campaign: Campaign) -> None:
     result.steps += campaign.tally.steps
     result.seconds += campaign.seconds
     result.observables |= campaign.tally.observables

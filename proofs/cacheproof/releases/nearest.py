@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.finding import Difference
-from cacheproof.releases.conformance import Result
+from cacheproof.releases.conformance import EraResult
 from cacheproof.targets.vllm.eras import Era, Table
 from cacheproof.targets.vllm.release import Release
 
@@ -61,7 +61,7 @@ def neighbours(lines: Table, release: Release, component: str) -> list[Era]:
     return [replace(era, release=release, like=era.release) for era in kept]
 
 
-def verdict(result: Result) -> str:
+def verdict(result: EraResult) -> str:
     """What came of an era of a neighbour, in words."""
     finding = result.finding
     if not isinstance(finding, Difference):
@@ -71,12 +71,12 @@ def verdict(result: Result) -> str:
     return f"differs at {where}, after {calls} call{'s' if calls != 1 else ''}"
 
 
-def explained(results: Iterable[Result]) -> frozenset[tuple[str, Release]]:
+def explained(results: Iterable[EraResult]) -> frozenset[tuple[str, Release]]:
     """Components of releases with which an era of a neighbour was seen to agree."""
     return frozenset((one.era.component, one.era.release) for one in results if one.era.like and one.agrees)
 
 
-def status(results: Iterable[Result], undriven: Iterable[Undriven]) -> ExitStatus:
+def status(results: Iterable[EraResult], undriven: Iterable[Undriven]) -> ExitStatus:
     """It is as expected where one of the neighbours is; a component that is neither's falls short."""
     tried = [result for result in results if result.era.like is not None]
     known = explained(tried)

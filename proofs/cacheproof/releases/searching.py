@@ -63,7 +63,7 @@ def searched(path: Path = SEARCHED) -> Searched:
 
 
 @dataclass(slots=True)
-class Search:
+class EraSearch:
     """One line of the table of eras, searched. For a scheduler that no era describes, the variant is empty."""
 
     era: Era
@@ -101,9 +101,9 @@ def search(
     seed: int,
     progress: Progressing | None = None,
     opener: Opener | None = None,
-) -> Search:
+) -> EraSearch:
     """What the release is seen to break. Targets are closed whatever happens; a driver that fails is no violation."""
-    done = Search(era, seed, Hunt(seed))
+    done = EraSearch(era, seed, Hunt(seed))
     try:
         if era.variant:
             _beside_the_era(done, table, limit, progress, opener or conformance.open_released)
@@ -115,7 +115,7 @@ def search(
     return done
 
 
-def _beside_the_era(done: Search, table: Table, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
+def _beside_the_era(done: EraSearch, table: Table, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
     era = done.era
     component = component_named(era.component)
     target = opener(era)
@@ -137,7 +137,7 @@ def _beside_the_era(done: Search, table: Table, limit: Limit, progress: Progress
         target.close()
 
 
-def _alone(done: Search, limit: Limit, progress: Progressing | None) -> None:
+def _alone(done: EraSearch, limit: Limit, progress: Progressing | None) -> None:
     """The scheduler and nothing beside it, search after search with another seed; of each sort the shortest is kept."""
     component = component_named(SCHEDULER)
     left = None if limit.steps is None else limit.steps * CALLS_ALONE

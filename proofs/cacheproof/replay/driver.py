@@ -13,7 +13,7 @@ from cacheproof.model.target import Target
 from cacheproof.model.wire import operation_to_message, outcome_to_message
 from cacheproof.model.wording import operation_text, outcome_text
 from cacheproof.replay.checking import Found, Inspector
-from cacheproof.replay.result import Result, Setting, Violation
+from cacheproof.replay.result import ReplayResult, Setting, Violation
 from cacheproof.replay.workload import Arrival
 from cachespec.kernel import REROOTING, Code, Gauge, Operation, Outcome, Rounds, Service
 
@@ -53,7 +53,7 @@ class Driver:
 
     def __init__(self, setting: Setting, target: Target | None, gauges: Sequence[Gauge]) -> None:
         self.setting = setting
-        self.result = Result()
+        self.result = ReplayResult()
         given = configuration(setting)
         self.config = with_known_hash(given)
         self.state = setting.variant.start(self.config, REROOTING)
@@ -131,11 +131,11 @@ class Serving(ABC):
         self._driver = Driver(setting, target, gauges)
 
     @property
-    def result(self) -> Result:
+    def result(self) -> ReplayResult:
         """The counts so far."""
         return self._driver.result
 
-    def run(self, progress: Progress = lambda _line: None) -> Result:
+    def run(self, progress: Progress = lambda _line: None) -> ReplayResult:
         """Replay all requests, or until something does not hold."""
         began = time.perf_counter()
         try:

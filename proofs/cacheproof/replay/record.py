@@ -9,12 +9,12 @@ from typing import Any
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.store import name_of, save
-from cacheproof.replay.result import BY_CLOCK, Result, Setting
+from cacheproof.replay.result import BY_CLOCK, ReplayResult, Setting
 
 KIND = "replay"
 
 
-def status_of(result: Result, *, interrupted: bool = False) -> ExitStatus:
+def status_of(result: ReplayResult, *, interrupted: bool = False) -> ExitStatus:
     """Whether everything held, to the end."""
     if result.violations:
         return ExitStatus.FELL_SHORT
@@ -23,7 +23,7 @@ def status_of(result: Result, *, interrupted: bool = False) -> ExitStatus:
 
 def data_of(
     setting: Setting,
-    result: Result,
+    result: ReplayResult,
     paths: Sequence[Path],
     options: Mapping[str, str],
     *,

@@ -50,7 +50,7 @@ class Violation:
 
 
 @dataclass(slots=True)
-class Result:
+class ReplayResult:
     """Counts of a replay; `violations` has at most one, because a replay stops at the first."""
 
     requests: int = 0

@@ -10,12 +10,12 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.target import Target
 from cacheproof.replay.agenda import Agenda
 from cacheproof.replay.driver import Progress, Serving, configuration, service_of
-from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, Result, Setting, Violation
+from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, ReplayResult, Setting, Violation
 from cacheproof.replay.rounds import RoundsReplay
 from cacheproof.replay.workload import Arrival
 from cachespec.kernel import Request, Rounds, Script, Served, Service
 
-__all__ = ["BY_CLOCK", "CHECK_EVERY", "Replay", "Result", "Setting", "Violation", "configuration", "replay_of"]
+__all__ = ["BY_CLOCK", "CHECK_EVERY", "Replay", "ReplayResult", "Setting", "Violation", "configuration", "replay_of"]
 
 REQUESTS_BETWEEN_PROGRESS = 500
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.replay.readers import read
-from cacheproof.replay.result import Result, Setting
+from cacheproof.replay.result import ReplayResult, Setting
 from cacheproof.replay.run import replay_of
 from cacheproof.replay.workload import Workload
 
@@ -49,7 +49,7 @@ class Replayed:
 
     listed: Listed
     setting: Setting
-    result: Result
+    result: ReplayResult
 
     @property
     def expected_hits(self) -> int | None:

@@ -24,7 +24,7 @@ from cacheproof.search.crew import Crew
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.processes import Processes, Subject
 from cacheproof.search.result import Ending, Exploration, Snapshot, Watch
-from cacheproof.search.verdict import Judgement, judge
+from cacheproof.search.verdict import RunJudgement, judge
 
 REFERENCE = "reference"
 """The engine that explores whatever can be explored."""
@@ -88,7 +88,7 @@ class Run:
     task: Task
     scope: Scope
     exploration: Exploration
-    judgement: Judgement
+    judgement: RunJudgement
 
 
 Show = Callable[[str], object]

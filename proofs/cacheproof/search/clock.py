@@ -12,7 +12,7 @@ BETWEEN_SNAPSHOTS = 0.5
 """Seconds."""
 
 
-class Clock:
+class SearchClock:
     """The clock of one search, from when it is made."""
 
     def __init__(self, plan: Plan, watch: Watch | None) -> None:

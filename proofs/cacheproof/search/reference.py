@@ -23,7 +23,7 @@ from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
 from cacheproof.search.canonical import canonical
 from cacheproof.search.checkpoint import Checkpoint, Position
-from cacheproof.search.clock import Clock
+from cacheproof.search.clock import SearchClock
 from cacheproof.search.coverage import added
 from cacheproof.search.crew import Alone, Crew
 from cacheproof.search.digest import as_text, decoder
@@ -58,7 +58,7 @@ def explore(
     plan = plan or Plan()
     crew = crew or Alone(Shard(component, variant, config, plan, 0, 1))
     with _not_collecting(), crew:
-        return Search(component, variant, config, plan, watch, crew, checkpoint).run()
+        return ReferenceSearch(component, variant, config, plan, watch, crew, checkpoint).run()
 
 
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
@@ -78,7 +78,7 @@ def _not_collecting() -> Iterator[None]:
             gc.enable()
 
 
-class Search:
+class ReferenceSearch:
     """One search: which level it is at. What is known of the states is with the crew."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Search:
         self.progress = variant.held_to(component.progress)
         self.numbered = self.whole = self.depth = self.level = 0
         """How many states have a number, and how many of these were expanded as whole levels."""
-        self.clock = Clock(plan, watch)
+        self.clock = SearchClock(plan, watch)
 
     def run(self) -> Exploration:
         """Search, then look for lassos, then recover the traces."""

@@ -44,7 +44,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class RunJudgement:
     """All verdicts of a run. `drift` says which golden counts changed, `amiss` what else is wrong, one line each."""
 
     verdicts: tuple[Verdict, ...]
@@ -55,25 +55,25 @@ class Judgement:
 
 def judge(
     component: AnyComponent, variant: AnyVariant, scope: Scope, exploration: Exploration, remarks: tuple[str, ...] = ()
-) -> Judgement:
+) -> RunJudgement:
     """Compare what was found with what the scope file expects. A remark says what else is wrong with the run."""
     verdicts = tuple(_verdicts(component, variant, scope, exploration))
     violated_unasked = any(v.found is Finding.VIOLATED and v.expected is not Finding.VIOLATED for v in verdicts)
     if exploration.parting is not None:
-        return Judgement(verdicts, (), (_parted(exploration.parting),), ExitStatus.FELL_SHORT)
+        return RunJudgement(verdicts, (), (_parted(exploration.parting),), ExitStatus.FELL_SHORT)
     if remarks:
-        return Judgement(verdicts, (), remarks, ExitStatus.FELL_SHORT)
+        return RunJudgement(verdicts, (), remarks, ExitStatus.FELL_SHORT)
     golden = scope.expectation(variant.tag).states
     if exploration.ending is Ending.STATES and golden is not None and exploration.states > golden:
         beyond = f"states: {exploration.states} and more, where {golden} was expected: stopped there"
-        return Judgement(verdicts, (beyond,), (), ExitStatus.FELL_SHORT)
+        return RunJudgement(verdicts, (beyond,), (), ExitStatus.FELL_SHORT)
     if not exploration.ending.conclusive:
         status = ExitStatus.FELL_SHORT if violated_unasked else ExitStatus.INCONCLUSIVE
-        return Judgement(verdicts, (), (), status)
+        return RunJudgement(verdicts, (), (), status)
     drift = tuple(_drift(scope, exploration))
     amiss = tuple(_uncovered(scope, exploration))
     good = all(verdict.as_expected for verdict in verdicts) and not drift and not amiss
-    return Judgement(verdicts, drift, amiss, ExitStatus.AS_EXPECTED if good else ExitStatus.FELL_SHORT)
+    return RunJudgement(verdicts, drift, amiss, ExitStatus.AS_EXPECTED if good else ExitStatus.FELL_SHORT)
 
 
 def unwitnessed(component: AnyComponent, explorations: Iterable[Exploration]) -> tuple[str, ...]:

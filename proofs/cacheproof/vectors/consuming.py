@@ -39,7 +39,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """One case of one file."""
 
     path: Path
@@ -72,7 +72,7 @@ class Consumption:
     declaration: Declaration
     deviations: tuple[str, ...]
     """Those that were expected: declared by the target or given by the user."""
-    results: list[Result] = field(default_factory=list)
+    results: list[CaseResult] = field(default_factory=list)
     observables: set[str] = field(default_factory=set)
     """The features of the observables that were compared."""
     could_show: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ class Consumption:
     interrupted: bool = False
     given_up: bool = False
 
-    def of(self, verdict: Verdict) -> list[Result]:
+    def of(self, verdict: Verdict) -> list[CaseResult]:
         """The results with this verdict."""
         return [result for result in self.results if result.verdict is verdict]
 
@@ -131,10 +131,10 @@ class Consumer:
             whole.interrupted = True
         return whole
 
-    def _case(self, whole: Consumption, path: Path, vectors: VectorSet, number: int) -> Result:
+    def _case(self, whole: Consumption, path: Path, vectors: VectorSet, number: int) -> CaseResult:
         lacking = self._lacking(vectors, vectors.cases[number - 1])
         if lacking:
-            return Result(path, vectors, number, Verdict.SKIPPED, reason=lacking)
+            return CaseResult(path, vectors, number, Verdict.SKIPPED, reason=lacking)
         run = _Run(self, whole, path, vectors, number)
         try:
             with within(self.seconds):
@@ -169,7 +169,7 @@ class _Run:
     number: int
     place: int = 0
 
-    def result(self) -> Result:
+    def result(self) -> CaseResult:
         target, vectors = self.consumer.target, self.vectors
         try:
             target.reset(vectors.config)
@@ -198,7 +198,7 @@ class _Run:
             before = step.reply.observations
         return self.ended(Verdict.PASSED)
 
-    def call(self, step: CallStep) -> Result | None:
+    def call(self, step: CallStep) -> CaseResult | None:
         """Make the call; the result where the case ends here."""
         outcome = self.consumer.target.apply(step.operation)
         shown: Mapping[str, Observation] = {} if outcome.code is Code.DIVERGED else self.consumer.target.observe()
@@ -256,11 +256,11 @@ class _Run:
                 lines.append(f"{name}: the specification has {_worded(expected[name])}, the target {worded(value)}")
         return "; ".join(lines)
 
-    def ended(self, verdict: Verdict, reason: str = "", **more: Any) -> Result:
-        return Result(self.path, self.vectors, self.number, verdict, self.place, reason, **more)
+    def ended(self, verdict: Verdict, reason: str = "", **more: Any) -> CaseResult:
+        return CaseResult(self.path, self.vectors, self.number, verdict, self.place, reason, **more)
 
 
-def worded_run(result: Result) -> list[str]:
+def worded_run(result: CaseResult) -> list[str]:
     """The calls and messages of a case up to where it ended, as people read them."""
     steps = result.case[: result.step]
     return [operation_text(step.operation) if isinstance(step, CallStep) else worded_message(step) for step in steps]
@@ -275,7 +275,7 @@ def worded_message(step: RefusedStep) -> str:
     return " ".join(f"{key}={value}" for key, value in step.message.items())
 
 
-def finding_of(result: Result, target: str) -> Finding | None:
+def finding_of(result: CaseResult, target: str) -> Finding | None:
     """The finding that a case ended with, executed again by the specification; None for what was to be refused."""
     vectors = result.vectors
     variant = variant_named(vectors.component, vectors.variant)

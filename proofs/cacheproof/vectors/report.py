@@ -13,7 +13,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.junit import Case, CaseStatus
 from cacheproof.model.features import checked, observable_feature
 from cacheproof.model.registry import AnyComponent
-from cacheproof.vectors.consuming import Consumption, Result, Verdict, worded_run
+from cacheproof.vectors.consuming import CaseResult, Consumption, Verdict, worded_run
 from cacheproof.vectors.vector import VectorSet
 
 HEADS = {
@@ -123,7 +123,7 @@ def cases_of(whole: Consumption) -> list[Case]:
     return found
 
 
-def _case(result: Result) -> Case:
+def _case(result: CaseResult) -> Case:
     """One case of a file; an answer that is expected of a declared deviation is said beside it."""
     passed = result.verdict in (Verdict.PASSED, Verdict.DEVIATED)
     told = {"deviation": result.deviation, "instead of": result.reason} if result.deviation else {}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cacheproof.device.listing import CHECKS, Asked, Check, Show
-from cacheproof.device.running import PASSED, Outcome, Result, performed_apart, run
+from cacheproof.device.running import PASSED, CheckResult, Outcome, performed_apart, run
 from cacheproof.device.tensor.machine import machine
 
 SECONDS = 240
@@ -19,7 +19,7 @@ def test_all_checks_pass_on_a_device() -> None:
     def perform(check: Check, asked: Asked, show: Show) -> Outcome:
         return performed_apart(check, asked, show, SECONDS)
 
-    result = Result(Asked("cuda", True, 7), machine("cuda"))
+    result = CheckResult(Asked("cuda", True, 7), machine("cuda"))
     run(CHECKS, result, lambda line: None, perform=perform)
     assert {name: (one.status, one.detail) for name, one in result.outcomes.items()} == {
         check.name: (PASSED, "") for check in CHECKS

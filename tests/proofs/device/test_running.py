@@ -14,7 +14,7 @@ import pytest
 
 from cacheproof import command
 from cacheproof.device.listing import CHECKS, Asked, Check, DifferenceError, Found, Show
-from cacheproof.device.running import Outcome, Result, not_run, performed, performed_apart, resumed, run
+from cacheproof.device.running import CheckResult, Outcome, not_run, performed, performed_apart, resumed, run
 from cacheproof.foundation.errors import ExitStatus, InputError
 
 ASKED = Asked("cpu", True, 5)
@@ -60,8 +60,8 @@ class Direct:
         return performed(Here(one.name, "", "", ""), asked, show)
 
 
-def ran(path: Path, *names: str, **how: Any) -> tuple[Result, dict[str, Any]]:
-    result = Result(ASKED, MACHINE)
+def ran(path: Path, *names: str, **how: Any) -> tuple[CheckResult, dict[str, Any]]:
+    result = CheckResult(ASKED, MACHINE)
     run([check(name) for name in names], result, quiet, perform=Direct(), output=path, **how)
     return result, json.loads(path.read_text())
 
@@ -95,7 +95,7 @@ def test_a_limit_of_time_begins_no_more(tmp_path: Path) -> None:
 
 
 def test_a_missed_goal_falls_short() -> None:
-    result = Result(ASKED, MACHINE, complete=True)
+    result = CheckResult(ASKED, MACHINE, complete=True)
     figure = {"name": "decode-recorded", "median": 40.0, "met": False}
     result.outcomes["a"] = Outcome("a", "passed", "", 1.0, {}, [figure], [])
     missed = result.status
@@ -106,7 +106,7 @@ def test_a_missed_goal_falls_short() -> None:
 def test_it_goes_on_from_a_file_of_the_same_run_only(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     ran(path, "good", "interrupted", "wrong")
-    again = Result(ASKED, MACHINE)
+    again = CheckResult(ASKED, MACHINE)
     resumed(again, path)
     assert list(again.outcomes) == ["good"]
     run([check(name) for name in ("good", "wrong")], again, quiet, perform=Direct(), output=path)
@@ -117,11 +117,11 @@ def test_it_goes_on_from_a_file_of_the_same_run_only(tmp_path: Path) -> None:
         (ASKED, {"device": "NVIDIA H200"}, "of another machine"),
     ):
         with pytest.raises(InputError, match=said):
-            resumed(Result(asked, machine), path)
+            resumed(CheckResult(asked, machine), path)
     path.write_text("{}")
     with pytest.raises(InputError, match="gone on from"):
-        resumed(Result(ASKED, MACHINE), path)
-    resumed(Result(ASKED, MACHINE), tmp_path / "none.json")
+        resumed(CheckResult(ASKED, MACHINE), path)
+    resumed(CheckResult(ASKED, MACHINE), tmp_path / "none.json")
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cacheproof import command
 from cacheproof.lockstep import stalls
 from cacheproof.lockstep.loads import could_be_served, load, without
-from cacheproof.lockstep.stalls import Search, Sort, Stall, Watch, search
+from cacheproof.lockstep.stalls import Sort, Stall, StallSearch, Watch, search
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.targets.specification import SpecificationTarget
@@ -25,7 +25,7 @@ def scheduler(tag: str) -> SpecificationTarget:
     return SpecificationTarget(COMPONENT, variant_named(COMPONENT, tag))
 
 
-def looked(target: SpecificationTarget, seed: int, steps: int, *wanted: Sort) -> Search:
+def looked(target: SpecificationTarget, seed: int, steps: int, *wanted: Sort) -> StallSearch:
     return search(target, limit=Limit(steps=steps), seed=seed, wanted=wanted or tuple(Sort))
 
 

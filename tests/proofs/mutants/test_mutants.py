@@ -17,7 +17,7 @@ from cacheproof.model.registry import PATH_VARIABLE, component_named, components
 from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.mutants import campaign, judge, ledger, watch
 from cacheproof.mutants.generate import Mutant, mutants_of
-from cacheproof.mutants.judge import Fate, Limits, Result, judged
+from cacheproof.mutants.judge import Fate, Limits, MutantResult, judged
 from cacheproof.mutants.plant import planted
 from cachespec.kernel import HIT, MISS
 
@@ -124,7 +124,7 @@ def test_an_entry_that_does_not_fit_is_said_to_be_so(lamp: Any, tmp_path: Path) 
     path = tmp_path / "ledger.toml"
     gone = entry(every[2]).replace(every[2].name, "lamp/gone/update-000000")
     path.write_text(entry(survivor) + entry(killed) + gone, encoding="utf-8")
-    results = [Result(survivor.name, "", Fate.SURVIVED), Result(killed.name, "", Fate.PROPERTY, "LMP-1")]
+    results = [MutantResult(survivor.name, "", Fate.SURVIVED), MutantResult(killed.name, "", Fate.PROPERTY, "LMP-1")]
     said = list(ledger.wrong(ledger.read(path), every, results, ["lamp"]))
     assert len(said) == 2
     assert "is noticed: property LMP-1" in said[0]
@@ -215,7 +215,7 @@ def test_what_an_earlier_run_found_is_not_run_again(
     monkeypatch.setattr(campaign, "judged", lambda mutant, limits: pytest.fail("run again"))
     _, second = run([*listed(""), "--only", killed.name], capsys)
     assert first == second
-    monkeypatch.setattr(campaign, "judged", lambda mutant, limits: Result(mutant.name, "", Fate.OPEN, "a limit"))
+    monkeypatch.setattr(campaign, "judged", lambda mutant, limits: MutantResult(mutant.name, "", Fate.OPEN, "a limit"))
     status, data = run([*listed(""), "--only", killed.name, "--anew"], capsys)
     assert (status, data["results"][0]["fate"]) == (1, "open")
 
@@ -225,11 +225,11 @@ def test_an_interrupted_run_reports_what_it_knows(
 ) -> None:
     done: list[str] = []
 
-    def second_is_interrupted(mutant: Mutant, limits: Limits) -> Result:
+    def second_is_interrupted(mutant: Mutant, limits: Limits) -> MutantResult:
         done.append(mutant.name)
         if len(done) == 2:
             raise KeyboardInterrupt
-        return Result(mutant.name, mutant.change, Fate.PROPERTY, "LMP-1")
+        return MutantResult(mutant.name, mutant.change, Fate.PROPERTY, "LMP-1")
 
     monkeypatch.setattr(campaign, "judged", second_is_interrupted)
     status, data = run(listed(""), capsys)

@@ -12,7 +12,7 @@ from cacheproof.command.planted import SEED, STEPS, as_it_should, status, verdic
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.model.finding import Answer, Breakdown, Difference, Finding
 from cacheproof.model.trace import Trace
-from cacheproof.releases.conformance import Result
+from cacheproof.releases.conformance import EraResult
 from cacheproof.releases.planted import kept
 from cacheproof.releases.planted.listing import Planted, as_released, planted_in
 from cacheproof.releases.planted.trial import Fate, perform
@@ -103,7 +103,7 @@ def test_every_bug_is_found(planted: Planted) -> None:
 
 def fate(planted: Planted, finding: Finding | None = None, *, interrupted: bool = False) -> Fate:
     """What would have become of it."""
-    return Fate(planted, Result(planted.era, seed=1, steps=5, finding=finding, interrupted=interrupted), 1.0)
+    return Fate(planted, EraResult(planted.era, seed=1, steps=5, finding=finding, interrupted=interrupted), 1.0)
 
 
 TRACE = Trace("lru", "M3", None, {}, ())

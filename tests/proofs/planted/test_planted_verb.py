@@ -9,7 +9,7 @@ import pytest
 
 from cacheproof.command.frame import dispatch, main
 from cacheproof.foundation.errors import ExitStatus
-from cacheproof.releases.conformance import Result
+from cacheproof.releases.conformance import EraResult
 from cacheproof.releases.planted.listing import Planted
 from cacheproof.releases.planted.trial import Fate
 
@@ -38,7 +38,7 @@ def test_what_is_interrupted_is_not_said_to_be_unfound(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def performed(planted: Planted, **_: object) -> Fate:
-        return Fate(planted, Result(planted.era, seed=1, steps=5, interrupted=planted.bug is not None), 1.0)
+        return Fate(planted, EraResult(planted.era, seed=1, steps=5, interrupted=planted.bug is not None), 1.0)
 
     monkeypatch.setattr("cacheproof.command.planted.perform", performed)
     monkeypatch.setattr("cacheproof.command.planted.needed", lambda release: None)

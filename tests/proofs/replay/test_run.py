@@ -14,7 +14,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyVariant, component_named
 from cacheproof.model.target import Target
 from cacheproof.replay.readers import read
-from cacheproof.replay.run import Replay, Result, Setting, configuration
+from cacheproof.replay.run import Replay, ReplayResult, Setting, configuration
 from cacheproof.replay.shipped import DATA
 from cacheproof.replay.workload import Arrival, Workload
 from cacheproof.targets.specification import SpecificationTarget
@@ -44,7 +44,7 @@ def replayed(
     variant: AnyVariant | None = None,
     target: Target | None = None,
     **settings: int,
-) -> Result:
+) -> ReplayResult:
     """The result of a replay; of the normative variant where none is given."""
     chosen = component_named(component)
     return Replay(Setting(chosen, variant or chosen.normative, given, capacity, **settings), target).run()

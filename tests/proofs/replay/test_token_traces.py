@@ -15,7 +15,7 @@ from cacheproof.model.registry import component_named
 from cacheproof.replay.agenda import Agenda
 from cacheproof.replay.driver import with_known_hash
 from cacheproof.replay.readers import read
-from cacheproof.replay.result import BY_CLOCK, Result, Setting
+from cacheproof.replay.result import BY_CLOCK, ReplayResult, Setting
 from cacheproof.replay.run import Replay, configuration, replay_of
 from cacheproof.replay.shipped import DATA
 from cacheproof.replay.workload import Arrival, Workload
@@ -28,7 +28,7 @@ WEKA = DATA / "weka_slice.jsonl.gz"
 AZURE = DATA / "azure_code_slice.csv.gz"
 
 
-def served(trace: Path, capacity: int, *, by_clock: bool = False, **options: str) -> Result:
+def served(trace: Path, capacity: int, *, by_clock: bool = False, **options: str) -> ReplayResult:
     """Through the KV blocks, without full checks on the way."""
     chosen = component_named("kv_blocks")
     given = read([trace], {name.replace("_", "-"): value for name, value in options.items()})
@@ -169,7 +169,7 @@ def test_a_pool_that_gives_nothing_back_is_noticed() -> None:
 # Rounds -------------------------------------------------------------------------------------------------------------
 
 
-def rounds(capacity: int = 3000, check_every: int = 0, **options: str) -> Result:
+def rounds(capacity: int = 3000, check_every: int = 0, **options: str) -> ReplayResult:
     """The Azure slice through the scheduler."""
     chosen = component_named("scheduler")
     return replay_of(Setting(chosen, chosen.normative, read([AZURE], options), capacity, check_every)).run()
@@ -205,7 +205,7 @@ def test_requests_that_do_not_fit_the_pool_are_rejected() -> None:
     assert result.violations == []
 
 
-def schedules(wrong: Any) -> Result:
+def schedules(wrong: Any) -> ReplayResult:
     """Rounds with a planted transition in the place of `Schedule`."""
     chosen = component_named("scheduler")
     right = chosen.normative.transitions[Schedule]

@@ -14,7 +14,7 @@ from tests.proofs.replay.plain_blocks import plain_hits
 
 from cacheproof.model.registry import component_named
 from cacheproof.replay.readers import read
-from cacheproof.replay.result import Result, Setting
+from cacheproof.replay.result import ReplayResult, Setting
 from cacheproof.replay.run import Replay, replay_of
 from cacheproof.replay.workload import Workload
 
@@ -41,7 +41,7 @@ SESSIONS = ((50_000, 58_092_293, "81.1"), (100_000, 66_747_086, "93.2"))
 """Capacity, hits of the whole WEKA trace, and their published ratio."""
 
 
-def through_the_blocks(workload: Workload, capacity: int) -> Result:
+def through_the_blocks(workload: Workload, capacity: int) -> ReplayResult:
     """Without full checks on the way: a pool of this size takes too long to look at."""
     chosen = component_named("kv_blocks")
     result = Replay(Setting(chosen, chosen.normative, workload, capacity, 0)).run()

@@ -132,7 +132,7 @@ def test_a_derived_field_that_disagrees(plant: Plant) -> None:
 def test_an_initial_state_out_of_bounds() -> None:
     model = model_of(component_named("lru"), LRU)
     wrong = replace(model, initial=model.initial._replace(hits=torch.tensor(-1)))
-    parting = tensor.Search(wrong, Plan()).run().parting
+    parting = tensor.TensorSearch(wrong, Plan()).run().parting
     assert parting is not None
     assert (parting.sentence, calls(parting)) == ("hits is -1, outside 0 to 1", [])
 

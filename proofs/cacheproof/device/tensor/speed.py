@@ -30,7 +30,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.search.tensor.frontier import Expansion
-from cacheproof.search.tensor.search import Search
+from cacheproof.search.tensor.search import TensorSearch
 from cacheproof.tensor_models import model_of
 from cachespec.kernel import NORMATIVE
 from cachespec.lru.configuration import Config as Cache
@@ -46,7 +46,7 @@ KEYS = 10
 SECONDS_OF_EXPLORATION, SMALL_SECONDS = 20.0, 1.0
 
 
-class Clock:
+class DeviceClock:
     """What was measured goes to `found`, with goals where this is the machine that they are for."""
 
     def __init__(self, asked: Asked, found: Found) -> None:
@@ -105,7 +105,7 @@ class Clock:
 def decode(asked: Asked, found: Found, show: Show) -> None:
     """At growing numbers of running requests, each repeat from the same pool."""
     torch.set_num_threads(1)
-    clock = Clock(asked, found)
+    clock = DeviceClock(asked, found)
     steps = SMALL_STEPS if asked.small else STEPS
     for running in SMALL_RUNNING if asked.small else RUNNING:
         show(f"decode-speed: {running:,} running")
@@ -114,7 +114,7 @@ def decode(asked: Asked, found: Found, show: Show) -> None:
     clock.leave_out("decode-speed")
 
 
-def _decode(clock: Clock, running: int, steps: int) -> None:
+def _decode(clock: DeviceClock, running: int, steps: int) -> None:
     engine, rows = decoding(running, steps, clock.asked.device)
     most = max(1, 2 * running // BLOCK_SIZE)
     before = [values.clone() for values in engine.pool]
@@ -172,14 +172,14 @@ class Asking:
 def rounds(asked: Asked, found: Found, show: Show) -> None:
     """Every running request computes one token; nobody waits."""
     torch.set_num_threads(1)
-    clock = Clock(asked, found)
+    clock = DeviceClock(asked, found)
     for running in SMALL_RUNNING if asked.small else (256, 4096, 16_384):
         show(f"round-speed: {running:,} running")
         _rounds(clock, running)
     clock.leave_out("round-speed")
 
 
-def _rounds(clock: Clock, running: int) -> None:
+def _rounds(clock: DeviceClock, running: int) -> None:
     steps = SMALL_STEPS if clock.asked.small else 16
     scheduler = decoding_scheduler(running, steps, clock.asked.device)
     config, extent = scheduler.config, Extent(width=1, wide=0, admissions=0, rounds=1, fills=1, releases=1)
@@ -240,7 +240,7 @@ def decoding_scheduler(running: int, steps: int, device: str) -> Scheduler:
 def burst(asked: Asked, found: Found, show: Show) -> None:
     """Prompts that are on the device already: named by their contents, looked for, given slots, registered."""
     torch.set_num_threads(1)
-    clock = Clock(asked, found)
+    clock = DeviceClock(asked, found)
     requests, tokens = (8, 256) if asked.small else (256, 8192)
     engine = Engine(requests, tokens, BLOCK_SIZE, requests * tokens // BLOCK_SIZE, asked.device)
     prompts = torch.empty((requests, tokens), dtype=torch.int32, device=asked.device)
@@ -270,7 +270,7 @@ def burst(asked: Asked, found: Found, show: Show) -> None:
 def arena(asked: Asked, found: Found, show: Show) -> None:
     """Outputs of several hundred rows, all of them stored, and all of them gathered."""
     torch.set_num_threads(1)
-    clock = Clock(asked, found)
+    clock = DeviceClock(asked, found)
     outputs, rows, hidden = (8, 16, 32) if asked.small else (512, 512, 4096) if asked.on_cuda else (64, 256, 1024)
     count = outputs * rows
     made = torch.ones((count, hidden), dtype=torch.bfloat16, device=asked.device)
@@ -301,7 +301,7 @@ def arena(asked: Asked, found: Found, show: Show) -> None:
 
 def exploration(asked: Asked, found: Found, show: Show) -> None:
     """A large cache by recency, and the largest scope of the KV blocks; for some seconds, without properties."""
-    clock = Clock(asked, found)
+    clock = DeviceClock(asked, found)
     limit = SMALL_SECONDS if asked.small else SECONDS_OF_EXPLORATION
     keys = 4 if asked.small else KEYS
     subjects = [("lru", f"{keys} keys", Cache(capacity=keys - 3, sizes=(1,) * keys, lookups=0), False)]
@@ -313,7 +313,7 @@ def exploration(asked: Asked, found: Found, show: Show) -> None:
     for name, scope, config, symmetry in subjects:
         show(f"exploration-speed: {name} {scope}")
         model = model_of(component_named(name), config, asked.device)
-        search = Search(model, Plan(symmetry=symmetry, limit_seconds=limit), judged=False)
+        search = TensorSearch(model, Plan(symmetry=symmetry, limit_seconds=limit), judged=False)
         if asked.on_cuda:
             search.expansion = Expansion(model, STATES_AT_ONCE)
         clock.wait()

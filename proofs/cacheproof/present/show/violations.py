@@ -21,7 +21,7 @@ from cacheproof.model.wire import config_to_message, operation_to_message, outco
 from cacheproof.model.wording import remarks
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.releases.reach import ENGINE, REACHES, reach_of
-from cacheproof.releases.searching import SCHEDULER, Search
+from cacheproof.releases.searching import SCHEDULER, EraSearch
 from cachespec.kernel import Outcome, Progress
 
 NEVER_SERVED = "SCH-8"
@@ -43,13 +43,13 @@ MOST_IN_A_CELL = 4
 Message = dict[str, Any]
 
 
-def messages(done: Search) -> list[Message]:
+def messages(done: EraSearch) -> list[Message]:
     """Each finding with all that is known of it, in the order of the properties."""
     found = [of_broken(done, broken) for broken in by_property(done.hunt.found)]
     return [*found, *(of_stall(done, stall, steps) for stall, steps in done.stalls.values())]
 
 
-def of_broken(done: Search, broken: Broken) -> Message:
+def of_broken(done: EraSearch, broken: Broken) -> Message:
     """A property that does not hold where release and era agree."""
     era, config = done.era, broken.subject.config
     sorts = frozenset(call.wire_name() for call in broken.calls)
@@ -76,7 +76,7 @@ def of_broken(done: Search, broken: Broken) -> Message:
     }
 
 
-def of_stall(done: Search, stall: Stall, steps: int) -> Message:
+def of_stall(done: EraSearch, stall: Stall, steps: int) -> Message:
     """Requests that the scheduler alone never serves."""
     component = component_named(SCHEDULER)
     rule = next(one for one in component.progress if one.name == NEVER_SERVED)
@@ -104,7 +104,7 @@ def of_stall(done: Search, stall: Stall, steps: int) -> Message:
     }
 
 
-def searched_message(done: Search) -> Message:
+def searched_message(done: EraSearch) -> Message:
     """What was done, and where it was hindered."""
     return {
         **_whose(done),
@@ -234,7 +234,7 @@ def _found_where(message: Mapping[str, Any]) -> str:
     return f"found after {message['steps']:,} random calls with seed {message['seed']}"
 
 
-def _whose(done: Search) -> Message:
+def _whose(done: EraSearch) -> Message:
     era = done.era
     return {
         "component": era.component,
@@ -262,12 +262,12 @@ def _outcome_text(outcome: Mapping[str, Any]) -> str:
     return f"{outcome['code']}{values}"
 
 
-def found_in(searches: Iterable[Search]) -> list[Message]:
+def found_in(searches: Iterable[EraSearch]) -> list[Message]:
     """Of all lines."""
     return [message for done in searches for message in messages(done)]
 
 
-def rendered_searches(searches: Sequence[Search], found: Sequence[Message], wanted: Sequence[int]) -> Iterator[Any]:
+def rendered_searches(searches: Sequence[EraSearch], found: Sequence[Message], wanted: Sequence[int]) -> Iterator[Any]:
     """The table of violations, what was done for it, where it was hindered, and the findings that are asked for."""
     if not searches:
         return
@@ -297,7 +297,7 @@ def rendered_searches(searches: Sequence[Search], found: Sequence[Message], want
             yield f"--show {number}: there is no violation of this number, but {len(found)} in all"
 
 
-def status_of(done: Search, *, new_falls_short: bool) -> ExitStatus:
+def status_of(done: EraSearch, *, new_falls_short: bool) -> ExitStatus:
     """What a search comes to: a difference from the era falls short, and on demand what the catalogue does not know."""
     if any(not isinstance(finding, Breakdown) for finding in done.hunt.disagreements):
         return ExitStatus.FELL_SHORT
@@ -308,7 +308,7 @@ def status_of(done: Search, *, new_falls_short: bool) -> ExitStatus:
     return ExitStatus.AS_EXPECTED
 
 
-def case_of(done: Search, *, new_falls_short: bool) -> Case:
+def case_of(done: EraSearch, *, new_falls_short: bool) -> Case:
     """A search for a CI service: what it found is its text, also where it is as expected."""
     found = messages(done)
     told = [f"{one['property']}: {broken_by(one)}, {one['length']} calls, {said_catalogue(one)}" for one in found]

@@ -11,7 +11,7 @@ from pathlib import Path
 from cacheproof.model.finding import Difference, differing
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target
-from cacheproof.releases.conformance import SECONDS_TO_ANSWER, Result, Trial
+from cacheproof.releases.conformance import SECONDS_TO_ANSWER, EraResult, Trial
 from cacheproof.releases.planted.listing import Planted
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.vllm.eras import Era, table
@@ -26,7 +26,7 @@ class Fate:
     """What became of one bug. `seconds` are processor time of both processes: starting, searching and shrinking."""
 
     planted: Planted
-    result: Result
+    result: EraResult
     seconds: float
 
     @property

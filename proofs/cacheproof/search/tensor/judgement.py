@@ -24,7 +24,7 @@ class Place:
     rule: Rule
 
 
-class Judgement:
+class TensorJudgement:
     """What was seen so far: violations, each at its shortest depth, and witnesses."""
 
     def __init__(self, model: TensorModel) -> None:

@@ -20,11 +20,11 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import replace_file
 from cacheproof.model.fingerprint import digest_of
 from cacheproof.search.checkpoint import Checkpoint
-from cacheproof.search.clock import Clock
+from cacheproof.search.clock import SearchClock
 from cacheproof.search.digest import as_text
 from cacheproof.search.result import Coverage
 from cacheproof.search.tensor.frontier import Expansion
-from cacheproof.search.tensor.judgement import Judgement, Place, Rule
+from cacheproof.search.tensor.judgement import Place, Rule, TensorJudgement
 from cacheproof.search.tensor.keys import listed, tensor_of
 from cacheproof.search.tensor.refinement import Comparison
 from cacheproof.tensor_models.model import TensorModel
@@ -35,9 +35,9 @@ class ResumableSearch(Protocol):
 
     model: TensorModel
     expansion: Expansion
-    judgement: Judgement | None
+    judgement: TensorJudgement | None
     comparison: Comparison | None
-    clock: Clock
+    clock: SearchClock
     levels: list[Tensor]
     """One tensor [states, words] a level."""
     states: int
@@ -115,7 +115,7 @@ def resume(checkpoint: Checkpoint, search: ResumableSearch) -> bool:
     return True
 
 
-def _recall(judgement: Judgement, manifest: dict[str, Any], like: Tensor) -> None:
+def _recall(judgement: TensorJudgement, manifest: dict[str, Any], like: Tensor) -> None:
     """Violations and witnesses; a rule is known by its name."""
     judgement.knows(manifest["witnessed"])
     known: list[Rule] = [*judgement.safety, *judgement.steps]

@@ -21,13 +21,13 @@ from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.canonical import canonical
 from cacheproof.search.checkpoint import Checkpoint
-from cacheproof.search.clock import Clock
+from cacheproof.search.clock import SearchClock
 from cacheproof.search.crew import Crew
 from cacheproof.search.digest import MODULUS, digest_of_state
 from cacheproof.search.result import Coverage, Ending, Exploration, Parting, Snapshot, Watch
 from cacheproof.search.tensor.backwards import Backwards
 from cacheproof.search.tensor.frontier import Edges, Expansion
-from cacheproof.search.tensor.judgement import Judgement
+from cacheproof.search.tensor.judgement import TensorJudgement
 from cacheproof.search.tensor.keys import KeySet, distinct, listed, merged, outside
 from cacheproof.search.tensor.parting import differed, left_layout
 from cacheproof.search.tensor.reading import Reading
@@ -65,7 +65,7 @@ def explore(
         raise InputError(reason)
     try:
         model = model_of(component, config, device, variant.tag)
-        return Search(model, plan, watch, share=share, checkpoint=checkpoint).run()
+        return TensorSearch(model, plan, watch, share=share, checkpoint=checkpoint).run()
     except LayoutError as error:
         raise InputError(f"{error}: explore this scope with the reference engine") from None
 
@@ -87,7 +87,7 @@ class _LimitReachedError(Exception):
         self.ending = ending
 
 
-class Search:
+class TensorSearch:
     """One search: what is known so far. Without `judged`, properties are not looked at and there is no digest."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Search:
         self.model, self.plan, self.checkpoint = model, plan, checkpoint
         self.expansion = Expansion(model)
         self.reading = Reading(model)
-        self.judgement = Judgement(model) if judged else None
+        self.judgement = TensorJudgement(model) if judged else None
         self.comparison = Comparison(model, share) if share > 0 else None
         self.canonical_keys = canonical_keys(model.layout, component.interchangeable(config) if plan.symmetry else {})
         self.canonical_state = canonical(component, model.variant, config, symmetry=plan.symmetry)
@@ -115,7 +115,7 @@ class Search:
         """Of the last level, as plain data, where anybody looks at its states."""
         self.states = self.transitions = self.digest = 0
         self.parting: Parting | None = None
-        self.clock = Clock(plan, watch)
+        self.clock = SearchClock(plan, watch)
 
     def run(self) -> Exploration:
         """Search, then recover the traces."""

@@ -13,7 +13,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.model.finding import Breakdown, Difference
 from cacheproof.model.registry import component_named, components, variant_named
 from cacheproof.model.target import Target, TargetError
-from cacheproof.releases.conformance import Result, Trial
+from cacheproof.releases.conformance import EraResult, Trial
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Deviation, Era, Table, table
 from cacheproof.targets.vllm.release import Release
@@ -86,11 +86,11 @@ def test_ctrl_c_between_two_eras_keeps_what_is_known(
     """A good part of the time goes into starting releases."""
     started: list[Era] = []
 
-    def performed(self: Trial, opener: object) -> Result:
+    def performed(self: Trial, opener: object) -> EraResult:
         started.append(self.era)
         if len(started) == 2:
             raise KeyboardInterrupt
-        return Result(self.era, seed=1, steps=9)
+        return EraResult(self.era, seed=1, steps=9)
 
     monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
     monkeypatch.setattr(Trial, "perform", performed)

@@ -63,7 +63,7 @@ def test_what_cannot_be_driven_is_told_with_the_reason() -> None:
     assert {era.component for era in eras} == {era.component for era in table().eras} - set(why)
 
 
-def tried(tag: str | None) -> list[conformance.Result]:
+def tried(tag: str | None) -> list[conformance.EraResult]:
     """Both neighbours' eras of an LRU cache, beside a release that behaves as a variant; None: its driver fails."""
 
     class Failing(SpecificationTarget):

@@ -10,7 +10,7 @@ import pytest
 from cacheproof.catalogue.kept import load
 from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.pair import Pair
-from cacheproof.lockstep.stalls import Search, Sort, Watch, search
+from cacheproof.lockstep.stalls import Sort, StallSearch, Watch, search
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.finding import Difference, Subject
 from cacheproof.model.registry import component_named, variant_named
@@ -165,7 +165,7 @@ def test_catalogued_violations_are_the_releases_own(era: Era) -> None:
         target.close()
 
 
-def looked_for_stalls(version: str, steps: int) -> Search:
+def looked_for_stalls(version: str, steps: int) -> StallSearch:
     component = component_named("scheduler")
     add(Release(version), progress=print)
     target = open_target(f"vllm=={version}", component, component.normative, 60.0)
