@@ -2,6 +2,8 @@
 
 A family is a module `family` in a folder beside this one with a `FAMILY`. `target add|list|remove` and `conform` ask
 it, and nothing else names it.
+
+The scan is not `foundation.discover`, because each family is a module in a package of its own.
 """
 
 from __future__ import annotations

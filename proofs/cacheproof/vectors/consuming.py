@@ -1,4 +1,7 @@
-"""Vectors run on a target: case by case, each from the initial state, up to the first answer that is wrong."""
+"""Vectors run on a target: case by case, each from the initial state, up to the first answer that is wrong.
+
+It is no `lockstep.pair`: the expected answers are those of a file, and no specification runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Random walks of a peer, beside the ledger, and beside the specification as long as nothing had to be evicted."""
+"""Random walks of a peer, beside the ledger, and beside the specification as long as nothing had to be evicted.
+
+It is no `lockstep.pair`: peers show pages under their own numbers, so counts are compared, and not states.
+"""
 
 from __future__ import annotations
 
