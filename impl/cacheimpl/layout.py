@@ -1,4 +1,4 @@
-"""What a state of tensors is made of, said once: fields, shapes, types, bounds, names, and what is derived.
+"""The layout of a state of tensors: fields, shapes, types, bounds and names, declared once.
 
 Packing, unpacking and the check of the bounds follow from it. A packed state, a key, is a row of words, as many as it
 takes: each word is a positive int64, a mixed-radix number with one digit per element, and the words together have one

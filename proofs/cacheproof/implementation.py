@@ -1,4 +1,4 @@
-"""What an implementation in Python has to be, to be held to the specification: the public face of `python:` targets.
+"""The interface of an implementation in Python: what a `python:` target must provide.
 
 A *factory* takes a configuration, a named tuple with the fields that the component declares, and returns an object in
 its initial state. The object is one of two:

@@ -1,1 +1,1 @@
-"""Released packages: conformance with the eras, planted bugs, and the records of what was seen."""
+"""Released packages: conformance with the eras, planted bugs, records of runs, and reproductions."""

@@ -1,4 +1,4 @@
-"""The encoder cache manager: which encoder outputs are resident, who refers to them, and what room is left.
+"""The encoder cache manager: resident encoder outputs, the requests that refer to them, and the room that is left.
 
 Encoder outputs are shared by content. An entry to which no request refers stays until its room is needed; the one that
 has been so for the longest time goes first. The workers are told what to drop at the end of each pass. Everything here

@@ -1,4 +1,4 @@
-"""The mirrored multimodal cache: a frontend's record of what the engine core holds, kept in step by messages.
+"""The mirrored multimodal cache: a frontend records the contents of the engine core, and messages keep both in step.
 
 Read `operations.py` (what can happen), `recency.py` and `protocol.py` (the normative protocol), `normative.py` (its
 environment), `properties.py` (MIR-1 to MIR-12), then the eras.
