@@ -12,8 +12,10 @@ from rich.table import Table
 from cacheproof.foundation.console import Fitting, Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
-from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
+from cacheproof.model.form import breaches_of
+from cacheproof.model.registry import AnyComponent, component_named, components, is_added, scope_file
 from cacheproof.model.scope import DEFAULT, NIGHTLY
+from cacheproof.model.wording import count, explaining
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.search.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
@@ -75,6 +77,13 @@ def command(
         bool,
         typer.Option("--to-the-end", help="Continue a run that has far more states than expected (default: stop it)."),
     ] = False,
+    first_violation: Annotated[
+        bool,
+        typer.Option(
+            "--first-violation",
+            help="If a run expects no violation, stop it at the first one (default: explore to the end).",
+        ),
+    ] = False,
     junit: JunitOption = None,
 ) -> Report:
     """Explore every state of each scope, and compare verdicts and counts with the scope file.
@@ -91,11 +100,16 @@ def command(
         raise InputError(f"--refine compares an implementation with what the {REFERENCE} engine explores: add --engine")
     if resume and checkpoint is None:
         raise InputError("--resume needs --checkpoint: the folder to go on from")
+    if first_violation and accept:
+        raise InputError("--accept needs the counts of whole runs: leave out --first-violation")
     chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
     only = None if which == "all" else which
     tasks = tasks_for(chosen, variant=variant, scope=scope, which=only, engine=engine)
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
+    form = [line for component in chosen if is_added(component) for line in breaches_of(component)]
+    for line in form:
+        announce(f"warning: {line}: cacheproof prove cannot read this")
     with progress() as show:
         runs, interrupted = perform_and_keep(
             tasks,
@@ -106,15 +120,21 @@ def command(
             resume=resume,
             refine=TRIPLES if refine is None else refine,
             to_the_end=to_the_end or accept,
+            first=first_violation,
         )
     everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
-    complete = everything and all(run.exploration.ending.conclusive for run in runs) and not interrupted
+    complete = (
+        everything
+        and not first_violation
+        and all(run.exploration.ending.conclusive for run in runs)
+        and not interrupted
+    )
     missing = _unwitnessed(chosen, runs) if complete else []
     if accept:
         missing += _accept(runs)
         runs = [judged_anew(run) for run in runs]
     write(junit, "check", _cases(runs, missing), interrupted=interrupted)
-    return _report(runs, missing, interrupted=interrupted)
+    return _report(runs, missing, form, interrupted=interrupted)
 
 
 def _unwitnessed(chosen: Sequence[AnyComponent], runs: Sequence[Run]) -> list[str]:
@@ -161,7 +181,7 @@ def _cases(runs: Sequence[Run], missing: Sequence[str]) -> list[Case]:
     return [*cases, *(Case("check.witnesses", line.partition(" is ")[0], CaseStatus.FAILED, line) for line in missing)]
 
 
-def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -> Report:
+def _report(runs: Sequence[Run], missing: Sequence[str], form: Sequence[str], *, interrupted: bool) -> Report:
     amiss = [*missing, *(f"{run.task}: {line}" for run in runs for line in _complaints(run))]
     statuses = [run.judgement.status for run in runs]
     status = ExitStatus.AS_EXPECTED
@@ -169,7 +189,12 @@ def _report(runs: Sequence[Run], missing: Sequence[str], *, interrupted: bool) -
         status = ExitStatus.FELL_SHORT
     elif ExitStatus.INCONCLUSIVE in statuses:
         status = ExitStatus.INCONCLUSIVE
-    data: dict[str, Any] = {"runs": [summary_of(run) for run in runs], "amiss": amiss, "triples": _triples(runs)}
+    data: dict[str, Any] = {
+        "runs": [summary_of(run) for run in runs],
+        "amiss": amiss,
+        "form": list(form),
+        "triples": _triples(runs),
+    }
     partings = [run.exploration.parting for run in runs if run.exploration.parting is not None]
     shown = [FORMATS["table"](parting.difference) for parting in partings]
     return Report(
@@ -187,13 +212,26 @@ def _complaints(run: Run) -> list[str]:
         return lines
     if not run.exploration.ending.conclusive:
         return [f"inconclusive: ended by {run.exploration.ending.value}", *lines]
-    return [*(_said_otherwise(verdict) for verdict in run.judgement.verdicts if not verdict.as_expected), *lines]
+    left_open = Finding.OPEN if run.exploration.ending is Ending.FOUND else None
+    unexpected = [
+        verdict
+        for verdict in run.judgement.verdicts
+        if not verdict.as_expected and (verdict.found is not left_open or verdict.expected is not Finding.HOLDS)
+    ]
+    return [*(_said_otherwise(run.task.component, verdict) for verdict in unexpected), *lines]
 
 
-def _said_otherwise(verdict: Verdict) -> str:
+def _said_otherwise(component: str, verdict: Verdict) -> str:
+    """What differs from the scope file; for a violation, what the property says and the command that explains it."""
     if verdict.found is verdict.expected:
-        return f"{verdict.rule}: shown in {verdict.trace_length} operations, {verdict.expected_length} were expected"
-    return f"{verdict.rule}: {verdict.found.value}, where '{verdict.expected.value}' was expected"
+        found, expected = count(verdict.trace_length or 0, "operation"), verdict.expected_length
+        text = f"{verdict.rule}: the shortest counterexample has {found}; the scope file expects {expected}"
+    else:
+        text = f"{verdict.rule}: {verdict.found.value}; the scope file expects '{verdict.expected.value}'"
+    if verdict.found is not Finding.VIOLATED:
+        return text
+    (rule,) = (rule for rule in component_named(component).properties() if rule.name == verdict.rule)
+    return f"{text}. {rule.name} says: {rule.statement} ({explaining(rule.name)})"
 
 
 def _table(runs: Sequence[Run]) -> Table:

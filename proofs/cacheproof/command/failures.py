@@ -69,7 +69,14 @@ def _known(error: Exception) -> tuple[str, ExitStatus] | None:
         return _missing_module(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", ExitStatus.WRONG_INPUT
-    return _wrong_usage(error)
+    return _wrong_usage(error) or _in_a_component(error)
+
+
+def _in_a_component(error: Exception) -> tuple[str, ExitStatus] | None:
+    from cacheproof.model.registry import fault_in_component  # noqa: PLC0415  # imports the specification
+
+    fault = fault_in_component(error)
+    return None if fault is None else (str(fault), ExitStatus.WRONG_INPUT)
 
 
 def _missing_module(error: ModuleNotFoundError) -> tuple[str, ExitStatus] | None:

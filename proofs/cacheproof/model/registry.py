@@ -1,7 +1,8 @@
 """Which components there are: whatever module of the spec package has a `COMPONENT`.
 
 More folders can be named in the environment variable `CACHEPROOF_PATH` (separated as in PATH): a file `toy.py` there
-with a `COMPONENT`, and `toy.toml` beside it with its scopes, is a component like any other.
+with a `COMPONENT`, and `toy.toml` beside it with its scopes, is a component like any other. Such a folder adds
+components. It cannot replace a component of the package, nor the scopes of one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +23,8 @@ from cacheproof.foundation.errors import InputError, shortened
 from cachespec.kernel import Component, Variant
 
 PATH_VARIABLE = "CACHEPROOF_PATH"
+FROM_PATH = "cachespec_from_path_"
+"""How the names of modules begin that come from such a folder."""
 SCOPES = Path(__file__).parents[1] / "scopes"
 
 AnyComponent = Component[Any, Any, Any]
@@ -34,9 +39,41 @@ def components(extra: str | None = None) -> dict[str, AnyComponent]:
 @cache
 def _components(extra: str) -> dict[str, AnyComponent]:
     folders = [Path(part) for part in extra.split(os.pathsep) if part]
-    apart = (getattr(module, "COMPONENT", None) for folder in folders for module in _modules_in(folder))
-    every = (*discover("cachespec", "COMPONENT", Component, optional=True).values(), *apart)
-    return {component.name: component for component in every if isinstance(component, Component)}
+    known = _declared(discover("cachespec", "COMPONENT", Component, optional=True).values())
+    for folder in folders:
+        added = _declared(getattr(module, "COMPONENT", None) for module in _modules_in(folder))
+        if taken := sorted(added.keys() & known.keys()):
+            raise InputError(f"{folder} has a component '{taken[0]}', and there is one already: give it another name")
+        for name in known:
+            if (scopes := folder / f"{name}.toml").is_file():
+                raise InputError(
+                    f"{scopes} would replace the scopes of the component '{name}': rename the file, or move it away"
+                )
+        known |= added
+    return known
+
+
+def _declared(values: Iterable[object]) -> dict[str, AnyComponent]:
+    """The components among these values, by name."""
+    return {component.name: component for component in values if isinstance(component, Component)}
+
+
+def is_added(component: AnyComponent) -> bool:
+    """Whether the component came from a folder that `CACHEPROOF_PATH` names."""
+    return component.name not in components("")
+
+
+def fault_in_component(error: BaseException) -> InputError | None:
+    """For an error that code of an added component raised: its file and line. None for an error of this package."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith(FROM_PATH):
+            code = frame.f_code
+            text = shortened(f"{type(error).__name__}: {error}")
+            return InputError(f"{code.co_filename}:{line}: {text} (in {code.co_qualname}): correct the component")
+        if module.partition(".")[0] == "cacheproof":
+            return None
+    return None
 
 
 def component_named(name: str) -> AnyComponent:
@@ -75,7 +112,7 @@ def _modules_in(folder: Path) -> list[ModuleType]:
 
 
 def _load(path: Path) -> ModuleType:
-    name = f"cachespec_from_path_{path.stem}"
+    name = f"{FROM_PATH}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path} cannot be imported")

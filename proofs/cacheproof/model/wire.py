@@ -34,7 +34,7 @@ def text_from(given: Mapping[str, Any], key: str) -> str:
 
 def operation_to_message(operation: Operation) -> Message:
     """`Allocate(request=1, input=0)` is `{"op": "allocate", "request": 1, "input": 0}`."""
-    named = {field.name: _plain(getattr(operation, field.name)) for field in fields(operation)}
+    named = {field.name: plain(getattr(operation, field.name)) for field in fields(operation)}
     return {"op": operation.wire_name(), **named}
 
 
@@ -78,7 +78,7 @@ def outcome_from_message(message: Mapping[str, Any]) -> Outcome:
 
 def observations_to_message(observations: Mapping[str, Observation]) -> Message:
     """Tuples become arrays."""
-    return {name: _plain(value) for name, value in observations.items()}
+    return {name: plain(value) for name, value in observations.items()}
 
 
 def observations_from_message(message: Mapping[str, Any]) -> dict[str, Observation]:
@@ -90,7 +90,7 @@ def observations_from_message(message: Mapping[str, Any]) -> dict[str, Observati
 
 def config_to_message(config: Any) -> Message:
     """`Config(capacity=2, sizes=(1, 1))` is `{"capacity": 2, "sizes": [1, 1]}`, defaults included."""
-    return {name: _plain(value) for name, value in zip(config._fields, config, strict=True)}
+    return {name: plain(value) for name, value in zip(config._fields, config, strict=True)}
 
 
 def config_from_message(component: AnyComponent, message: Mapping[str, Any]) -> Any:
@@ -124,8 +124,9 @@ def _shaped(owner: str, key: str, hint: Any, value: Any) -> Any:
     return tuple(_shaped(owner, key, part, item) for part, item in zip(parts, value, strict=True))
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+def plain(value: Any) -> Any:
+    """A value as a message holds it: lists for tuples."""
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _is_integer(value: Any) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from cacheproof.model.finding import Breakdown, Difference, Finding, said, shown
 from cacheproof.model.trace import Trace
-from cachespec.kernel import Observation, Operation, Outcome
+from cacheproof.model.wire import plain
+from cachespec.kernel import NORMATIVE, Observation, Operation, Outcome
 
 
 def operation_text(operation: Operation) -> str:
@@ -40,6 +42,35 @@ def title(finding: Finding) -> str:
     """What was run: component, variant, and the target where there is one."""
     against = "" if not isinstance(finding, Difference | Breakdown) else f" and {finding.target}"
     return f"{finding.trace.component}, {finding.trace.variant}{against}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 operation`, `2 operations`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def explaining(name: str) -> str:
+    """The command that explains a property, an era or a catalogue entry."""
+    return f"cacheproof explain {name}"
+
+
+def settings(kind: Any, config: Mapping[str, Any]) -> str:
+    """The values of a configuration, as messages hold it, that differ from the defaults of its class."""
+    usual = {name: plain(value) for name, value in kind._field_defaults.items()}
+    unlike = [f"{name} {value}" for name, value in config.items() if name not in usual or usual[name] != value]
+    return ", ".join(unlike) or "all values are defaults"
+
+
+def hints(finding: Finding) -> tuple[str, ...]:
+    """What to look at next, one line each."""
+    if isinstance(finding, Breakdown):
+        return ()
+    if isinstance(finding, Difference):
+        where = "the initial state" if finding.operation is None else f"the operation {finding.operation.wire_name()}"
+        trace = finding.trace
+        era = [] if trace.variant == NORMATIVE else [f"this era's behaviour: {explaining(trace.variant)}"]
+        return (f"the difference is in {where}; about the component: cacheproof list {trace.component}", *era)
+    return (f"what {finding.property} means: {explaining(finding.property)}",)
 
 
 def remarks(finding: Finding) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.foundation.interruption import leave_to_parent
 from cacheproof.model.plan import Plan
-from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
 from cacheproof.model.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
 from cacheproof.search.checkpoint import Checkpoint, identity_of
 from cacheproof.search.crew import Crew
@@ -112,7 +112,8 @@ class Effort:
     `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes share
     each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's progress in; with `resume` it goes
     on from what is there. Of an implementation that is explored, the steps from these shares of the states are compared
-    with the specification's. With `to_the_end`, a run goes on however many more states it has than are expected.
+    with the specification's. With `to_the_end`, a run goes on however many more states it has than are expected. With
+    `first`, a run that expects no violation ends with the first one.
     """
 
     jobs: int = 1
@@ -121,6 +122,7 @@ class Effort:
     resume: bool = False
     shares: Mapping[Task, float] = field(default_factory=dict)
     to_the_end: bool = False
+    first: bool = False
 
     def shared_by(self, tasks: Sequence[Task]) -> int:
         """How many processes share a run: several if that was asked for, or if a single run is known to be large."""
@@ -218,6 +220,8 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     plan = scope.plan_for(task.variant)
     if not effort.to_the_end:
         plan = bounded(plan, scope.expectation(task.variant).states)
+    if effort.first and not scope.expectation(task.variant).violations:
+        plan = replace(plan, first=True)
     subject = Subject(component.name, variant.tag, scope.config, plan)
     crew, checkpoint = Processes(subject, shared_by) if shared_by > 1 else None, None
     if effort.checkpoint is not None:
@@ -308,7 +312,10 @@ def _begin_worker(lines: multiprocessing.queues.Queue[str], stop: multiprocessin
 
 
 def _perform_in_worker(task: Task, effort: Effort) -> Run:
-    return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)
+    try:
+        return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)
+    except Exception as error:
+        raise fault_in_component(error) or error from error  # the traceback stays in this process
 
 
 def _report_from_worker(task: Task, snapshot: Snapshot) -> None:

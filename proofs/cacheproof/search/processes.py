@@ -17,10 +17,10 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from cacheproof.foundation.errors import InconclusiveError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.foundation.interruption import deaf, leave_to_parent
 from cacheproof.model.plan import Plan
-from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.registry import component_named, fault_in_component, variant_named
 from cacheproof.search.crew import Answer, Arguments
 from cacheproof.search.shard import Shard
 
@@ -51,10 +51,11 @@ class Processes:
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
+        told = self.subject._replace(config=tuple(self.subject.config))  # its class may be of an added component
         with deaf():
             for place in range(self.owners):
                 ours, theirs = context.Pipe()
-                worker = context.Process(target=_work, args=(theirs, self.subject, place, self.owners), daemon=True)
+                worker = context.Process(target=_work, args=(theirs, told, place, self.owners), daemon=True)
                 worker.start()
                 theirs.close()
                 self.workers.append(worker)
@@ -109,6 +110,8 @@ class Processes:
             good, answer = pipe.recv()
         except (EOFError, OSError):
             raise self._lost(place) from None
+        if isinstance(answer, InputError):
+            raise answer
         if not good:
             raise InconclusiveError(f"worker {place + 1} of {self.owners} failed: {answer}")
         return answer
@@ -132,7 +135,7 @@ def _work(pipe: Connection, subject: Subject, place: int, owners: int) -> None:
     gc.disable()
     component = component_named(subject.component)
     variant = variant_named(component, subject.variant)
-    shard = Shard(component, variant, subject.config, subject.plan, place, owners)
+    shard = Shard(component, variant, component.config(*subject.config), subject.plan, place, owners)
     while True:
         try:
             question, arguments = pipe.recv()
@@ -141,7 +144,7 @@ def _work(pipe: Connection, subject: Subject, place: int, owners: int) -> None:
         try:
             answer = True, question(shard, *arguments)
         except Exception as error:  # noqa: BLE001  # whatever it is, the parent has to hear of it
-            answer = False, f"{type(error).__name__}: {error}"
+            answer = False, fault_in_component(error) or f"{type(error).__name__}: {error}"
         try:
             pipe.send(answer)
         except OSError:

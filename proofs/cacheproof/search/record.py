@@ -78,12 +78,13 @@ def perform_and_keep(
     resume: bool = False,
     refine: int = 0,
     to_the_end: bool = False,
+    first: bool = False,
 ) -> tuple[list[Run], bool]:
     """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
 
     `jobs` is a number of processes, 0 for as many as there are cores; the others are those of `Effort`.
     """
-    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume, shares_of(tasks, refine), to_the_end)
+    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume, shares_of(tasks, refine), to_the_end, first)
     done: dict[Task, Run] = {}
     with suppress(KeyboardInterrupt):
         for run in perform_all(tasks, effort, show):

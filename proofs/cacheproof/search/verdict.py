@@ -70,7 +70,8 @@ def judge(
     if not exploration.ending.conclusive:
         status = ExitStatus.FELL_SHORT if violated_unasked else ExitStatus.INCONCLUSIVE
         return RunJudgement(verdicts, (), (), status)
-    drift = tuple(_drift(scope, exploration))
+    cut_short = exploration.ending is Ending.FOUND and violated_unasked
+    drift = () if cut_short else tuple(_drift(scope, exploration))
     amiss = tuple(_uncovered(scope, exploration))
     good = all(verdict.as_expected for verdict in verdicts) and not drift and not amiss
     return RunJudgement(verdicts, drift, amiss, ExitStatus.AS_EXPECTED if good else ExitStatus.FELL_SHORT)
