@@ -23,7 +23,7 @@ from cacheproof.foundation.console import Report
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import components
 from cacheproof.model.store import load_all
-from cacheproof.present.evidence import count
+from cacheproof.model.wording import count
 from cacheproof.present.standing import Example, Standing, releases_of, standing
 
 PANEL = "Check and prove"
@@ -34,8 +34,8 @@ def command(
 ) -> Report:
     """Explain a property, an era or a catalogue entry.
 
-    Shows where it is checked and which eras break it. For a property, also shows known cases from real systems, and
-    the evidence in the stored runs.
+    Shows the scopes that check it and the eras that break it. For a property, also shows known cases from real systems
+    and the evidence in the stored runs.
     """
     found = meanings(name, components().values())
     if not found:
@@ -46,7 +46,7 @@ def command(
     kept = list(load_all())
     both = [(one, standing(one, kept) if isinstance(one, PropertyMeaning) else None) for one in found]
     data = [{"is": IS[type(one)], "meaning": one, **_more(one, stands)} for one, stands in both]
-    return Report({"name": name, "meanings": data}, ["\n".join(line for pair in both for line in lines(*pair))])
+    return Report({"name": name, "meanings": data}, ["\n".join(each_case_once(both))])
 
 
 def _more(meaning: Meaning, stands: Standing | None) -> dict[str, Any]:
@@ -56,19 +56,26 @@ def _more(meaning: Meaning, stands: Standing | None) -> dict[str, Any]:
     return {} if stands is None else {"standing": stands}
 
 
+def each_case_once(both: Iterable[tuple[Meaning, Standing | None]]) -> Iterator[str]:
+    """All lines. A case of several properties is described with the first of them, and only named with the others."""
+    described: set[str] = set()
+    for meaning, stands in both:
+        yield from lines(meaning, stands, described)
+
+
 WIDTH = 100
 """Columns of a paragraph."""
 
 IS = {PropertyMeaning: "property", VariantMeaning: "variant", EntryMeaning: "catalogue entry"}
 
 
-def lines(meaning: Meaning, stands: Standing | None = None) -> Iterator[str]:
-    """The meaning, as a person reads it."""
+def lines(meaning: Meaning, stands: Standing | None = None, described: set[str] | None = None) -> Iterator[str]:
+    """The meaning, as a person reads it. Cases in `described` are only named; the others are added to it."""
     if isinstance(meaning, PropertyMeaning):
         yield f"{meaning.name}, a {meaning.kind} property of {meaning.component}"
         yield f"  {meaning.statement}"
         if stands is not None:
-            yield from why(stands)
+            yield from why(stands, set() if described is None else described)
             yield from section("released packages whose era breaks it", _joined(stands.released))
         yield from section("is checked", dict(where(meaning)), "in no scope: it is not checked by exploring")
         yield from section("is expected to be broken by", broken(meaning.broken_by), "no era")
@@ -90,15 +97,17 @@ def lines(meaning: Meaning, stands: Standing | None = None) -> Iterator[str]:
         yield from section("made these rules of eras", dict.fromkeys(meaning.differences, ""))
 
 
-def why(stands: Standing) -> Iterator[str]:
-    """Why the property matters: what happened where it did not hold."""
+def why(stands: Standing, described: set[str]) -> Iterator[str]:
+    """Why the property matters: what happened in systems that violate it."""
     if not stands.cases:
-        yield "  why it matters: no public case is known; eras that break it are listed below"
+        yield "  why it matters: no public case is known. The eras that break it are listed below."
         return
-    yield "  why it matters: what happened where it did not hold"
+    yield "  why it matters: known cases"
     for case in stands.cases:
         yield f"    {case.number}: {case.entry.title if case.entry is not None else 'not in the register'}"
-        for text in _of_case(case):
+        texts = [shown_by(case)] if case.number in described else _of_case(case)
+        described.add(case.number)
+        for text in filter(None, texts):
             yield from wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ")
 
 
@@ -110,9 +119,15 @@ def _of_case(case: Example) -> Iterator[str]:
             yield f"in: {entry.releases}"
         if entry.threads:
             yield "public: " + ", ".join(f"{number} ({state})" for number, state in entry.threads.items())
+    yield shown_by(case)
+
+
+def shown_by(case: Example) -> str:
+    """The eras that show it, and the command that derives it; empty if no era does."""
     if case.eras:
-        length = "" if case.length is None else f", in {case.length} operations at the least"
-        yield f"shown by {', '.join(case.eras)}{length}: cacheproof catalogue {case.number}"
+        length = "" if case.length is None else f", in at least {count(case.length, 'operation')}"
+        return f"shown by {', '.join(case.eras)}{length}: cacheproof catalogue {case.number}"
+    return ""
 
 
 def where(meaning: PropertyMeaning) -> Iterator[tuple[str, str]]:
@@ -159,5 +174,5 @@ def section(title: str, entries: Mapping[str, str], nothing: str = "") -> Iterat
 
 
 def _detail(found: Refutation) -> str:
-    length = "" if found.length is None else f"shortest trace of {found.length} operations"
+    length = "" if found.length is None else f"shortest trace of {count(found.length, 'operation')}"
     return ", ".join(part for part in (length, found.catalogue) if part)

@@ -58,7 +58,7 @@ def command(
         raise MissingExtraError("prove", "`cacheproof prove`") from None
     findings: list[Finding] = []
     with interruptible() as stop, progress() as show:
-        for finding in session.run(chosen, ask_second=second_opinion):
+        for finding in session.run(chosen, ask_second=second_opinion, begin=show):
             findings.append(finding)
             show(f"{finding.component} {finding.name}: {finding.verdict.value} ({len(findings)} so far)")
     if not stop.happened:

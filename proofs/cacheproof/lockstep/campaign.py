@@ -13,6 +13,7 @@ from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.finding import Finding, Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.target import Target
+from cacheproof.model.wording import count
 from cachespec.kernel import Kind, Operation
 
 RESTART_EVERY = 100
@@ -78,7 +79,8 @@ def _search(
         while finding is None and pair.offered and len(pair.operations) < restart_every and not limit.reached(tally):
             finding = pair.apply(draw(pair.offered))
             if progress is not None and tally.steps % STEPS_BETWEEN_PROGRESS == 0:
-                progress(f"{tally.steps:,} steps, {tally.episodes:,} episodes, no difference")
+                about = f"{pair.subject.component.name} {pair.subject.variant.tag}"
+                progress(f"{about}: {count(tally.steps, 'step')}, {count(tally.episodes, 'episode')}, no difference")
         if finding is not None:
             return finding
     return None

@@ -23,6 +23,7 @@ from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.finding import Finding
+from cacheproof.model.wording import count
 from cachespec.kernel import Kind, Operation
 
 STEPS_IN_EXAMPLE = 50
@@ -72,7 +73,9 @@ class _Search:
             raise _Enough
         if self.progress is not None and self.pair.tally.steps % STEPS_BETWEEN_PROGRESS == 0:
             doing = "no difference" if self.finding is None else "shrinking"
-            self.progress(f"{self.tally.steps:,} steps, {self.tally.episodes:,} examples, {doing}")
+            about = f"{self.pair.subject.component.name} {self.pair.subject.variant.tag}"
+            done = f"{count(self.tally.steps, 'step')}, {count(self.tally.episodes, 'example')}"
+            self.progress(f"{about}: {done}, {doing}")
 
 
 def machine(search: _Search, operations: Sequence[type[Operation]]) -> type[RuleBasedStateMachine]:

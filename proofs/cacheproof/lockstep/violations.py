@@ -27,6 +27,7 @@ from cacheproof.model.finding import Answer, Finding, Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.target import Target
 from cacheproof.model.trace import Trace, record
+from cacheproof.model.wording import count
 from cachespec.kernel import Code, Kind, Operation, Outcome
 
 LENGTHS = (6, 12, 25, 50, 100)
@@ -253,7 +254,11 @@ class _Search:
                 broken(rule, None)
         if self.progress is not None:
             hunt = self.hunt
-            self.progress(f"{hunt.steps:,} calls, {hunt.episodes:,} episodes, {len(hunt.found)} violations")
+            self.progress(
+                ", ".join(
+                    (count(hunt.steps, "call"), count(hunt.episodes, "episode"), count(len(hunt.found), "violation"))
+                )
+            )
         return list(seen.values())
 
     def consider(self, pair: Pair, seen: Seen, episode: int | None) -> None:

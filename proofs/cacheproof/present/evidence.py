@@ -11,6 +11,7 @@ from cacheproof.model.fingerprint import specification_digest
 from cacheproof.model.registry import AnyComponent, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.store import Record
+from cacheproof.model.wording import count
 
 NOTHING = "no run yet"
 UNANSWERED = ("unknown", "hangs")
@@ -127,11 +128,6 @@ def _judged(found: str, wanted: str) -> ExitStatus:
 
 def _claims(found: Mapping[str, Any]) -> str:
     return "proved" if found["method"] == "smt" else "confirmed"
-
-
-def count(number: int, noun: str) -> str:
-    """`3 scopes`, `1 scope`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def bounds(found: list[Record]) -> str:

@@ -18,7 +18,8 @@ from cacheproof.model.fingerprint import specification_digest
 from cacheproof.model.registry import AnyComponent, component_named, scope_file
 from cacheproof.model.scope import DEFAULT, Scope, read
 from cacheproof.model.store import Record
-from cacheproof.present.evidence import count, evidence
+from cacheproof.model.wording import count
+from cacheproof.present.evidence import evidence
 from cacheproof.search.campaign import REFERENCE
 from cacheproof.targets.vllm.eras import table
 from cachespec.kernel import NORMATIVE

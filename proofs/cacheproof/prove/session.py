@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from types import ModuleType
 
 from cacheproof.foundation.discover import discover, modules_in
@@ -47,11 +46,14 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
     )
 
 
-def run(what: Chosen, *, ask_second: bool) -> Iterator[Finding]:
-    """Every obligation, proofs first."""
-    for proof in chain.from_iterable(what.obligations.values()):
-        yield from prove(proof, ask_second=ask_second)
+def run(what: Chosen, *, ask_second: bool, begin: Callable[[str], object] = lambda _: None) -> Iterator[Finding]:
+    """Every obligation, proofs first. `begin` gets a line about the next one."""
+    for name, proofs in what.obligations.items():
+        for number, proof in enumerate(proofs, 1):
+            begin(f"{name}: proof {number} of {len(proofs)}")
+            yield from prove(proof, ask_second=ask_second)
     for name, module in what.contracts.items():
+        begin(f"{name}: contracts")
         yield from confirm(name, module)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.wire import Message
+from cacheproof.model.wording import explaining
 from cacheproof.replay.workload import Workload
 
 CHECK_EVERY = 97
@@ -46,7 +47,8 @@ class Violation:
     def sentence(self) -> str:
         """One line for a person."""
         call = f" ({self.call})" if self.call else ""
-        return f"{self.path}, line {self.line}, request {self.request}: {self.property}: {self.statement}{call}"
+        where = f"{self.path}, line {self.line}, request {self.request}"
+        return f"{where}: {self.property}: {self.statement}{call} ({explaining(self.property)})"
 
 
 @dataclass(slots=True)

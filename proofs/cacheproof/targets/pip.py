@@ -92,8 +92,10 @@ def versions_offered(line: str) -> list[str]:
 
 def _watched(process: subprocess.Popen[bytes], what: str, folders: Sequence[Path], progress: Progress) -> int:
     """Wait for the end; meanwhile show how much has arrived."""
+    arrived = 0.0  # the largest sum, since pip removes temporary files
     while True:
         try:
             return process.wait(SECONDS_BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:
-            progress(f"{what}: {sum(map(size_of, folders)) / MEGABYTE:,.0f} MB")
+            arrived = max(arrived, sum(map(size_of, folders)) / MEGABYTE)
+            progress(f"{what}: {arrived:,.0f} MB")

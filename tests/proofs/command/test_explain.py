@@ -61,7 +61,7 @@ def test_a_person_reads_all_of_it(call: Json, capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     assert said.index("why it matters") < said.index("is checked") < said.index("evidence")
     assert "public: #31404 (open)" in said
-    assert "shown by M0, M1, M2, in 4 operations at the least: cacheproof catalogue C-MIR-1" in said
+    assert "shown by M0, M1, M2, in at least 4 operations: cacheproof catalogue C-MIR-1" in said
     assert "M1: vllm==0.11.0" in said
     assert max(map(len, said.splitlines())) < 240
 
@@ -118,3 +118,15 @@ def test_an_era_names_the_packages_that_it_describes(call: Json) -> None:
     described = {(one.component, one.variant) for one in table().eras}
     assert all(releases_of(*one) for one in described)
     assert releases_of("lru", "normative") == ()
+
+
+def test_one_operation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ran(capsys, "explain", "C-MIR-10").out
+    assert "shortest trace of 1 operation," in text
+    assert "1 operations" not in text
+
+
+def test_a_case_of_several_properties_is_described_once(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ran(capsys, "explain", "MIR-10").out
+    assert text.count("    C-MIR-2: ") == 3, "each property names its case"
+    assert text.count("public: #14864") == 1

@@ -288,3 +288,10 @@ def test_what_is_wrong_with_a_row_is_said(tmp_path: Path, row: Any, said: str) -
     path.write_text(good + "\n" + (row if isinstance(row, str) else json.dumps(row)) + "\n")
     with pytest.raises(InputError, match=f"line 2: .*{said}"):
         read([path], {})
+
+
+def test_a_mooncake_trace_is_called_by_its_file(tmp_path: Path) -> None:
+    for name in ("conversation_trace.jsonl", "toolagent_trace.jsonl"):
+        (tmp_path / name).write_bytes(gzip.decompress(MOONCAKE.read_bytes()))
+    assert read([tmp_path / "toolagent_trace.jsonl"], {}).title.startswith("Mooncake trace toolagent_trace")
+    assert read([tmp_path / "conversation_trace.jsonl"], {}).title.startswith("Mooncake trace conversation_trace")

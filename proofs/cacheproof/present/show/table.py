@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cacheproof.model.finding import Finding
 from cacheproof.model.wire import config_to_message
-from cacheproof.model.wording import changes, observation_texts, operation_text, outcome_text, remarks, title
+from cacheproof.model.wording import changes, hints, observation_texts, operation_text, outcome_text, remarks, title
 from cachespec.kernel import Kind
 
 STYLES = {Kind.CALL: "", Kind.INTERNAL: "dim", Kind.FAULT: "yellow"}
@@ -31,6 +31,7 @@ def to_table(finding: Finding) -> Any:
         table.add_row(f"{mark}{number + 1}", *(Text(cell, style) for cell in cells))
     config = ", ".join(f"{name} {value}" for name, value in config_to_message(trace.config).items())
     lines = [Text(f"configuration: {config}", "dim"), *(Text(line, "bold red") for line in remarks(finding))]
+    lines += [Text(line) for line in hints(finding)]
     if trace.cycle is not None:
         lines.append(Text(f"↻ steps {trace.cycle + 1} to {len(trace.steps)} come again and again", "bold red"))
     return Group(table, *lines)

@@ -18,7 +18,7 @@ from cacheproof.model.finding import Breakdown
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
-from cacheproof.model.wording import remarks
+from cacheproof.model.wording import explaining, remarks, settings
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.releases.reach import ENGINE, REACHES, reach_of
 from cacheproof.releases.searching import SCHEDULER, EraSearch
@@ -207,11 +207,10 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     """The calls of one finding, and all that is said of it."""
     where = f"{message['component']} {message['variant']}".strip()
     yield f"{number}. {where}, {package_of(message)}: {message['property']} is broken"
-    yield f"   {message['statement']}"
+    yield f"   {message['statement']} ({explaining(message['property'])})"
     issues = "".join(f", {issue}" for issue in message["issues"])
     yield f"   {REACHES[message['reach']]}; {said_catalogue(message)}{issues}"
-    settings = (f"{name} {value}" for name, value in message["config"].items() if value not in (0, []))
-    yield f"   configuration: {', '.join(settings)}"
+    yield f"   configuration: {settings(component_named(message['component']).config, message['config'])}"
     shown = Table(box=None)
     for name in ("", "call", "answer"):
         shown.add_column(name, overflow="fold")

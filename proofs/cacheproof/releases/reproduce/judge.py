@@ -14,7 +14,7 @@ from typing import Any
 from cacheproof.lockstep.pair import Pair
 from cacheproof.model.finding import Answer, Breakdown, Difference, said, shown
 from cacheproof.model.target import Target, TargetError
-from cacheproof.model.wording import operation_text
+from cacheproof.model.wording import operation_text, settings
 from cacheproof.releases.reproduce.case import Case
 from cacheproof.releases.reproduce.looks import look
 from cacheproof.search.breaking import Run
@@ -119,15 +119,8 @@ def head(case: Case) -> Iterator[str]:
     yield f"{case.rule}: {case.statement}".removeprefix(": ")
     if case.reach:
         yield f"reach: {case.reach}"
-    defaults = case.subject.component.config._field_defaults
-    settings = (f"{name} {value}" for name, value in case.config.items() if _plain(defaults.get(name)) != value)
-    yield f"configuration: {', '.join(settings)}; everything else as by default"
+    yield f"configuration: {settings(case.subject.component.config, case.config)}; everything else as by default"
     yield ""
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it."""
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def judged(case: Case, target: Target) -> Judged:

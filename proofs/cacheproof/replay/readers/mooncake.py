@@ -56,7 +56,8 @@ def _read(paths: Sequence[Path], options: Mapping[str, Any]) -> Workload:
         offset = prompts[-1].seconds if prompts else 0.0
         prompts += [_prompt(record, offset, contents, options["ids"]) for record in records(path)]
     chosen = islice(prompts, options["requests"] or None)
-    named = "Mooncake conversation" + ("" if options["ids"] == FULL else ", all names as full blocks")
+    files = ", ".join(dict.fromkeys(path.name.partition(".")[0] for path in paths))
+    named = f"Mooncake trace {files}" + ("" if options["ids"] == FULL else ", all names as full blocks")
     return workload(named, BLOCK, chosen, len(contents), options)
 
 

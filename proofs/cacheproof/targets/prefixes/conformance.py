@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.targets.prefixes.episodes import Walked
@@ -43,6 +44,10 @@ class Held:
         return "interrupted" if walked.interrupted else "nothing wrong was seen"
 
 
+def _named(progress: Callable[[str], None], about: str, text: str) -> None:
+    progress(f"{about}: {text}")
+
+
 def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Iterator[Held]:
     """Each of the release's drivers in each configuration, with its part of the steps; children are ended anyway."""
     command, record = package.command(), package.added().record
@@ -56,10 +61,11 @@ def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], N
         peer = ChildPeer(command, driven) if served is None else ChildServer(command, driven)
         try:
             for name, config in configurations.items():
+                show = None if progress is None else partial(_named, progress, f"{package.name} {driven} {name}")
                 if isinstance(peer, ChildServer):
-                    walked = serve(peer, config, steps=each, seed=seed, progress=progress)
+                    walked = serve(peer, config, steps=each, seed=seed, progress=show)
                 else:
-                    walked = walk(peer, config, steps=each, seed=seed, progress=progress)
+                    walked = walk(peer, config, steps=each, seed=seed, progress=show)
                 yield Held(driven, name, walked)
                 if walked.interrupted:
                     return

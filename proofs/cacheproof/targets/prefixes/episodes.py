@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cacheproof.foundation.minimise import descended
 from cacheproof.model.target import TargetError
+from cacheproof.model.wording import count
 from cacheproof.targets.prefixes.ledger import Wrong
 from cacheproof.targets.prefixes.peer import Call
 
@@ -89,8 +90,8 @@ def driven(begin: Begin, *, most: int, steps: int, seed: int, progress: Callable
             walked.episodes += 1
             walked.found = _walk(begin(), walked, min(most, steps - walked.steps), source)
             if progress is not None:
-                wrong = "nothing wrong" if walked.found is None else "something is wrong, and is made shorter"
-                progress(f"{walked.steps:,} calls, {walked.episodes:,} episodes, {wrong}")
+                wrong = "no difference" if walked.found is None else "minimising a difference"
+                progress(f"{count(walked.steps, 'call')}, {count(walked.episodes, 'episode')}, {wrong}")
         if walked.found is not None:
             walked.found = shortened(walked.found, lambda calls: replayed(begin, calls))
     except TargetError as error:
