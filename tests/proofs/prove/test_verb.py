@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +62,14 @@ def test_a_refuted_claim_ends_with_1_and_a_counterexample() -> None:
 
 def test_what_has_no_second_opinion_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding("lru", "LRU-1/put", "", "smt", Verdict.PROVED, "all sizes", 0.1, "", 3, 1)
-    monkeypatch.setattr(session, "run", lambda what, *, ask_second: iter([finding]))
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, begin: iter([finding]))
     report = command(["lru"], method=Method.SMT)
     assert report.exit_status is ExitStatus.AS_EXPECTED
     assert "lru LRU-1/put: no second opinion on 2 of 3 checks" in report.rendered
 
 
 def test_an_interruption_shows_what_is_known_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(what: Any, *, ask_second: bool) -> Iterator[Finding]:
+    def interrupted(what: Any, *, ask_second: bool, begin: Callable[[str], object]) -> Iterator[Finding]:
         yield Finding("lru", "LRU-1/put", "", "smt", Verdict.PROVED, "all sizes", 0.1)
         raise KeyboardInterrupt
 
@@ -83,12 +83,12 @@ def test_an_interruption_shows_what_is_known_and_keeps_nothing(monkeypatch: pyte
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in GOOD])
 def test_any_other_verdict_ends_with_1(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding("lru", "LRU-1/put", "", "smt", verdict, "all sizes", 0.1)
-    monkeypatch.setattr(session, "run", lambda what, *, ask_second: iter([finding]))
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, begin: iter([finding]))
     assert command(["lru"]).exit_status is ExitStatus.FELL_SHORT
 
 
 def test_nothing_proved_is_not_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "run", lambda what, *, ask_second: iter([]))
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, begin: iter([]))
     assert command(["lru"]).exit_status is ExitStatus.FELL_SHORT
 
 
@@ -112,3 +112,12 @@ def test_without_the_extra_there_is_one_clear_line() -> None:
 def test_every_component_with_obligations_is_a_component() -> None:
     known = set(session.chosen([], None).obligations)
     assert {"lru", "encoder_cache", "mirror"} <= known
+
+
+def test_progress_names_the_component_and_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "prove", lambda proof, *, ask_second: iter([]))
+    monkeypatch.setattr(session, "confirm", lambda name, module: iter([]))
+    chosen, shown = session.chosen(["lru"], None), list[str]()
+    assert list(session.run(chosen, ask_second=False, begin=shown.append)) == []
+    total = len(chosen.obligations["lru"])
+    assert shown == [*(f"lru: proof {number} of {total}" for number in range(1, total + 1)), "lru: contracts"]

@@ -214,6 +214,7 @@ def test_a_constant_time_check_notices_at_once_and_the_replay_stops_there() -> N
     assert violation.sentence() == (
         "made.jsonl, line 5, request 4: LRU-2: "
         "the byte count equals the sum of the entry sizes and is at most the capacity (put(key=3, size=1): done)"
+        " (cacheproof explain LRU-2)"
     )
 
 

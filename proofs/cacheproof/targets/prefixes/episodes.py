@@ -90,7 +90,7 @@ def driven(begin: Begin, *, most: int, steps: int, seed: int, progress: Callable
             walked.episodes += 1
             walked.found = _walk(begin(), walked, min(most, steps - walked.steps), source)
             if progress is not None:
-                wrong = "no difference" if walked.found is None else "minimising a difference"
+                wrong = "nothing wrong" if walked.found is None else "minimising a finding"
                 progress(f"{count(walked.steps, 'call')}, {count(walked.episodes, 'episode')}, {wrong}")
         if walked.found is not None:
             walked.found = shortened(walked.found, lambda calls: replayed(begin, calls))
