@@ -251,4 +251,4 @@ def test_a_project_without_a_suite_loads_next_to_nothing(tmp_path: Path) -> None
     assert ended.returncode == 0
     assert "cacheproof" not in ended.stdout
     loaded = json.loads((tmp_path / "loaded.json").read_text())
-    assert loaded == ["cacheproof", "cacheproof.pytest_plugin", "cacheproof.suite"]
+    assert loaded == ["cacheproof", "cacheproof.pytest_plugin", "cacheproof.pytest_plugin.seed", "cacheproof.suite"]

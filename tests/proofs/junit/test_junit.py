@@ -69,7 +69,7 @@ def told(case: ET.Element, kind: str) -> tuple[str, str]:
 
 def test_a_target_that_agrees_and_one_that_does_not(cases: Cases) -> None:
     (right,) = cases("fuzz", "lru", "--target", "spec:normative", "--steps", "50", "--seed", "3")
-    assert right.get("classname") == "cacheproof.lockstep.lru"
+    assert right.get("classname") == "cacheproof.fuzz.lru"
     assert right.get("name") == "spec:normative beside normative in three-keys"
     assert {one.get("name"): one.get("value") for one in right.iter("property")}["seed"] == "3"
     (wrong,) = cases("fuzz", "lru", "--target", "spec:M2", "--steps", "3000", "--seed", "7", status=1)
@@ -159,7 +159,7 @@ def test_a_log_is_a_case(cases: Cases, tmp_path: Path) -> None:
     lines = [json.dumps(one) + "\n" for one in (header, *called)]
     log.write_text("".join(lines[:2]))
     (right,) = cases("validate", str(log))
-    assert (right.get("classname"), right.get("name")) == ("cacheproof.logs.validate.lru", str(log))
+    assert (right.get("classname"), right.get("name")) == ("cacheproof.validate.lru", str(log))
     log.write_text("".join(lines))
     (wrong,) = cases("validate", str(log), status=1)
     message, text = told(wrong, "failure")
