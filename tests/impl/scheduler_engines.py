@@ -123,7 +123,7 @@ class Both:
         wanted = self.spec(Update(accepted))
         assert self.scheduler.update_from_output(accepted) == [str(one) for one in wanted.values]
         found = self.scheduler.state.kv.carried[:-1] >= 0
-        assert found.nonzero().flatten().tolist() == sorted(block for block, _ in self.state.kv.carried.items())
+        assert found.nonzero().flatten().tolist() == sorted(block for block, _ in self.state.kv.registered.items())
 
     def play(self, seed: int, steps: int) -> None:
         """Until all have ended; no more than the rows have room for at once."""
