@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-INCONCLUSIVE = 3
-"""As `ExitStatus` has it; nothing is imported before an interruption can be answered."""
+from cacheproof.foundation.errors import ExitStatus
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -18,5 +17,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from cacheproof.command import frame  # noqa: PLC0415  # imports take a tenth of a second
     except KeyboardInterrupt:
         sys.stderr.write("cacheproof: interrupted: nothing is known yet\n")
-        sys.exit(INCONCLUSIVE)
+        sys.exit(int(ExitStatus.INCONCLUSIVE))
     frame.main(arguments)
