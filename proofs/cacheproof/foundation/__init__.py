@@ -1,1 +1,1 @@
-"""What every layer uses and no component knows: errors, limits, files, the store of past runs, progress."""
+"""Helpers of every layer that know no component: errors, limits, files, interruptions, progress, plug-ins."""

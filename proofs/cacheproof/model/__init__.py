@@ -1,1 +1,1 @@
-"""The vocabulary of the checkers: components, scopes, traces, findings, and the messages that carry them."""
+"""The vocabulary of the checkers: components, scopes, traces, findings, their messages, and the store of past runs."""

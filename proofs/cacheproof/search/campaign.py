@@ -102,7 +102,7 @@ MORE = 1.02
 
 
 TIMES_BEYOND, STATES_BEYOND = 4, 10_000
-"""A run stops at this many times the expected states, and this many more: an edited specification may have no end."""
+"""A run stops at this many times the expected states, or at this many more, whichever is later. It may have no end."""
 
 
 @dataclass(frozen=True, slots=True)
