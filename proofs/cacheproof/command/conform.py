@@ -91,7 +91,11 @@ def command(
         ),
     ] = None,
     new_falls_short: Annotated[
-        bool, typer.Option("--new-falls-short", help="Fail if a violation is not in the catalogue.")
+        bool,
+        typer.Option(
+            "--new-falls-short",
+            help="Fail on violations that no catalogue entry is shown to cause.",
+        ),
     ] = False,
     readers_apart: Annotated[
         bool,
@@ -107,7 +111,7 @@ def command(
     A release without its own era is compared with the nearest earlier and later eras. It fails if it matches neither.
 
     A second table lists the properties that each release violates, with the shortest call sequence found. These
-    violations fail only with --new-falls-short, and only if the catalogue has no entry for them.
+    violations fail only with --new-falls-short, and only if no catalogue entry is shown to cause them.
 
     sglang and transformers releases are compared with the specification of their cache.
     """

@@ -1,4 +1,4 @@
-"""`cacheproof results run|reproduce|write`: the results book."""
+"""`cacheproof results run|attribute|reproduce|write`: the results book."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cacheproof.command import conform
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.present.book.results_writing import stale, wanted, write
+from cacheproof.releases.results.attributing import attribute
 from cacheproof.releases.results.cases import of_finding, of_violation
 from cacheproof.releases.results.checking import Checked, of_cases, of_scripts
 from cacheproof.releases.results.findings.finding import findings
@@ -28,6 +29,7 @@ class Action(Enum):
     """What is to be done."""
 
     RUN = "run"
+    ATTRIBUTE = "attribute"
     REPRODUCE = "reproduce"
     WRITE = "write"
 
@@ -54,6 +56,8 @@ def command(
 
     run compares each release with its eras, as conform does. It reproduces each violation and stores a record.
 
+    attribute attributes the recorded violations to the catalogue again. It needs no release.
+
     reproduce reproduces the violations of the records and stores how they ended. With --check it compares instead, and
     also runs the scripts of the findings.
 
@@ -68,8 +72,10 @@ def command(
         raise InputError(f"results {action.value} needs a release, as in vllm==0.33.0")
     if not FOLDER.is_dir():
         raise InputError(f"there is no {FOLDER.absolute()}: go to a checkout")
-    if action is Action.REPRODUCE:
+    if action in (Action.REPRODUCE, Action.ATTRIBUTE):
         records = [load(FOLDER / RECORDS / f"{target.replace('==', '-')}.json") for target in given]
+        if action is Action.ATTRIBUTE:
+            return attributed(records)
         return compared(records) if check else again(records)
     if check:
         raise InputError("results run has no --check: it makes a record, which is what the others are checked against")
@@ -104,6 +110,16 @@ def said(record: Record) -> str:
         f"{agreeing} of {len(record.rows)} rows agree; {len(record.violations)} violations, {shown} reproduced, "
         f"{sum(is_new(one) for one in record.violations)} {NOT_KNOWN}"
     )
+
+
+def attributed(records: list[Record]) -> Report:
+    """The violations of records attributed to the catalogue as it is now; how many have which certainty."""
+    lines, counts = [], {}
+    for record in records:
+        counts[record.target] = dict(sorted(attribute(record).items()))
+        causes = ", ".join(f"{number} {certainty}" for certainty, number in counts[record.target].items())
+        lines.append(f"{save(record, FOLDER)}: {causes or 'no violations'}")
+    return Report({"attributed": counts}, [*lines, "`cacheproof results write` makes the pages"])
 
 
 def again(records: list[Record]) -> Report:

@@ -68,6 +68,8 @@ class Variant(Generic[Config, State, View]):
     operation reads.
     `continuation` gives the next step that the call in progress itself performs (a loop that is modelled turn by
     turn), or None when no call is in progress; while there is one, nothing else can happen.
+    `rules` is the table of rules that the transitions follow, if they follow one; `following` gives the transitions
+    by another table.
     """
 
     tag: str
@@ -82,6 +84,8 @@ class Variant(Generic[Config, State, View]):
     differences: Mapping[type[Operation], str] = field(default_factory=lambda: MappingProxyType({}))
     start_differs: str = ""
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    rules: Any = None
+    following: Callable[[Any], Transitions[Config, State]] | None = None
 
     def held_to(self, rules: Iterable[Rule]) -> list[Rule]:
         """The properties that apply to this variant's state; the others must not be evaluated on it."""
@@ -137,7 +141,16 @@ class Variant(Generic[Config, State, View]):
             alphabet=alphabet or self.alphabet,
             start_differs=self.start_differs if start_differs is None else start_differs,
             exempt=self.exempt if exempt is None else exempt,
+            rules=None,
+            following=None,
         )
+
+    def with_rules(self, rules: Any) -> Variant[Config, State, View]:
+        """The same variant by another table of rules. Raises TypeError if its transitions follow no table."""
+        if self.following is None:
+            raise TypeError(f"the transitions of {self.tag} follow no table of rules")
+        kept = {kind: each for kind, each in self.following(rules).items() if kind in self.transitions}
+        return replace(self, rules=rules, transitions=kept)
 
     def lacking(self, reasons: Mapping[type[Operation], str]) -> Variant[Config, State, View]:
         """The same variant without some operations, each with the reason."""

@@ -63,6 +63,8 @@ def scheduler(
         differences=differences,
         start_differs=rules.kv.start_differs,
         exempt=exempt or {},
+        rules=rules,
+        following=lambda table: wrapped(following(table)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.command_line import ran
 
-from cacheproof.catalogue.likeness import Certainty, Likeness
+from cacheproof.catalogue.attribution import Attribution, Cause
 from cacheproof.command import conform
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.store import HOME_VARIABLE, load
@@ -140,21 +140,28 @@ def test_what_the_violations_tell_a_machine(run: Run, monkeypatch: pytest.Monkey
     assert [outcome["code"] for outcome in one["outcomes"]] == ["absent"]
     assert (one["component"], one["variant"], one["target"], one["first"]) == ("lru", "M2", "vllm==0.20.2", "")
     assert (one["operation"], one["faults"], one["ending"], one["reach"]) == ("touch", [], "", "class")
-    assert (one["catalogue"], one["certainty"]) == (["C-MIR-10"], "shown")
+    assert (one["catalogue"], one["certainty"]) == (["C-MIR-10"], "cause")
     assert one["issues"]
     assert set(one["config"]) >= {"capacity", "sizes"}
     assert json.loads(run(f"{CONFORM} --json")[1])["violations"] == told["violations"], "the same seed, the same"
 
 
 @pytest.mark.parametrize(("option", "status"), [("", 0), (" --new-falls-short", 1)])
-def test_what_is_in_no_entry_falls_short_on_demand(
-    run: Run, monkeypatch: pytest.MonkeyPatch, option: str, status: int
+@pytest.mark.parametrize("known", [Attribution(), Attribution(others=("C-MIR-10",))])
+def test_what_is_attributed_to_no_entry_falls_short_on_demand(
+    run: Run, monkeypatch: pytest.MonkeyPatch, option: str, status: int, known: Attribution
 ) -> None:
     released(monkeypatch, "M2")
-    monkeypatch.setattr(violations, "likeness", lambda marks: Likeness((), Certainty.NONE))
+    monkeypatch.setattr(violations, "attribution", lambda subject, rule, calls: known)
     ended, out, _ = run(CONFORM + option)
     assert ended == status
-    assert "not in the catalogue" in out
+    assert str(known) in out
+
+
+def test_what_is_attributed_does_not_fall_short(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    released(monkeypatch, "M2")
+    monkeypatch.setattr(violations, "attribution", lambda subject, rule, calls: Attribution((Cause("C-MIR-10"),)))
+    assert run(f"{CONFORM} --new-falls-short")[0] == 0
 
 
 def test_without_a_search_there_is_one_table(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
-from cacheproof.catalogue.likeness import Certainty, Likeness, Marks, likeness
+from cacheproof.catalogue.attribution import Attribution, Certainty, attribution, unattributed
 from cacheproof.catalogue.meaning import kind_of
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.foundation.junit import STATUSES, Case
 from cacheproof.lockstep.stalls import Stall
 from cacheproof.lockstep.violations import Broken, by_property
-from cacheproof.lockstep.violations_shrink import not_plain
-from cacheproof.model.finding import Breakdown
+from cacheproof.model.finding import Breakdown, Subject
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
@@ -22,7 +22,7 @@ from cacheproof.model.wording import explaining, remarks, settings
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.releases.reach import ENGINE, REACHES, reach_of
 from cacheproof.releases.searching import SCHEDULER, EraSearch
-from cachespec.kernel import Outcome, Progress
+from cachespec.kernel import Outcome
 
 NEVER_SERVED = "SCH-8"
 
@@ -53,8 +53,6 @@ def of_broken(done: EraSearch, broken: Broken) -> Message:
     """A property that does not hold where release and era agree."""
     era, config = done.era, broken.subject.config
     sorts = frozenset(call.wire_name() for call in broken.calls)
-    last = "" if isinstance(broken.rule, Progress) else broken.operation
-    marks = Marks(era.component, era.variant, broken.rule.name, last, sorts, frozenset(not_plain(config)))
     return {
         **_whose(done),
         "property": broken.rule.name,
@@ -69,7 +67,7 @@ def of_broken(done: EraSearch, broken: Broken) -> Message:
         "cycle": [operation_to_message(call) for call in broken.cycle],
         "idle": 0,
         "reach": reach_of(era.component, sorts, config),
-        **_catalogued(likeness(marks)),
+        **_catalogued(attribution(broken.subject, broken.rule, broken.calls)),
         "steps": broken.steps,
         "episode": broken.episode,
         "length": len(broken.calls),
@@ -80,9 +78,11 @@ def of_stall(done: EraSearch, stall: Stall, steps: int) -> Message:
     """Requests that the scheduler alone never serves."""
     component = component_named(SCHEDULER)
     rule = next(one for one in component.progress if one.name == NEVER_SERVED)
-    sorts = frozenset(call.wire_name() for call in stall.calls)
-    marks = Marks(SCHEDULER, done.era.variant, rule.name, "", sorts, frozenset(not_plain(stall.config)))
-    known = likeness(marks)
+    variant = component.variants.get(done.era.variant)
+    if variant is None:
+        known = unattributed(component, rule)
+    else:
+        known = attribution(Subject(component, variant, stall.config), rule, stall.calls)
     return {
         **_whose(done),
         "property": rule.name,
@@ -122,13 +122,13 @@ def searched_message(done: EraSearch) -> Message:
 
 
 def is_new(message: Mapping[str, Any]) -> bool:
-    """Whether no entry of the catalogue explains it."""
-    return bool(message["certainty"] == Certainty.NONE.value)
+    """Whether no entry of the catalogue was shown to be its cause: it is new, or unattributed."""
+    return bool(message["certainty"] != Certainty.CAUSE.value)
 
 
 def said_catalogue(message: Mapping[str, Any]) -> str:
-    """`C-ENC-1`, `like C-ENC-1`, or that it is not there."""
-    return str(Likeness(tuple(message["catalogue"]), Certainty(message["certainty"])))
+    """`C-ENC-1`, `C-ENC-1 and C-ENC-8`, `unattributed` or `new`."""
+    return " and ".join(message["catalogue"]) or str(message["certainty"])
 
 
 def as_table(found: Sequence[Message]) -> Table:
@@ -180,15 +180,10 @@ def _some(texts: Iterable[str]) -> list[str]:
 
 
 def _catalogue_of(several: Sequence[Message]) -> str:
-    """Entries that are shown, then those that something is like, then whether something is in no entry."""
-    by_certainty: dict[str, dict[str, None]] = {}
-    for one in several:
-        by_certainty.setdefault(one["certainty"], {}).update(dict.fromkeys(one["catalogue"]))
-    is_shown = by_certainty.get(Certainty.SHOWN.value, {})
-    like = [number for number in by_certainty.get(Certainty.LIKE.value, {}) if number not in is_shown]
-    parts = [", ".join(_some(is_shown)), f"like {' or '.join(_some(like))}" if like else ""]
-    parts.append(str(Likeness((), Certainty.NONE)) if Certainty.NONE.value in by_certainty else "")
-    return "; ".join(part for part in parts if part)
+    """Entries that are causes, then whether something is unattributed or new."""
+    causes = dict.fromkeys(number for one in several for number in one["catalogue"])
+    without = dict.fromkeys(one["certainty"] for one in several if is_new(one))
+    return "; ".join(part for part in (", ".join(_some(causes)), *without) if part)
 
 
 def broken_by(message: Mapping[str, Any]) -> str:
@@ -209,7 +204,8 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     yield f"{number}. {where}, {package_of(message)}: {message['property']} is broken"
     yield f"   {message['statement']} ({explaining(message['property'])})"
     issues = "".join(f", {issue}" for issue in message["issues"])
-    yield f"   {REACHES[message['reach']]}; {said_catalogue(message)}{issues}"
+    yield f"   {REACHES[message['reach']]}"
+    yield f"   {said_catalogue(message)}{issues}: {_why(message)}"
     yield f"   configuration: {settings(component_named(message['component']).config, message['config'])}"
     shown = Table(box=None)
     for name in ("", "call", "answer"):
@@ -224,6 +220,17 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     elif message["idle"]:
         yield f"   and then {message['idle']} steps were asked for, and each scheduled nothing"
     yield f"   {_found_where(message)}"
+
+
+def _why(message: Mapping[str, Any]) -> str:
+    """How far the cause was shown."""
+    if not is_new(message):
+        deciding = (f"call {one['step']}, {one['operation']}" for one in message["causes"] if one["step"])
+        at = f" (decided at {' and '.join(deciding)})" if message["causes"][0]["step"] else ""
+        return f"without that fault the property holds over these calls{at}"
+    if message["certainty"] == Certainty.NEW.value:
+        return "the catalogue has no entry that breaks this property"
+    return f"{', '.join(message['others'])} break this property, and none of them was shown to be the cause here"
 
 
 def _found_where(message: Mapping[str, Any]) -> str:
@@ -244,8 +251,14 @@ def _whose(done: EraSearch) -> Message:
     }
 
 
-def _catalogued(known: Likeness) -> Message:
-    return {"catalogue": list(known.catalogue), "certainty": known.certainty.value, "issues": list(known.issues)}
+def _catalogued(known: Attribution) -> Message:
+    return {
+        "catalogue": list(known.catalogue),
+        "certainty": known.certainty.value,
+        "causes": [asdict(cause) for cause in known.causes],
+        "others": list(known.others),
+        "issues": list(known.issues),
+    }
 
 
 def _outcome(outcome: Outcome) -> Message:

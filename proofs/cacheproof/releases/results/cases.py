@@ -121,7 +121,7 @@ def case_named(name: str, target: str) -> Case:
 def _telling(violation: Violation) -> tuple[bool, int, int, int]:
     """What an entry explains surely, what needs no misuse, with few faults, and shortly."""
     reach = -STRENGTH.index(violation.reach)
-    return violation.certainty != "shown", reach, len(violation.faults), len(violation.operations)
+    return not violation.catalogue, reach, len(violation.faults), len(violation.operations)
 
 
 def _eras(release: Release, component: str) -> Sequence[Era]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cacheproof.catalogue.attribution import Certainty
 from cacheproof.catalogue.kept import Kept, load
 from cacheproof.catalogue.meaning import kind_of
 from cacheproof.catalogue.register import entry_named
@@ -80,7 +81,7 @@ def _made(era: Era, kept: Kept, target: Target) -> Violation | None:
         ending="lasso" if kept.cycle is not None else "",
         cycle=[dict(message) for message in kept.operations[kept.cycle :]] if kept.cycle is not None else None,
         catalogue=[kept.catalogue],
-        certainty="shown",
+        certainty=Certainty.CAUSE.value,
         issues=list(entry.threads) if entry is not None else [],
         found="catalogue",
     )

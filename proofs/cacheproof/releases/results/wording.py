@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cacheproof.catalogue.likeness import Certainty
+from cacheproof.catalogue.attribution import Certainty
 from cacheproof.releases.reach import REACHES
 from cacheproof.releases.results.record import Violation, is_new
 
 FAULTS = "with faults of the environment between the processes: {}"
 NOT_KNOWN = "in no entry of the catalogue"
+NOT_SHOWN = "attributed to no entry of the catalogue"
+"""Entries break the property, and none was shown to be the cause."""
 BROKEN = "this does not hold"
 BROKEN_IN_THE_ERA = (
     "this does not hold in the era, with which the release agreed in these calls; a look at the release did not show it"
@@ -25,8 +27,8 @@ def reach_with_faults(violation: Violation) -> str:
 def known_as(violation: Violation, linked: Callable[[str], str] = str) -> str:
     """Entries of the catalogue and their public threads, or that there are none."""
     if is_new(violation):
-        return NOT_KNOWN
-    fits = "" if violation.certainty == Certainty.SHOWN.value else "possibly "
+        return NOT_SHOWN if violation.certainty == Certainty.UNATTRIBUTED.value else NOT_KNOWN
+    fits = "possibly " if violation.certainty == "like" else ""
     return fits + ", ".join((*map(linked, violation.catalogue), *violation.issues))
 
 

@@ -1,0 +1,66 @@
+"""Eras with one entry of the catalogue mended: what an era would do without that fault, and with all of its others.
+
+A module here has a component's name and `MENDS`. An attribution replays the calls of a finding with each mend that its
+era has: an entry is a cause of the finding if the property holds once that entry alone is mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cacheproof.foundation.discover import discover
+from cacheproof.model.finding import Subject
+from cachespec.kernel import Operation, Transition
+
+Change = Callable[[Subject], Subject]
+AnyTransition = Transition[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """One entry, the eras that have it, and the change that mends it there."""
+
+    entry: str
+    eras: tuple[str, ...]
+    change: Change
+
+
+_MENDS: Mapping[str, Any] = discover(__name__, "MENDS", tuple)
+
+
+def mends(component: str, era: str) -> Iterator[Mend]:
+    """Those of an era, in the order of its component's module; none if the component has no module here."""
+    yield from (mend for mend in _MENDS.get(component, ()) if era in mend.eras)
+
+
+def transitions(changes: Mapping[type[Operation], AnyTransition]) -> Change:
+    """The era with these transitions replaced."""
+
+    def change(subject: Subject) -> Subject:
+        variant = subject.variant
+        return replace(subject, variant=replace(variant, transitions={**variant.transitions, **changes}))
+
+    return change
+
+
+def around(wrap: Callable[[AnyTransition], AnyTransition], *operations: type[Operation]) -> Change:
+    """The era with a wrapper around its own transitions of these operations, as far as it has them."""
+
+    def change(subject: Subject) -> Subject:
+        own = subject.variant.transitions
+        return transitions({each: wrap(own[each]) for each in operations if each in own})(subject)
+
+    return change
+
+
+def together(*changes: Change) -> Change:
+    """Several changes that mend one entry."""
+
+    def change(subject: Subject) -> Subject:
+        for each in changes:
+            subject = each(subject)
+        return subject
+
+    return change

@@ -1,0 +1,208 @@
+"""The eras of the scheduler, each without one of their faults: their table of rules with some wrapped or replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from cacheproof.catalogue.mends import Change, Mend
+from cacheproof.catalogue.mends import encoder_cache as of_encoder_cache
+from cacheproof.model.finding import Subject
+from cacheproof.model.registry import component_named
+from cachespec.encoder_cache.operations import ENCODER
+from cachespec.scheduler import era_rounds, era_rules, requests
+from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, items_of
+from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
+from cachespec.scheduler.items import cuts, is_apart
+from cachespec.scheduler.parts import give_up
+from cachespec.scheduler.round_state import Fit, Round
+from cachespec.scheduler.rounds import admit_waiting, lose_everything
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State
+
+QUEUEING = ("S0", "S1", "S2", "S2b", "S3")
+SHARING = ("S2", "S2b", "S3")
+Clause = Callable[[Config, Request], bool]
+
+
+def by_rules(changed: Callable[[Table], Table]) -> Change:
+    """The era by another table."""
+
+    def change(subject: Subject) -> Subject:
+        variant: Any = subject.variant
+        return replace(subject, variant=variant.with_rules(changed(variant.rules)))
+
+    return change
+
+
+# What is queued -----------------------------------------------------------------------------------------------------
+
+
+def if_also(clause: Clause) -> Change:
+    """A request is queued only if this clause of the normative rule holds as well."""
+
+    def changed(rules: Table) -> Table:
+        return rules._replace(
+            accepts=lambda config, request: rules.accepts(config, request) and clause(config, request)
+        )
+
+    return by_rules(changed)
+
+
+def all_items_fit(config: Config, request: Request) -> bool:
+    """C-ENC-11: no item is larger than the compute budget or the cache."""
+    return all(fits_encoder(config, item) for item in items_of(config, request))
+
+
+def prompt_fits_one_step(config: Config, request: Request) -> bool:
+    """C-SCH-9: a prompt that is not cut fits a step."""
+    return config.chunked_prefill == 1 or limited(config, config.prompts[request]) <= config.token_budget
+
+
+def rest_fits_one_step(config: Config, request: Request) -> bool:
+    """C-SCH-10: nor is what may have to be computed again longer than a step, where the prompt alone is not."""
+    return not prompt_fits_one_step(config, request) or fits_one_step(config, request)
+
+
+def without_threshold(config: Config, request: Request) -> bool:
+    """All items fit the chunks that there would be without a threshold for long prompts."""
+    longest = config._replace(long_prefill_threshold=0)
+    return all(fits_chunk(longest, request, item) for item in items_of(config, request))
+
+
+def items_fit_chunks(config: Config, request: Request) -> bool:
+    """C-ENC-15: an item that is not split fits a chunk."""
+    return without_threshold(config, request)
+
+
+def items_fit_the_threshold(config: Config, request: Request) -> bool:
+    """C-ENC-16: nor is it longer than the threshold for long prompts, where it is not longer than a step."""
+    chunks = all(fits_chunk(config, request, item) for item in items_of(config, request))
+    return not without_threshold(config, request) or chunks
+
+
+# Items --------------------------------------------------------------------------------------------------------------
+
+
+def encoder_without(entry: str) -> Callable[[Table], Table]:
+    """The encoder cache of the era without this fault."""
+
+    def changed(rules: Table) -> Table:
+        era = rules.encoder
+        mend = next((each for each in of_encoder_cache.MENDS if each.entry == entry and era.tag in each.eras), None)
+        if mend is None:
+            return rules
+        subject = Subject(component_named("encoder_cache"), era, None)
+        return rules._replace(encoder=mend.change(subject).variant)
+
+    return changed
+
+
+def pins_given_back(era: Table) -> Table:
+    """C-ENC-10: what the looks at its items have pinned for a request is given back if nothing of it is scheduled."""
+
+    def passed_over(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
+        encoder = give_up(rules, config, fit.encoder, request, ENCODER)
+        return era.passed_over(rules, config, current, request, fit._replace(encoder=encoder))
+
+    def turned_down(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+        encoder = give_up(rules, config, current.state.encoder, request, cause)
+        current = current._replace(state=current.state._replace(encoder=encoder))
+        return era.turned_down(rules, config, current, request, cause)
+
+    return encoder_without("C-ENC-10")(era)._replace(passed_over=passed_over, turned_down=turned_down)
+
+
+def granted_beside_grants(rules: Table) -> Table:
+    """C-ENC-3: an item is granted only the room that is left by those granted before."""
+    return encoder_without("C-ENC-3")(rules)
+
+
+def released_by_output(era: Table) -> Table:
+    """C-ENC-9, C-ENC-25: an output releases the items that its own step has computed, and nothing else does."""
+
+    def after_round(rules: Table, config: Config, state: State, part: Scheduled) -> State:
+        return era.after_round(rules, config, state, part)._replace(encoder=state.encoder)
+
+    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
+        after = era.executed(rules, config, state, part, accepted)
+        if part.void or after.gone.has(part.request):
+            return after
+        end = part.start + part.tokens - max(0, part.drafts - accepted)
+        return requests.with_items_released(rules, config, after._replace(encoder=state.encoder), part.request, end)
+
+    return era._replace(executed=executed, after_round=after_round)
+
+
+def whole_at_the_start(era: Table) -> Table:
+    """C-ENC-15: a chunk that begins with the item does not split it either."""
+
+    def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
+        item = items_of(config, request)[index]
+        looks = not fit.refused and fit.tokens > 0 and not is_apart(item, start, fit.tokens)
+        if looks and config.whole_items and cuts(item, start, fit.tokens):
+            return era_rules.stopped(fit, item[START] - start)
+        return era.fit_item(rules, config, fit, request, index, start)
+
+    return era._replace(fit_item=fit_item)
+
+
+def blocked_at_none(rules: Table) -> Table:
+    """C-SCH-1: a blocked item leaves no fewer than no tokens."""
+    return rules._replace(fit_item=era_rules.fit_item_by_request)
+
+
+def both_given_back(rules: Table) -> Table:
+    """C-ENC-5: a preempted request gives back its items with its blocks."""
+    return rules._replace(lose=era_rules.lose_both)
+
+
+# Order --------------------------------------------------------------------------------------------------------------
+
+
+def blocking(era: Table) -> Table:
+    """C-SCH-12: no request is admitted before one that waits for room."""
+
+    def turned_down(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
+        return era.turned_down(rules, config, current, request, cause)._replace(ended=1)
+
+    return era._replace(turned_down=turned_down)
+
+
+def out_of_the_plan(rules: Table) -> Table:
+    """C-SCH-11, C-SCH-14: a request that is preempted in its step is taken out of the plan, and nobody is skipped."""
+    return rules._replace(serve_running=era_rounds.serve_and_restore, lose=lose_everything)
+
+
+def in_their_places(rules: Table) -> Table:
+    """C-SCH-13: a waiting request keeps its place."""
+    return rules._replace(admit_waiting=admit_waiting)
+
+
+def moving_with_the_list(rules: Table) -> Table:
+    """C-SCH-15: the index moves back for every preempted request before it."""
+    return rules._replace(serve_running=era_rounds.serve_and_restore)
+
+
+MENDS = (
+    Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
+    Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
+    Mend("C-ENC-8", ("S2", "S2b"), by_rules(encoder_without("C-ENC-8"))),
+    Mend("C-ENC-9", ("S2",), by_rules(released_by_output)),
+    Mend("C-ENC-10", SHARING, by_rules(pins_given_back)),
+    Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
+    Mend("C-ENC-15", ("S2", "S2b"), by_rules(whole_at_the_start)),
+    Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
+    Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
+    Mend("C-ENC-25", ("S2b", "S3"), by_rules(released_by_output)),
+    Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
+    Mend("C-SCH-5", QUEUEING, if_also(fits_blocks)),
+    Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
+    Mend("C-SCH-10", QUEUEING, if_also(rest_fits_one_step)),
+    Mend("C-SCH-11", ("S2",), by_rules(out_of_the_plan)),
+    Mend("C-SCH-12", ("S2", "S3"), by_rules(blocking)),
+    Mend("C-SCH-13", ("S2",), by_rules(in_their_places)),
+    Mend("C-SCH-14", ("S2",), by_rules(out_of_the_plan)),
+    Mend("C-SCH-15", ("S2b",), by_rules(moving_with_the_list)),
+)

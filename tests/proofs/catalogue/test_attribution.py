@@ -1,0 +1,258 @@
+"""A finding is attributed to an entry if it does not occur once that entry alone is mended; otherwise to none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cacheproof.catalogue import mends as all_mends
+from cacheproof.catalogue.attribution import Attribution, Cause, Certainty, attribution, unattributed
+from cacheproof.catalogue.kept import Kept, load
+from cacheproof.catalogue.mends import encoder_cache, mends
+from cacheproof.catalogue.register import entry_named
+from cacheproof.foundation.discover import module_names
+from cacheproof.model.finding import Subject
+from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.wire import Message, config_from_message, operation_from_message
+from cacheproof.targets.vllm.eras import table
+
+COMPONENTS = module_names(all_mends.__name__)
+
+
+def attributed(component: str, era: str, rule: str, config: Message, *calls: Message) -> Attribution:
+    owner = component_named(component)
+    subject = Subject(owner, variant_named(owner, era), config_from_message(owner, config))
+    (broken,) = (one for one in owner.properties() if one.name == rule)
+    return attribution(subject, broken, [operation_from_message(owner.operations, call) for call in calls])
+
+
+def call(name: str, **fields: int) -> Message:
+    return {"op": name, **fields}
+
+
+# The four that were wrong -------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_request_that_holds_the_item_is_a_look_up_that_pins() -> None:
+    """0.11.0: a deadlock in three calls, which was said to be like #26223, an item that is too large."""
+    known = attributed(
+        "scheduler",
+        "S2",
+        "SCH-8",
+        {
+            "block_size": 4,
+            "kv_blocks": 3,
+            "token_budget": 11,
+            "encoder_compute": 4,
+            "encoder_capacity": 3,
+            "max_running": 3,
+            "max_model_len": 9,
+            "prompts": [5, 7],
+            "outputs": [3, 1],
+            "items": [[[0, 0, 3]], [[0, 1, 3], [1, 4, 1]]],
+        },
+        call("add", request=1),
+        call("add", request=0),
+        call("schedule"),
+    )
+    assert known.catalogue == ("C-ENC-10",)
+    assert "#31857" in known.issues
+    assert known.causes[0].operation == "schedule"
+
+
+def test_an_item_that_is_too_large_is_no_look_up_that_pins() -> None:
+    """0.11.0: it was said to be like #31857."""
+    known = attributed(
+        "scheduler",
+        "S2",
+        "SCH-8",
+        {
+            "block_size": 2,
+            "kv_blocks": 6,
+            "token_budget": 5,
+            "encoder_compute": 3,
+            "encoder_capacity": 4,
+            "max_running": 3,
+            "max_model_len": 12,
+            "prompts": [8],
+            "outputs": [2],
+            "items": [[[0, 1, 5]]],
+        },
+        call("add", request=0),
+        call("schedule"),
+        call("update", accepted=0),
+    )
+    assert known.catalogue == ("C-ENC-11",)
+    assert "#26223" in known.issues
+    assert (known.causes[0].step, known.causes[0].operation) == (1, "add")
+
+
+STORE = {
+    "capacity": 48,
+    "payloads": [16, 16, 16],
+    "requests": [[0], [1], [2]],
+    "largest": 16,
+    "readers": 2,
+    "header": 8,
+}
+STORE = {**STORE, "modulus": 8, "limit": 2147483647}
+
+
+@pytest.mark.parametrize("era", ["M1", "M3"])
+def test_a_rejection_after_a_put_is_no_eviction_by_the_own_update(era: str) -> None:
+    """0.11.0, 0.33.0: it was said to be like #26195."""
+    known = attributed(
+        "object_store",
+        era,
+        "SHM-3/settled",
+        {**STORE, "rejects": 1},
+        call("render", request=0),
+        call("put", request=0, position=0),
+        call("reject", request=0),
+        call("render", request=0),
+        call("get_cached", request=0, position=0),
+        call("send", request=0),
+        call("schedule", request=0, covered=0),
+        call("read", reader=0),
+        call("read", reader=1),
+    )
+    assert set(known.catalogue) == {"C-MIR-4", "C-SHM-4"}
+    assert "#26195" not in known.issues
+    assert {cause.operation for cause in known.causes} == {"reject"}
+
+
+def test_an_abort_that_no_worker_acknowledges_is_not_the_start_of_the_ring() -> None:
+    """0.33.0: it was said to be like #27117, which 0.12.0 mended."""
+    known = attributed(
+        "object_store",
+        "M3",
+        "SHM-8/freed",
+        {**STORE, "capacity": 84, "payloads": [64], "requests": [[0, 0]], "largest": 64, "aborts": 1, "reclaims": 1},
+        call("render", request=0),
+        call("put", request=0, position=0),
+        call("get_cached", request=0, position=1),
+        call("send", request=0),
+        call("abort", request=0),
+        call("end", request=0),
+        call("free_unused"),
+    )
+    assert known.catalogue == ("C-SHM-4",)
+    assert known.causes[0].operation == "end"
+
+
+# Every kept trace ---------------------------------------------------------------------------------------------------
+
+
+def kept_traces() -> Iterator[Any]:
+    released = {(era.component, era.variant) for era in table().eras}
+    for component in COMPONENTS:
+        for kept in load(component).values():
+            known = {mend.entry for mend in mends(component, kept.variant)}
+            if (component, kept.variant) in released and kept.catalogue in known:
+                yield pytest.param(component, kept, id=" ".join((component, *kept.key)))
+
+
+def run_of(component: str, kept: Kept) -> tuple[Subject, Any, Sequence[Any]]:
+    owner = component_named(component)
+    (scope,) = (one for one in scopes_of(owner) if one.name == kept.scope)
+    (rule,) = (one for one in owner.properties() if one.name == kept.rule)
+    operations = [operation_from_message(owner.operations, each) for each in kept.operations]
+    return Subject(owner, variant_named(owner, kept.variant), scope.config), rule, operations[: kept.cycle]
+
+
+@pytest.mark.parametrize(("component", "kept"), list(kept_traces()))
+def test_each_kept_trace_is_attributed_to_its_entry(component: str, kept: Kept) -> None:
+    known = attribution(*run_of(component, kept))
+    assert known.certainty is Certainty.CAUSE
+    assert kept.catalogue in known.catalogue
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_mend_is_of_an_entry_and_of_eras_that_there_are(component: str) -> None:
+    variants = component_named(component).variants
+    for era in variants:
+        numbers = [mend.entry for mend in mends(component, era)]
+        assert all(entry_named(number) is not None for number in numbers)
+    module = all_mends._MENDS[component]
+    assert {era for mend in module for era in mend.eras} <= set(variants)
+
+
+# What is said -------------------------------------------------------------------------------------------------------
+
+
+def charged_twice() -> Attribution:
+    return attributed(
+        "encoder_cache",
+        "E1",
+        "ENC-2",
+        {"capacity": 4, "sizes": [2], "requests": [[0], [0]], "disciplined": 0},
+        call("allocate", request=0, input=0),
+        call("allocate", request=1, input=0),
+    )
+
+
+def test_the_deciding_call_is_the_one_that_the_mended_era_answers_otherwise() -> None:
+    assert charged_twice().causes == (Cause("C-ENC-2", 2, "allocate"),)
+    assert str(charged_twice().causes[0]) == "C-ENC-2 at call 2, allocate"
+
+
+def test_an_entry_is_no_cause_if_the_finding_occurs_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: the mend of C-ENC-2 changes nothing, so that nothing is shown to be the cause."""
+    planted = tuple(
+        replace(mend, change=lambda subject: subject) if mend.entry == "C-ENC-2" else mend
+        for mend in encoder_cache.MENDS
+    )
+    monkeypatch.setattr(all_mends, "_MENDS", {"encoder_cache": planted})
+    known = charged_twice()
+    assert known.certainty is Certainty.UNATTRIBUTED
+    assert "C-ENC-2" in known.others
+
+
+def test_a_run_that_the_era_does_not_break_is_attributed_to_none() -> None:
+    known = attributed(
+        "encoder_cache",
+        "E1",
+        "ENC-2",
+        {"capacity": 4, "sizes": [2], "requests": [[0]]},
+        call("allocate", request=0, input=0),
+    )
+    assert known.causes == ()
+
+
+def test_without_a_mend_the_kept_trace_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same run under other names, in a configuration of the finding's own."""
+    monkeypatch.setattr(all_mends, "_MENDS", {})
+    assert charged_twice().causes == ()
+    again = attributed("lru", "M2", "LRU-5", {"capacity": 3, "sizes": [1, 1]}, call("touch", key=1))
+    assert again.causes == (Cause("C-MIR-10"),)
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        (Attribution((Cause("C-ENC-1"),)), "C-ENC-1"),
+        (Attribution((Cause("C-ENC-1"), Cause("C-ENC-8"))), "C-ENC-1 and C-ENC-8"),
+        (Attribution(others=("C-ENC-1",)), "unattributed"),
+        (Attribution(), "new"),
+    ],
+)
+def test_in_words(known: Attribution, text: str) -> None:
+    assert str(known) == text
+
+
+def test_what_no_era_describes_is_attributed_to_none() -> None:
+    owner = component_named("scheduler")
+    rules = {rule.name: rule for rule in owner.properties()}
+    known = unattributed(owner, rules["SCH-8"])
+    assert known.certainty is Certainty.UNATTRIBUTED
+    assert "C-ENC-10" in known.others
+
+
+def test_public_threads_come_from_the_register() -> None:
+    entry = entry_named("C-ENC-8")
+    assert entry is not None
+    assert Attribution((Cause("C-ENC-8"), Cause("C-ENC-1"))).issues == tuple(entry.threads)
