@@ -24,7 +24,7 @@ Plant = Callable[[str, str, str], None]
 
 @pytest.fixture
 def plant() -> Iterator[Plant]:
-    """`plant("cacheimpl.recency.length", "dtype=$any", "dtype=torch.int8")`, until the test ends: `tests.patterns`."""
+    """`plant("cacheimpl.recency.length", "dtype=$any", "dtype=torch.int8")`, until the test ends."""
     with ExitStack() as bugs:
 
         def replace(function: str, right: str, wrong: str) -> None:

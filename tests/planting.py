@@ -9,13 +9,12 @@ from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from tests.patterns import replaced
-
 from cacheproof.model.rewriting import rewritten, tree_of
+from cacheproof.releases.planted.child.bugs.patterns import replaced
 
 
 class Change(NamedTuple):
-    """One part of a function, and what stands there instead: both are patterns (see `tests.patterns`)."""
+    """One part of a function, and what stands there instead: both are patterns (see `planted.child.bugs.patterns`)."""
 
     function: Callable[..., Any]
     right: str

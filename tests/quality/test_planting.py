@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.patterns import PatternError, replaced
 from tests.planting import Change, planted
 
 from cacheproof.model.rewriting import tree_of
+from cacheproof.releases.planted.child.bugs.patterns import PatternError, replaced
 
 
 def clamped(value: int, least: int, most: int) -> int:

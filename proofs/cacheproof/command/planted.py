@@ -1,20 +1,28 @@
-"""`cacheproof planted`: bugs planted in a released package, one at a time, and whether lockstep finds them."""
+"""`cacheproof planted`: bugs planted in a released package, one at a time, and whether they are found.
+
+Lockstep with the era has to find those of our own. Historic ones, which were fixed in public, are looked for as
+`conform` does by default.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.table import Table
 
+from cacheproof.command.conform import SEARCHED
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
-from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
-from cacheproof.releases.planted import kept
-from cacheproof.releases.planted.listing import Planted, as_released, planted_in, selected
+from cacheproof.releases.planted import historic, kept
+from cacheproof.releases.planted.historic import Budget, Judged
+from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, as_released, historic_in, planted_in, selected
 from cacheproof.releases.planted.trial import Fate, perform
 from cacheproof.targets.families import families
 from cacheproof.targets.vllm.eras import table
@@ -24,6 +32,8 @@ PANEL = "Released engines"
 
 STEPS = 5_000
 SEED = 1
+NEEDS = "needs "
+"""What is missed begins so if the driver cannot reach the bug."""
 
 
 def command(
@@ -37,6 +47,18 @@ def command(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Number of calls for each bug.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random calls.")] = SEED,
+    fixed_in_public: Annotated[
+        bool,
+        typer.Option(
+            "--historic", help="Put back bugs that were fixed in public, and look for each as conform does by default."
+        ),
+    ] = False,
+    violations: Annotated[
+        int, typer.Option(min=1, help="With --historic: number of calls that search for violations, as in conform.")
+    ] = SEARCHED,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="With --historic: ignore the stored results of earlier runs.")
+    ] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the bugs and plant none.")] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Store the table for the documentation page that shows it.")
@@ -47,11 +69,14 @@ def command(
 
     The unchanged release is compared first: if it differs from its era, a found bug proves nothing. Fails if a bug is
     not found.
+
+    --historic goes on from the stored results of earlier runs with the same bugs, seed, budget and source. It counts
+    a bug that the driver cannot reach as not found, and does not fail for it.
     """
     if target.partition("==")[0] in [family.package for family in families() if family.observed is not None]:
         raise InputError(f"bugs are planted in releases that are compared with eras, as vLLM's are, not in {target}")
     release = Release.parsed(target)
-    todo = chosen(release, component, only or [])
+    todo = (chosen_historic if fixed_in_public else chosen)(release, component, only or [])
     if keep and (component or only):
         raise InputError("--keep is for a whole table: leave out --component and --only")
     if listing and (keep or junit):
@@ -61,6 +86,8 @@ def command(
     file_to_write(junit)
     needed(release)
     announce(f"seed {seed}")
+    if fixed_in_public:
+        return of_historic(release, todo, Budget(steps, violations, seed), anew=anew, keep=keep, junit=junit)
     fates: list[Fate] = []
     with progress() as show, interruptible() as stop:
         every = [*as_released(todo), *todo]
@@ -90,6 +117,80 @@ def chosen(release: Release, component: str | None, only: Sequence[str]) -> list
     return selected(every, only)
 
 
+def chosen_historic(release: Release, component: str | None, only: Sequence[str]) -> list[Planted]:
+    """The historic bugs that were asked for; raises InputError if there is none."""
+    every = [one for one in historic_in(release) if component in (None, one.component)]
+    if not every:
+        of = f" of {component}" if component is not None else ""
+        raise InputError(f"there are historic bugs for {PUT_BACK_INTO.name}, and none{of} for {release.name}")
+    return selected(every, only)
+
+
+def of_historic(
+    release: Release, todo: Sequence[Planted], budget: Budget, *, anew: bool, keep: bool, junit: Path | None
+) -> Report:
+    """Look for each; what is known of a bug is stored at once, so that an interrupted run can go on."""
+    known = {} if anew else historic.kept(todo, release.name, budget)
+    rows: list[Judged] = []
+    with progress() as show, interruptible() as stop:
+        for one in todo:
+            show(f"{len(rows)} of {len(todo)}: {one.name}")
+            if one.name not in known:
+                known[one.name] = historic.judged(one, budget)
+                historic.keep(known[one.name], release.name, budget)
+            rows.append(known[one.name])
+    if keep and not stop.happened:
+        path = kept.write_historic(release, rows, steps=budget.steps, violations=budget.violations)
+        announce(f"kept in {path}")
+    write(junit, "planted", [case_of(row, release) for row in rows], interrupted=stop.happened)
+    data = {
+        "target": release.name,
+        "seed": budget.seed,
+        "steps": budget.steps,
+        "violations": budget.violations,
+        "found": sum(row.found for row in rows),
+        "results": [msgspec.to_builtins(row) for row in rows],
+    }
+    return Report(data, rendered_historic(rows), status_of(rows), interrupted=stop.happened)
+
+
+def status_of(rows: Sequence[Judged]) -> ExitStatus:
+    """A bug that the driver reaches and that is not found falls short; if a driver failed, nothing is known."""
+    if any(not row.found and not row.missed for row in rows):
+        return ExitStatus.FELL_SHORT
+    failed = any(not row.found and not row.missed.startswith(NEEDS) for row in rows)
+    return ExitStatus.INCONCLUSIVE if failed else ExitStatus.AS_EXPECTED
+
+
+def case_of(row: Judged, release: Release) -> Case:
+    """One historic bug for a CI service."""
+    return Case(
+        f"planted.{release.name}.historic",
+        f"{row.fixed} {row.name}",
+        CaseStatus.SKIPPED if row.missed.startswith(NEEDS) else STATUSES[status_of([row])],
+        "" if row.found else f"not found: {row.missed}".removesuffix(": "),
+        seconds=row.seconds,
+        properties={"steps": row.steps},
+    )
+
+
+def rendered_historic(rows: Sequence[Judged]) -> list[Any]:
+    """The table, and how many were found."""
+    shown = Table(box=None)
+    for name in ("fixed", "bug", "steps", "seconds", "calls", "found by", "seen in"):
+        shown.add_column(name, justify="right" if name in ("steps", "seconds", "calls") else "left")
+    for row in rows:
+        seen = row.seen_in if row.found else f"not found: {row.missed}".removesuffix(": ")
+        by = f"{row.component}, {row.how}" if row.found else ""
+        calls = "" if row.calls is None else str(row.calls)
+        shown.add_row(row.fixed, row.name, f"{row.steps:,}", f"{row.seconds:.1f}", calls, by, seen)
+    reached = [row for row in rows if not row.missed.startswith(NEEDS)]
+    found = sum(row.found for row in rows)
+    total = f"{found} of {len(rows)} historic bugs were found"
+    beyond = len(rows) - len(reached)
+    return [shown, "", f"{total}; {beyond} of the others need what the drivers lack" if beyond else total]
+
+
 def listed(todo: Sequence[Planted]) -> Report:
     """The bugs, in words."""
     shown = Table(box=None)
@@ -98,8 +199,10 @@ def listed(todo: Sequence[Planted]) -> Report:
     data = []
     for one in todo:
         assert one.bug is not None
-        shown.add_row(one.name, one.bug.where, one.bug.says)
-        data.append({"name": one.name, "in": one.bug.where, "says": one.bug.says, "era": one.era.variant})
+        shown.add_row(one.name, one.bug.where, f"{one.bug.says} {one.bug.fixed}".rstrip())
+        told = {"name": one.name, "in": one.bug.where, "says": one.bug.says, "era": one.era.variant}
+        public = {"fixed": one.bug.fixed, "reported": one.bug.reported, "needs": one.bug.needs}
+        data.append({**told, **(public if one.bug.fixed else {})})
     return Report({"bugs": data}, [shown])
 
 

@@ -20,7 +20,7 @@ from cacheproof.lockstep.tally import Limit
 from cacheproof.lockstep.violations import Hunt, hunt
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.registry import component_named, variant_named
-from cacheproof.model.target import TargetError
+from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wire import config_from_message
 from cacheproof.releases import conformance
 from cacheproof.releases.conformance import SECONDS_TO_ANSWER, Opener
@@ -101,14 +101,18 @@ def search(
     seed: int,
     progress: Progressing | None = None,
     opener: Opener | None = None,
+    alone: Opener | None = None,
 ) -> EraSearch:
-    """What the release is seen to break. Targets are closed whatever happens; a driver that fails is no violation."""
+    """What the release is seen to break. Targets are closed whatever happens; a driver that fails is no violation.
+
+    `opener` opens the release beside its era, and `alone` the scheduler by itself; with the first only, it is left out.
+    """
     done = EraSearch(era, seed, Hunt(seed))
     try:
         if era.variant:
             _beside_the_era(done, table, limit, progress, opener or conformance.open_released)
-        if era.component == SCHEDULER and not done.interrupted and opener is None:
-            _alone(done, limit, progress)
+        if era.component == SCHEDULER and not done.interrupted and (opener is None or alone is not None):
+            _alone(done, limit, progress, alone or _open_alone)
     except TargetError as error:
         done.failure = str(error)
     done.seconds = done.hunt.tally.seconds
@@ -137,12 +141,16 @@ def _beside_the_era(done: EraSearch, table: Table, limit: Limit, progress: Progr
         target.close()
 
 
-def _alone(done: EraSearch, limit: Limit, progress: Progressing | None) -> None:
-    """The scheduler and nothing beside it, search after search with another seed; of each sort the shortest is kept."""
+def _open_alone(era: Era) -> Target:
     component = component_named(SCHEDULER)
+    return open_target(era.release.name, component, component.normative, SECONDS_TO_ANSWER)
+
+
+def _alone(done: EraSearch, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
+    """The scheduler and nothing beside it, search after search with another seed; of each sort the shortest is kept."""
     left = None if limit.steps is None else limit.steps * CALLS_ALONE
     seconds, number = limit.seconds, done.seed
-    target = open_target(done.era.release.name, component, component.normative, SECONDS_TO_ANSWER)
+    target = opener(done.era)
     try:
         while (left is None or left > 0) and (seconds is None or seconds > 0):
             limits = Limit(left, seconds)

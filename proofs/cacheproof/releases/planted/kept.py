@@ -1,4 +1,7 @@
-"""What a run found, kept so that a page can show it: one file for each release, `runs/vllm-X.json`."""
+"""What a run found, kept so that a page can show it: `runs/vllm-X.json` for each release.
+
+`runs/historic-vllm-X.json` has what was found of the historic bugs, with each seed that was kept.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import msgspec
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import replace_file
+from cacheproof.releases.planted.historic import Judged
 from cacheproof.releases.planted.trial import Fate
 from cacheproof.targets.vllm.release import Release
 
@@ -56,6 +60,57 @@ def read(release: Release) -> Run:
         return msgspec.json.decode(path.read_bytes(), type=Run)
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path}: {error}") from None
+
+
+class Historic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tables of the historic bugs of a release, one for each seed."""
+
+    steps: int
+    violations: int
+    rows: tuple[Judged, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        """That were kept, ascending."""
+        return sorted({row.seed for row in self.rows})
+
+    @property
+    def names(self) -> list[str]:
+        """Of the bugs, in order."""
+        return list(dict.fromkeys(row.name for row in self.rows))
+
+
+def write_historic(release: Release, rows: Iterable[Judged], *, steps: int, violations: int) -> Path:
+    """Keep a run beside those with other seeds and of the same bugs and budget, and in place of others."""
+    rows = tuple(rows)
+    path = historic_path_of(release)
+    others: tuple[Judged, ...] = ()
+    if path.is_file():
+        before = read_historic(release)
+        of_the_same = (before.steps, before.violations) == (steps, violations)
+        if of_the_same and before.names == [row.name for row in rows]:
+            others = tuple(row for row in before.rows if row.seed not in {one.seed for one in rows})
+    every = sorted((*others, *rows), key=lambda row: row.seed)
+    path.parent.mkdir(exist_ok=True)
+    text = msgspec.json.format(msgspec.json.encode(Historic(steps, violations, tuple(every))), indent=1).decode()
+    replace_file(path, text + "\n")
+    return path
+
+
+def read_historic(release: Release) -> Historic:
+    """The runs of historic bugs that are kept of a release; raises InputError where there is none."""
+    path = historic_path_of(release)
+    if not path.is_file():
+        raise InputError(f"no run is kept of {release.name}: cacheproof planted {release.name} --historic --keep")
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Historic)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def historic_path_of(release: Release) -> Path:
+    """Where the runs of the historic bugs of a release are kept."""
+    return FOLDER / f"historic-vllm-{release.version}.json"
 
 
 def path_of(release: Release) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from cacheproof.foundation.discover import modules_in
@@ -13,7 +13,18 @@ from cacheproof.releases.planted.child.bugs.declaring import Bug
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release
 
-NOT_COMPONENTS = ("declaring", "planting")
+NOT_COMPONENTS = ("declaring", "patterns", "planting")
+HISTORIC = "historic_"
+"""The names of modules with historic bugs begin so; the component follows."""
+PUT_BACK_INTO = Release("0.33.0")
+"""The release into which historic bugs are put back."""
+DRIVEN_BY = {
+    "lru": ("mirror",),
+    "encoder_cache": ("scheduler",),
+    "kv_blocks": ("scheduler",),
+    "block_hash": ("kv_blocks", "scheduler"),
+}
+"""The other components whose drivers use the patched classes of a component."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,9 @@ class Planted:
     @property
     def name(self) -> str:
         """As in `lru/touch-does-nothing`; empty where nothing is planted."""
-        return f"{self.component}/{self.bug.name}" if self.bug is not None else ""
+        if self.bug is None:
+            return ""
+        return f"{self.bug.broken.__module__.rpartition('.')[2]}/{self.bug.name}"
 
 
 @cache
@@ -42,6 +55,22 @@ def bugs_of() -> dict[str, tuple[Bug, ...]]:
         for name, module in modules_in(bugs.__name__).items()
         if name not in NOT_COMPONENTS
     }
+
+
+def historic_in(release: Release) -> list[Planted]:
+    """Every historic bug that can be put back into the release, in the order of the components in the table of eras."""
+    names = dict.fromkeys(era.component for era in table().of(release)) if release == PUT_BACK_INTO else {}
+    return [
+        Planted(compared_with(release, name, bug.place.variant), bug)
+        for name in names
+        for bug in bugs_of().get(HISTORIC + name, ())
+    ]
+
+
+def reached_by(planted: Planted) -> list[Planted]:
+    """The bug in each component whose driver uses the patched class, its own component first."""
+    eras = [compared_with(planted.era.release, name) for name in DRIVEN_BY.get(planted.component, ())]
+    return [planted, *(replace(planted, era=era) for era in eras)]
 
 
 def planted_in(release: Release, component: str | None = None) -> list[Planted]:

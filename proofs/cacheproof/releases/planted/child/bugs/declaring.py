@@ -10,6 +10,14 @@ As in
 
 The function is called with the release's own method, bound, then with what that is called with. Its docstring says how
 the method is broken; its name, with hyphens, is the bug's.
+
+A bug inside a long method changes one part of its code (see `patterns`), and its function has a docstring only:
+
+    @SCHEDULER.changed("schedule", "$one in scheduled_running_reqs", "False", fixed="#23713")
+    def victim_stays_planned():
+        '''A preempted request stays in the plan of the step.'''
+
+A historic bug was fixed in public: `fixed` is the number of the fix and `reported` that of a report.
 """
 
 from __future__ import annotations
@@ -21,7 +29,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 Broken = Callable[..., Any]
+Changes = tuple[tuple[str, str], ...]
+"""Parts of a method's code, each with its replacement: patterns, see `patterns`."""
 NEWEST = "9999"
+PUT_BACK = "0.33.0"
+"""The release into which historic bugs are put back."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,14 @@ class Bug:
     """Why nothing of the component shows it, where that is so; then it must not be found."""
     unseen_in: tuple[str, ...] = ()
     """The releases where that is so; all of them where none is named."""
+    changes: Changes = ()
+    """The changed parts of the method's code, if the bug is a change; `broken` is then not called."""
+    fixed: str = ""
+    """The public number of the fix, if the bug is historic."""
+    reported: str = ""
+    """The public number of a report, if there is one beside the fix."""
+    needs: str = ""
+    """What the driver lacks to reach the bug, such as a connector; it then counts as not found."""
 
     @property
     def where(self) -> str:
@@ -74,16 +94,45 @@ class Place:
         until: str = NEWEST,
         unseen: str = "",
         unseen_in: tuple[str, ...] = (),
+        fixed: str = "",
+        reported: str = "",
+        needs: str = "",
     ) -> Callable[[Broken], Bug]:
         """Declares what a method does wrong."""
 
         def declared(function: Broken) -> Bug:
-            says = inspect.getdoc(function)
-            assert says, f"{function.__name__} does not say what is broken"
-            name = function.__name__.replace("_", "-")
-            return Bug(name, self, method, " ".join(says.split()), function, since, until, unseen, unseen_in)
+            bug = Bug(_named(function), self, method, _says(function), function, since, until, unseen, unseen_in)
+            return replace(bug, fixed=fixed, reported=reported, needs=needs)
 
         return declared
+
+    def changed(
+        self,
+        method: str,
+        *parts: str,
+        fixed: str,
+        reported: str = "",
+        needs: str = "",
+    ) -> Callable[[Broken], Bug]:
+        """Declares a historic bug as parts of a method's code, each followed by its replacement."""
+        assert len(parts) % 2 == 0, "each part is followed by its replacement"
+        changes = tuple(zip(parts[::2], parts[1::2], strict=True))
+
+        def declared(function: Broken) -> Bug:
+            bug = Bug(_named(function), self, method, _says(function), function, PUT_BACK, PUT_BACK)
+            return replace(bug, changes=changes, fixed=fixed, reported=reported, needs=needs)
+
+        return declared
+
+
+def _named(function: Broken) -> str:
+    return function.__name__.replace("_", "-")
+
+
+def _says(function: Broken) -> str:
+    says = inspect.getdoc(function)
+    assert says, f"{function.__name__} does not say what is broken"
+    return " ".join(says.split())
 
 
 def _parts(version: str) -> tuple[int, ...]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 from .declaring import Bug
+from .patterns import replaced
 
 
 def bug_named(name: str) -> Bug:
@@ -62,6 +65,9 @@ def subclass(released: type, bug: Bug) -> type:
 
 
 def _method(raw: Any, bug: Bug) -> Any:
+    if bug.changes:
+        return recompiled(raw, bug)
+
     @functools.wraps(raw)
     def method(owner: Any, *given: Any, **named: Any) -> Any:
         return bug.broken(functools.partial(raw, owner), owner, *given, **named)
@@ -70,11 +76,34 @@ def _method(raw: Any, bug: Bug) -> Any:
 
 
 def _function(released: Any, bug: Bug) -> Any:
+    if bug.changes:
+        return recompiled(released, bug)
+
     @functools.wraps(released)
     def function(*given: Any, **named: Any) -> Any:
         return bug.broken(released, *given, **named)
 
     return function
+
+
+def recompiled(raw: Any, bug: Bug) -> Any:
+    """The function with the changed parts, with its own names from around it; `super()` means the same class.
+
+    Raises `PatternError` if a part is not there, or is there more than once.
+    """
+    tree = ast.parse(textwrap.dedent(inspect.getsource(raw))).body[0]
+    assert isinstance(tree, ast.FunctionDef), f"{bug.method} is not written as a function"
+    for right, wrong in bug.changes:
+        tree = replaced(tree, right, wrong)
+    tree.decorator_list, tree.returns = [], None
+    around = dict(zip(raw.__code__.co_freevars, [cell.cell_contents for cell in raw.__closure__ or ()], strict=True))
+    made = ast.parse(f"def made({', '.join(around)}):\n    return {tree.name}").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.body.insert(0, tree)
+    names = {**raw.__globals__}
+    exec(compile(ast.fix_missing_locations(ast.Module([made], [])), inspect.getfile(raw), "exec"), names)  # noqa: S102  # the release's own code
+    changed = names["made"](*around.values())
+    return functools.wraps(raw)(changed)
 
 
 def _found(names: tuple[str, ...]) -> tuple[Any, str]:

@@ -1,0 +1,94 @@
+"""Historic bugs in the KV cache manager, its groups and its pool of blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .declaring import PUT_BACK, Place
+
+MANAGER = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
+GROUPS = Place("vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator")
+POOL = Place("vllm.v1.core.block_pool:BlockPool")
+STATES = Place("vllm.v1.core.single_type_kv_cache_manager:MambaManager")
+
+
+@GROUPS.broken("allocate_new_computed_blocks", since=PUT_BACK, fixed="#44409", reported="#33775")
+def one_group_takes_anothers_hit(
+    released: Any, groups: Any, request_id: str, new_computed_blocks: Any, *given: Any, **named: Any
+) -> Any:
+    """The blocks for external tokens of one group can evict a hit of another group that is not referenced yet."""
+    whole, managers = groups.single_type_managers, groups.single_type_managers
+    try:
+        for number in range(len(whole)):
+            groups.single_type_managers = managers[number : number + 1]
+            released(request_id, new_computed_blocks[number : number + 1], *given, **named)
+    finally:
+        groups.single_type_managers = whole
+
+
+@MANAGER.changed(
+    "allocate_slots",
+    "if required_blocks > available_blocks: return None",
+    """
+if required_blocks > available_blocks:
+    for group in new_computed_block_list:
+        self.block_pool.touch(group)
+    return None
+""",
+    fixed="#11565",
+    reported="#11562",
+)
+def refused_request_keeps_its_hits() -> None:
+    """Hits are referenced before the check for room, and stay referenced if the request is refused."""
+
+
+@MANAGER.broken("get_computed_blocks", since=PUT_BACK, fixed="#11186")
+def only_one_token_of_a_full_hit_is_left(
+    released: Any, manager: Any, request: Any, max_cache_hit_length: Any = None
+) -> Any:
+    """If all blocks of a prompt are hits, one token is left to compute, in a block that others share."""
+    if max_cache_hit_length is not None:
+        return released(request, max_cache_hit_length)
+    blocks, tokens, boundary = released(request, request.num_tokens)
+    return blocks, min(tokens, request.num_tokens - 1), boundary
+
+
+@MANAGER.changed(
+    "allocate_slots",
+    "min($main + num_lookahead_tokens, self.max_model_len)",
+    "$main + num_lookahead_tokens",
+    fixed="#10730",
+    reported="#10891",
+)
+def table_grows_past_the_models_length() -> None:
+    """A request near the model's length gets more blocks than its table holds."""
+
+
+@POOL.changed(
+    "free_blocks",
+    "$block.block_hash is None or not self.enable_caching",
+    "$block.block_hash is None and self.enable_caching",
+    fixed="#51482",
+    reported="#48017",
+    needs="prefix caching that is off",
+)
+def freed_blocks_go_last_without_caching() -> None:
+    """Without prefix caching, the blocks that were freed last are reused last."""
+
+
+@STATES.broken(
+    "get_num_blocks_to_allocate", since=PUT_BACK, fixed="#29387", needs="layers that keep states, as Mamba's"
+)
+def state_is_hit_before_it_is_there(released: Any, manager: Any, *given: Any, **named: Any) -> Any:
+    """A request hits a state that another request registers in the same step and that is not computed yet."""
+    registered, manager.cached_blocks_this_step = manager.cached_blocks_this_step, set()
+    try:
+        return released(*given, **named)
+    finally:
+        manager.cached_blocks_this_step = registered
+
+
+@GROUPS.broken("get_num_blocks_to_allocate", since=PUT_BACK, fixed="#41282", needs="sliding windows")
+def estimate_is_capped_as_at_admission(released: Any, groups: Any, *given: Any, **named: Any) -> Any:
+    """The estimate of a step's blocks is capped, the allocation is not, and the pool can be empty."""
+    return released(*given, **{**named, "apply_admission_cap": True})
