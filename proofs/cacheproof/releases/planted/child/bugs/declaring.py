@@ -56,7 +56,7 @@ class Bug:
     changes: Changes = ()
     """The changed parts of the method's code, if the bug is a change; `broken` is then not called."""
     fixed: str = ""
-    """The public number of the fix, if the bug is historic."""
+    """The public number of the fix, if the bug is historic; of a report, if only the release itself shows the fix."""
     reported: str = ""
     """The public number of a report, if there is one beside the fix."""
     needs: str = ""

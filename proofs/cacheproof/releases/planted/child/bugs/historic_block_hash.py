@@ -39,8 +39,7 @@ def extra_keys_are_not_hashed(released: Any, function: Any, parent: Any, tokens:
     "generate_block_hash_extra_keys",
     "lora_extra_keys + $items + cache_salt_keys + $embeddings",
     "[key[1] for key in lora_extra_keys] + $items + [key[1] for key in cache_salt_keys] + $embeddings",
-    fixed="#44706",
-    reported="#44701",
+    fixed="#44701",
 )
 def adapter_and_salt_share_names() -> None:
     """A salt that is spelled like the name of an adapter gives the same key as that adapter."""
@@ -52,7 +51,7 @@ def first_parent_is_known(released: Any, function: Any) -> Any:
     released(lambda value: function(0))
 
 
-@UTILITIES.broken("_gen_lora_extra_hash_keys", since=PUT_BACK, fixed="#55546", reported="#55547")
+@UTILITIES.broken("_gen_lora_extra_hash_keys", since=PUT_BACK, fixed="#42125", reported="#30931")
 def adapter_is_known_by_name_only(released: Any, request: Any) -> Any:
     """An adapter that is loaded from another path under the same name reuses the old adapter's blocks."""
     return [key[:2] for key in released(request)]

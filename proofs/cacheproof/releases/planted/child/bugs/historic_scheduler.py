@@ -148,7 +148,8 @@ def cached_prefix_ends_inside_an_item() -> None:
     "_try_schedule_encoder_inputs",
     "$computed <= start_pos",
     "$computed < start_pos",
-    fixed="#52306",
+    fixed="#52412",
+    reported="#52306",
 )
 def chunk_that_begins_at_an_item_splits_it() -> None:
     """A chunk that begins exactly at an item splits it although items are not to be split."""

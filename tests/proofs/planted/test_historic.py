@@ -1,0 +1,215 @@
+"""Historic bugs: what is declared, how a part of a method is changed, and what a run of them says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cacheproof.command import planted as verb
+from cacheproof.command.frame import dispatch, main
+from cacheproof.foundation.errors import ExitStatus
+from cacheproof.releases.planted import historic, kept
+from cacheproof.releases.planted.child.bugs.declaring import Place
+from cacheproof.releases.planted.child.bugs.patterns import PatternError
+from cacheproof.releases.planted.child.bugs.planting import recompiled, subclass
+from cacheproof.releases.planted.historic import Budget, Judged
+from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, historic_in, planted_in, reached_by
+from cacheproof.targets.vllm.eras import table
+from cacheproof.targets.vllm.release import Release, installed
+
+AT_LEAST = 30
+EVERY = historic_in(PUT_BACK_INTO)
+BUDGET = Budget(steps=5_000, violations=4_000, seed=1)
+NUMBER = re.compile(r"([a-z-]+)?#[0-9]+")
+
+
+def test_there_are_many_and_each_has_a_public_number() -> None:
+    assert len(EVERY) >= AT_LEAST
+    assert len({one.name for one in EVERY}) == len(EVERY)
+    for one in EVERY:
+        assert one.bug is not None
+        assert NUMBER.fullmatch(one.bug.fixed), one.name
+        assert not one.bug.reported or NUMBER.fullmatch(one.bug.reported), one.name
+        assert one.bug.says.endswith("."), one.name
+
+
+def test_they_are_put_back_into_one_release_and_are_no_bugs_of_our_own() -> None:
+    assert [historic_in(release) for release in table().releases() if release != PUT_BACK_INTO] == [[]] * 3
+    assert not {one.name for one in EVERY} & {one.name for one in planted_in(PUT_BACK_INTO)}
+
+
+def test_a_bug_is_looked_for_first_where_it_is() -> None:
+    one = next(one for one in EVERY if one.component == "encoder_cache")
+    assert [other.component for other in reached_by(one)] == ["encoder_cache", "scheduler"]
+    assert {other.name for other in reached_by(one)} == {one.name}
+
+
+class Queue:
+    """A released class."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+
+    def first(self, least: int = 0) -> int:
+        """The first that is large enough."""
+        for number in self.numbers:
+            if number >= least:
+                return number
+        return -1
+
+
+class Doubling(Queue):
+    """One that is derived from it."""
+
+    def first(self, least: int = 0) -> int:
+        """Twice as much."""
+        return super().first(least) * 2
+
+
+def test_one_part_of_a_method_is_changed() -> None:
+    @Place("somewhere:Queue").changed("first", "$number >= $least", "$number > $least", fixed="#1")
+    def equal_is_not_enough() -> None:
+        """An equal number is passed over."""
+
+    assert subclass(Queue, equal_is_not_enough)([1, 2]).first(1) == 2
+    assert Queue([1, 2]).first(1) == 1
+
+
+def test_a_changed_method_still_has_its_base_class() -> None:
+    @Place("somewhere:Doubling").changed("first", "$value * 2", "$value * 3", fixed="#1")
+    def three_times() -> None:
+        """Three times as much."""
+
+    assert subclass(Doubling, three_times)([5]).first() == 15
+
+
+def test_a_part_that_is_not_there_is_an_error() -> None:
+    @Place("somewhere:Queue").changed("first", "$number < $least", "False", fixed="#1")
+    def strange() -> None:
+        """Nothing."""
+
+    with pytest.raises(PatternError, match="first has 0 parts like this"):
+        recompiled(Queue.first, strange)
+
+
+def row(name: str = "historic_lru/one", *, found: bool = False, missed: str = "", seed: int = 1) -> Judged:
+    how = "difference" if found else ""
+    return Judged(name, "#1", "", "LRUCache.touch", "It is wrong.", seed, found=found, how=how, missed=missed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "status"),
+    [
+        ([row(found=True)], ExitStatus.AS_EXPECTED),
+        ([row(found=True), row(missed="needs windows")], ExitStatus.AS_EXPECTED),
+        ([row(found=True), row()], ExitStatus.FELL_SHORT),
+        ([row(missed="the driver of lru failed: gone")], ExitStatus.INCONCLUSIVE),
+        ([row(missed="the driver of lru failed: gone"), row()], ExitStatus.FELL_SHORT),
+    ],
+)
+def test_what_a_run_is_worth(rows: list[Judged], status: ExitStatus) -> None:
+    assert verb.status_of(rows) is status
+
+
+def test_what_the_driver_lacks_counts_as_not_found() -> None:
+    assert verb.rendered_historic([row(found=True), row(missed="needs windows")])[-1].startswith(
+        "1 of 2 historic bugs were found; 1 of the others need"
+    )
+
+
+def test_a_bug_out_of_reach_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(historic, "_looks", lambda *_: pytest.fail("it is looked for"))
+    lacking = next(one for one in EVERY if one.bug is not None and one.bug.needs)
+    judged = historic.judged(lacking, BUDGET)
+    assert not judged.found
+    assert judged.missed.startswith("needs ")
+
+
+def test_a_run_goes_on_from_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
+    monkeypatch.setattr(verb, "needed", lambda release: None)
+    looked: list[str] = []
+
+    def judged(planted: Planted, budget: Budget) -> Judged:
+        looked.append(planted.name)
+        return row(planted.name, found=True, seed=budget.seed)
+
+    monkeypatch.setattr(historic, "judged", judged)
+    given = ["planted", PUT_BACK_INTO.name, "--historic", "--component", "encoder_cache", "--json"]
+    assert dispatch(given) == ExitStatus.AS_EXPECTED
+    first = json.loads(capsys.readouterr().out)
+    assert dispatch(given) == ExitStatus.AS_EXPECTED
+    assert json.loads(capsys.readouterr().out)["results"] == first["results"]
+    assert looked == [one.name for one in EVERY if one.component == "encoder_cache"]
+    assert dispatch([*given, "--seed", "2"]) == ExitStatus.AS_EXPECTED
+    assert len(looked) == 2 * len(first["results"])
+    assert dispatch([*given, "--anew"]) == ExitStatus.AS_EXPECTED
+    assert len(looked) == 3 * len(first["results"])
+
+
+def test_runs_with_several_seeds_are_kept_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+    for seed in (2, 1, 2):
+        kept.write_historic(PUT_BACK_INTO, [row(seed=seed, found=seed == 2)], steps=5, violations=4)
+    run = kept.read_historic(PUT_BACK_INTO)
+    assert [(one.seed, one.found) for one in run.rows] == [(1, False), (2, True)]
+    kept.write_historic(PUT_BACK_INTO, [row("historic_lru/other")], steps=5, violations=4)
+    assert kept.read_historic(PUT_BACK_INTO).names == ["historic_lru/other"]
+
+
+def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["planted", PUT_BACK_INTO.name, "--historic", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["bugs"]
+    assert [one["name"] for one in listed] == [one.name for one in EVERY]
+    assert all(one["fixed"] for one in listed)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("vllm==0.20.2 --historic", "there are historic bugs for vllm==0.33.0, and none for vllm==0.20.2"),
+        ("vllm==0.33.0 --historic --component configuration", "and none of configuration for vllm==0.33.0"),
+        ("vllm==0.33.0 --historic --only lru/nothing", "there is no bug 'lru/nothing'"),
+    ],
+)
+def test_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str], given: str, says: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["planted", *given.split()])
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (ExitStatus.WRONG_INPUT, 1)
+    assert says in said
+
+
+@pytest.mark.skipif(installed(PUT_BACK_INTO) is None, reason=f"{PUT_BACK_INTO.name} is not installed")
+@pytest.mark.parametrize(
+    "name", ["historic_lru/touch-of-an-absent-key-leaves-a-ghost", "historic_ring/start-is-the-chunk-just-freed"]
+)
+def test_a_bug_that_is_put_back_is_found(name: str) -> None:
+    planted = next(one for one in EVERY if one.name == name)
+    judged = historic.judged(planted, BUDGET)
+    assert judged.found
+    assert judged.how == "difference"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(installed(PUT_BACK_INTO) is None, reason=f"{PUT_BACK_INTO.name} is not installed")
+@pytest.mark.parametrize(
+    "planted", [one for one in EVERY if one.bug is not None and not one.bug.needs], ids=lambda one: str(one.name)
+)
+def test_each_patch_changes_the_release(planted: Planted) -> None:
+    """The driver starts with the patch: no part of a pattern is missing in the release."""
+    target = historic.open_with_a_bug(planted.era, planted.name)
+    try:
+        target.reset(table().configurations[planted.component][0])
+    finally:
+        target.close()
+
+
+def test_the_release_of_a_name() -> None:
+    assert Release("0.33.0") == PUT_BACK_INTO
