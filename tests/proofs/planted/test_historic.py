@@ -17,6 +17,7 @@ from cacheproof.releases.planted.child.bugs.patterns import PatternError
 from cacheproof.releases.planted.child.bugs.planting import recompiled, subclass
 from cacheproof.releases.planted.historic import Budget, Judged
 from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, historic_in, planted_in, reached_by
+from cacheproof.releases.planted.trial import open_with_a_bug
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, installed
 
@@ -204,7 +205,7 @@ def test_a_bug_that_is_put_back_is_found(name: str) -> None:
 )
 def test_each_patch_changes_the_release(planted: Planted) -> None:
     """The driver starts with the patch: no part of a pattern is missing in the release."""
-    target = historic.open_with_a_bug(planted.era, planted.name)
+    target = open_with_a_bug(planted.era, planted.name)
     try:
         target.reset(table().configurations[planted.component][0])
     finally:
