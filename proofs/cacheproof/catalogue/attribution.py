@@ -2,9 +2,10 @@
 
 An entry is a cause of a finding if the property holds over the finding's calls, in the finding's configuration, once
 the rule of that entry alone is mended in the era. The deciding step is the first call that the mended era answers, or
-leaves a state after, otherwise than the era. If several entries are causes so, those remain of which the catalogue
-says that they break the property. For an entry that `mends` has no change for, the finding has to be the kept trace
-of the entry, with other names of requests, items and blocks at the most.
+leaves a state after, otherwise than the era. If several entries are causes so, those remain that a scope shows to break
+the property in this era; without these, those that the catalogue knows to break it anywhere. For an entry that `mends`
+has no change for, the finding has to be the kept trace of the entry, with other names of requests, items and blocks at
+the most.
 
 Everything else is not attributed: the finding is new if no entry breaks its property, and unattributed if some do.
 """
@@ -96,7 +97,8 @@ def attribution(subject: Subject, rule: AnyProperty, calls: Operations) -> Attri
     if not _breaks(subject, rule, _made(subject, calls, calls)):
         return Attribution(others=known)
     found = tuple(sorted(_causes(subject, rule, calls), key=lambda cause: (cause.step, sorting(cause.entry))))
-    found = tuple(cause for cause in found if cause.entry in known) or found
+    for those in (_shown(subject, rule.name), known):
+        found = tuple(cause for cause in found if cause.entry in those) or found
     causes = found or tuple(Cause(entry) for entry in _same_run(subject, rule, calls))
     return Attribution(causes, tuple(entry for entry in known if entry not in {cause.entry for cause in causes}))
 
@@ -106,6 +108,12 @@ def _breaking(component: AnyComponent, rule: str) -> set[str]:
     there = {each.catalogue for each in refutations(component) if each.property == rule}
     named = {entry.id for entry in entries() if {rule, rule.partition("/")[0]} & set(entry.properties)}
     return (there | named) - {""}
+
+
+def _shown(subject: Subject, rule: str) -> set[str]:
+    """Entries that break the property in a scope of this era."""
+    there = (each for each in refutations(subject.component) if each.variant == subject.variant.tag)
+    return {each.catalogue for each in there if each.property == rule} - {""}
 
 
 # Counterfactuals ----------------------------------------------------------------------------------------------------
@@ -125,10 +133,10 @@ def _causes(subject: Subject, rule: AnyProperty, calls: Operations) -> Iterator[
     era = _made(subject, calls, calls)
     offered = _offered(subject, era)
     for mend in mends(subject.component.name, subject.variant.tag):
-        mended = mend.change(subject)
-        turns = _made(mended, calls, offered)
-        if not _breaks(mended, rule, turns):
-            yield _cause(mend.entry, subject, mended, era, turns)
+        mended = [change(subject) for change in (mend.change, *mend.also)]
+        runs = [_made(each, calls, offered) for each in mended]
+        if not any(_breaks(each, rule, turns) for each, turns in zip(mended, runs, strict=True)):
+            yield _cause(mend.entry, subject, mended[0], era, runs[0])
 
 
 def _offered(subject: Subject, turns: Sequence[_Turn]) -> list[Operation | None]:

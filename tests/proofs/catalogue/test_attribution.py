@@ -18,6 +18,9 @@ from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.wire import Message, config_from_message, operation_from_message
+from cacheproof.releases.results.attributing import attributed as of_record
+from cacheproof.releases.results.cases import records
+from cacheproof.releases.results.record import Record
 from cacheproof.targets.vllm.eras import table
 
 COMPONENTS = module_names(all_mends.__name__)
@@ -256,3 +259,14 @@ def test_public_threads_come_from_the_register() -> None:
     entry = entry_named("C-ENC-8")
     assert entry is not None
     assert Attribution((Cause("C-ENC-8"), Cause("C-ENC-1"))).issues == tuple(entry.threads)
+
+
+@pytest.mark.parametrize(
+    "record", [one for one in records() if one.target.startswith("vllm==")], ids=lambda one: one.target
+)
+def test_a_record_is_attributed_to_the_catalogue_as_it_is(record: Record) -> None:
+    """Otherwise `cacheproof results attribute` does it again."""
+    for violation in record.violations:
+        if violation.found == "search" and violation.variant:
+            known = of_record(violation)
+            assert (violation.catalogue, violation.certainty) == (list(known.catalogue), known.certainty.value)

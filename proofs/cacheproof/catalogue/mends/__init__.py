@@ -20,11 +20,15 @@ AnyTransition = Transition[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """One entry, the eras that have it, and the change that mends it there."""
+    """One entry, the eras that have it, and the change that mends it there.
+
+    `also` are further changes that mend it in other ways: the entry is a cause if the property holds with each of them.
+    """
 
     entry: str
     eras: tuple[str, ...]
     change: Change
+    also: tuple[Change, ...] = ()
 
 
 _MENDS: Mapping[str, Any] = discover(__name__, "MENDS", tuple)
@@ -53,6 +57,25 @@ def around(wrap: Callable[[AnyTransition], AnyTransition], *operations: type[Ope
         return transitions({each: wrap(own[each]) for each in operations if each in own})(subject)
 
     return change
+
+
+def only(offered: Callable[[Operation], bool]) -> Change:
+    """The era in which callers make no other calls than these: the others are left out of a run."""
+
+    def change(subject: Subject) -> Subject:
+        alphabet = subject.variant.alphabet
+
+        def calls(config: Any, state: Any) -> Iterator[Operation]:
+            return (each for each in alphabet(config, state) if offered(each))
+
+        return replace(subject, variant=replace(subject.variant, alphabet=calls))
+
+    return change
+
+
+def never(*operations: type[Operation]) -> Change:
+    """The era in which these operations do not happen."""
+    return only(lambda operation: type(operation) not in operations)
 
 
 def together(*changes: Change) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cacheproof.catalogue.attribution import Attribution, attribution
+from cacheproof.catalogue.attribution import Attribution, Certainty, attribution
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.wire import config_from_message, operation_from_message
@@ -18,7 +18,9 @@ def attribute(record: Record) -> Counter[str]:
     Traces of the catalogue keep their entry.
     """
     for violation in record.violations:
-        if violation.found == "search" and violation.variant:
+        if violation.found == "catalogue":
+            violation.certainty = Certainty.CAUSE.value
+        elif violation.variant:
             known = attributed(violation)
             violation.catalogue, violation.issues = list(known.catalogue), list(known.issues)
             violation.certainty = known.certainty.value

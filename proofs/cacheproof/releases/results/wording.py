@@ -28,8 +28,7 @@ def known_as(violation: Violation, linked: Callable[[str], str] = str) -> str:
     """Entries of the catalogue and their public threads, or that there are none."""
     if is_new(violation):
         return NOT_SHOWN if violation.certainty == Certainty.UNATTRIBUTED.value else NOT_KNOWN
-    fits = "possibly " if violation.certainty == "like" else ""
-    return fits + ", ".join((*map(linked, violation.catalogue), *violation.issues))
+    return ", ".join((*map(linked, violation.catalogue), *violation.issues))
 
 
 def what_is_broken(violation: Violation) -> str:

@@ -1,0 +1,137 @@
+"""The eras of the KV cache manager, each without one of their faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around, together, transitions
+from cacheproof.model.finding import Subject
+from cachespec.kernel import FAILED, HIT, MISS, PRESENT, REFUSED, TOO_LARGE, Outcome
+from cachespec.kv_blocks import era_on_demand, groups
+from cachespec.kv_blocks.configuration import NOTHING, Block, Config, limit_of
+from cachespec.kv_blocks.eras import alphabet_of
+from cachespec.kv_blocks.operations import (
+    AllocateGroups,
+    AllocateSlots,
+    CommonPrefix,
+    EvictBlock,
+    FreeRequest,
+    GetComputedBlocks,
+    Withdraw,
+)
+from cachespec.kv_blocks.state import Pool
+from cachespec.kv_blocks.transitions import TRANSITIONS, forget, holding_of
+
+Result = tuple[Pool, Outcome]
+EVERY = ("K0b", "K1", "K1b", "K2")
+ON_DEMAND = ("K1", "K1b", "K2")
+
+
+def asking_again(change: Change) -> Change:
+    """The change, with callers that go by what the mended manager answers to look-ups."""
+
+    def changed(subject: Subject) -> Subject:
+        mended = change(subject)
+        return replace(mended, variant=replace(mended.variant, alphabet=alphabet_of(mended.variant.transitions)))
+
+    return changed
+
+
+# C-KV-6: blocks that no step has written ----------------------------------------------------------------------------
+
+
+def is_written(pool: Pool, block: Block) -> bool:
+    """The block has the KV of the content that it is registered for."""
+    return pool.bytes.get(block, NOTHING) == pool.registered.get(block, NOTHING)
+
+
+def finding_what_is_written(own: AnyTransition) -> AnyTransition:
+    """C-KV-6: a look-up ends before the first block that no step has written."""
+
+    def look_up(config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
+        hits: tuple[Block, ...] = own(config, pool, op)[1].values
+        written = next((place for place, block in enumerate(hits) if not is_written(pool, block)), len(hits))
+        return pool, HIT._replace(values=hits[:written]) if written else MISS
+
+    return look_up
+
+
+def forgetting_what_is_not(own: AnyTransition) -> AnyTransition:
+    """C-KV-6: what a request leaves behind without having written it is not registered any more."""
+
+    def leave(config: Config, pool: Pool, op: Withdraw) -> Result:
+        for position in range(holding_of(pool, op.request).blocks):
+            block = pool.tables.get((op.request, position), NOTHING)
+            if not is_written(pool, block):
+                pool = forget(config, pool, block)
+        changed: Result = own(config, pool, op)
+        return changed
+
+    return leave
+
+
+# Allocation ---------------------------------------------------------------------------------------------------------
+
+
+def within_the_limit(own: AnyTransition) -> AnyTransition:
+    """C-KV-2: slots beyond the longest request are refused."""
+
+    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+        if op.computed + len(op.hits) * config.block_size + op.tokens > limit_of(config):
+            return pool, TOO_LARGE
+        changed: Result = own(config, pool, op)
+        return changed
+
+    return allocate
+
+
+def only_appending(own: AnyTransition) -> AnyTransition:
+    """C-KV-5: a request that has a table adopts nothing, and a count that is not positive is refused."""
+
+    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+        if op.tokens <= 0:
+            return pool, REFUSED
+        if len(op.hits) > 0 and holding_of(pool, op.request).blocks > 0:
+            return pool, PRESENT
+        changed: Result = own(config, pool, op)
+        return changed
+
+    return allocate
+
+
+def asserting_first(own: AnyTransition) -> AnyTransition:
+    """C-KV-20: a call that fails has changed nothing."""
+
+    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+        changed: Result = own(config, pool, op)
+        return (pool, REFUSED) if changed[1] == FAILED else changed
+
+    return allocate
+
+
+def of_own_hash(subject: Subject) -> Subject:
+    """C-KV-10: no two contents have one hash."""
+    return replace(subject, config=subject.config._replace(hashes=()))
+
+
+UNHASHED_FIRST = transitions(
+    {FreeRequest: era_on_demand.free_unhashed_first, Withdraw: era_on_demand.withdraw_unhashed_first}
+)
+
+MENDS = (
+    Mend("C-KV-2", ("K0b",), around(within_the_limit, AllocateSlots)),
+    Mend("C-KV-5", ("K0b",), around(only_appending, AllocateSlots)),
+    Mend(
+        "C-KV-6",
+        EVERY,
+        asking_again(
+            together(around(finding_what_is_written, GetComputedBlocks), around(forgetting_what_is_not, Withdraw))
+        ),
+    ),
+    Mend("C-KV-10", EVERY, of_own_hash),
+    Mend("C-KV-12", ("K1b",), transitions({AllocateGroups: groups.allocate_in_two_phases})),
+    Mend("C-KV-13", ("K0b", "K1"), transitions({CommonPrefix: TRANSITIONS[CommonPrefix]})),
+    Mend("C-KV-15", ("K0b", "K1", "K1b"), UNHASHED_FIRST),
+    Mend("C-KV-19", ("K1b", "K2"), transitions({EvictBlock: TRANSITIONS[EvictBlock]})),
+    Mend("C-KV-20", ON_DEMAND, around(asserting_first, AllocateSlots)),
+)

@@ -1,0 +1,41 @@
+"""The eras of the ring, each without one of their faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cacheproof.catalogue.mends import AnyTransition, Mend, around, together, transitions
+from cacheproof.model.finding import Subject
+from cachespec.kernel import REFUSED, Outcome
+from cachespec.ring.configuration import Config
+from cachespec.ring.eras import BEGINNING_AGAIN, KEEPING_IDS, NORMATIVE_RING
+from cachespec.ring.operations import Allocate, Clear, Free
+from cachespec.ring.state import Segment
+
+EVERY = ("M1", "M2", "M3")
+
+
+def beginning_empty(subject: Subject) -> Subject:
+    """C-SHM-1: there is no chunk that is not."""
+    return replace(subject, variant=replace(subject.variant, initial=NORMATIVE_RING.initial))
+
+
+def with_a_free_id(own: AnyTransition) -> AnyTransition:
+    """C-SHM-11: an id is given again only if no live chunk and no handle has it."""
+
+    def allocate(config: Config, segment: Segment, op: Allocate) -> tuple[Segment, Outcome]:
+        identity = segment.ring.id_end
+        if segment.contents.has(identity) or any(handle[2] == identity for handle, _ in segment.handles.items()):
+            return segment, REFUSED
+        changed: tuple[Segment, Outcome] = own(config, segment, op)
+        return changed
+
+    return allocate
+
+
+MENDS = (
+    Mend("C-SHM-1", ("M1",), together(transitions({Free: BEGINNING_AGAIN.transitions[Free]}), beginning_empty)),
+    Mend("C-SHM-7", ("M1", "M2"), transitions({Clear: KEEPING_IDS.transitions[Clear]})),
+    Mend("C-SHM-11", EVERY, around(with_a_free_id, Allocate)),
+    Mend("C-SHM-12", EVERY, transitions({Clear: NORMATIVE_RING.transitions[Clear]})),
+)
