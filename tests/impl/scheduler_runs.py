@@ -13,6 +13,7 @@ from cacheproof.targets.tensor.bursts.scheduler import RoundsTarget
 from cachespec.kernel import FROZEN, Operation
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Config
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.work import normal
 
 Extent = tensors.Extent
 
@@ -108,11 +109,11 @@ class Lockstep:
             found = self.left.apply(op)
             assert found == wanted, (self.step, op, found, wanted)
             if self.step % every == 0:
-                assert self.left.decoded() == self.right, (self.step, op)
+                assert self.left.decoded() == normal(self.config, self.right), (self.step, op)
             self._note(op, before)
             if self.right.gone.length == len(self.config.prompts) and not self.right.plans:
                 break
-        assert self.left.decoded() == self.right
+        assert self.left.decoded() == normal(self.config, self.right)
 
     def _note(self, op: Operation, before: Any) -> None:
         after, seen = self.right, self.seen

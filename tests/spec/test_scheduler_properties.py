@@ -329,6 +329,44 @@ PLANTED = [
         ),
     ),
     bug("SCH-4", "compute-budget", (rounds.scheduled, "$fit.embeds", "current.embeds")),
+    bug("ENC-8", "shared-item", (rounds.scheduled, "encode=$fit.encode", "encode=()")),
+    bug(
+        "X-1/agreement",
+        "three-requests",
+        (
+            rounds.planned,
+            "Plan($parts, $dropped, $finished, $preempted)",
+            "Plan($parts, (), $finished, $preempted)",
+        ),
+    ),
+    bug(
+        "X-1/dropped",
+        "three-requests",
+        (
+            rounds.planned,
+            "Plan($parts, $dropped, $finished, $preempted)",
+            "Plan($parts, $dropped + $dropped, $finished, $preempted)",
+        ),
+    ),
+    bug(
+        "KV-7/read",
+        "shared-item",
+        (
+            normative.prefix_in_cache,
+            "max(len($hits) * $config.block_size, $beyond)",
+            "len($hits) * $config.block_size + 1",
+        ),
+    ),
+    bug(
+        "KV-7/written",
+        "shared-item",
+        (rounds.scheduled, "$state.computed.set($request, $end)", "$state.computed.set($request, $end + 1)"),
+    ),
+    bug(
+        "KV-7/found",
+        "drafts-given-up",
+        (requests.executed, "$one.start + $one.tokens - $rejected", "$one.start + $one.tokens"),
+    ),
 ]
 
 

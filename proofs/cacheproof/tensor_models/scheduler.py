@@ -26,11 +26,15 @@ from cacheproof.tensor_models.model import (
     no_operands,
     table,
 )
+from cachespec.encoder_cache import Cache
 from cachespec.kernel import FrozenMap, Operation
+from cachespec.kv_blocks import Pool
 from cachespec.scheduler import configuration
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import START, Config
 from cachespec.scheduler.state import Plan, Scheduled, State
+from cachespec.scheduler.worker import Worker, blocks_of, token
+from cachespec.scheduler.worker_properties import last_tokens
 
 
 def tables_of(config: Config, device: str) -> tensors.Config:
@@ -73,20 +77,45 @@ def tables_of(config: Config, device: str) -> tensors.Config:
 
 
 def decode(config: Config, row: Row) -> State:
-    """Ranks are lines; a request has a value in a map where it has one at all."""
+    """Ranks are lines; a request has a value in a map where it has one at all. The worker is what the account says."""
     kv = {name.removeprefix(KV): value for name, value in row.items() if name.startswith(KV)}
     encoder = {name.removeprefix(ENCODER): value for name, value in row.items() if name.startswith(ENCODER)}
+    pool = kv_blocks.decode(configuration.kv_config(config), kv)
+    cache = encoder_cache.decode(configuration.encoder_config(config), encoder)
+    computed = FrozenMap((request, row["computed"][request]) for request in sorted(line(row["running"])))
     return State(
-        kv=kv_blocks.decode(configuration.kv_config(config), kv),
-        encoder=encoder_cache.decode(configuration.encoder_config(config), encoder),
+        kv=pool,
+        encoder=cache,
         waiting=line(row["waiting"]),
         running=line(row["running"]),
-        computed=FrozenMap((one, row["computed"][one]) for one in sorted(line(row["running"]))),
+        computed=computed,
         produced=present(row["produced"]),
         proposed=present(row["proposed"]),
         gone=present(row["gone"]),
         leaving=present(row["leaving"]),
         plans=tuple(plan_of(row, place) for place in range(row["plans"])),
+        worker=accounted_worker(config, pool, cache, computed),
+    )
+
+
+def accounted_worker(config: Config, kv: Pool, encoder: Cache, computed: FrozenMap[int, int]) -> Worker:
+    """The worker that has computed exactly what the account says, which no tensor holds.
+
+    The specification's worker executes the plans themselves. So a plan that computes anything else is a difference.
+    """
+    outputs = {content for content, _ in encoder.sizes.items()} | {content for content, _ in encoder.freed.items()}
+    ends = dict(last_tokens(config))
+    memory = {block: ends[content] for block, content in kv.registered.items()}
+    for request, tokens in computed.items():
+        for index, block in enumerate(blocks_of(kv, request)):
+            end = min(tokens, (index + 1) * config.block_size)
+            if end > index * config.block_size:
+                memory[block] = token(config, request, end - 1)
+    return Worker(
+        outputs=FrozenMap(((content,), 1) for content in sorted(outputs)),
+        memory=FrozenMap(sorted(memory.items())),
+        missing_outputs=(),
+        missing_slots=(),
     )
 
 

@@ -29,11 +29,13 @@ def view(parts: Parts, config: Config, state: State) -> View:
 
 
 def normal(parts: Parts, config: Config, state: State) -> State:
-    """The parts between P0 and P1 in their normal forms."""
+    """The parts in their canonical forms."""
     if parts.mirror.normal is not None:
         state = state._replace(mirror=parts.mirror.normal(mirror_config(config), state.mirror))
     if parts.store.normal is not None:
         state = state._replace(store=parts.store.normal(store_config(config), state.store))
+    if parts.scheduler.normal is not None:
+        state = state._replace(scheduler=parts.scheduler.normal(scheduler_config(config), state.scheduler))
     return state
 
 

@@ -11,9 +11,13 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
+from cachespec.scheduler.worker_properties import WORKER_SAFETY
 
 CONFIGURED = ("SCH-3/whole", "SCH-2", "SCH-2/proposed", "SHM-11")
 """Properties of parts that speak of what an engine's configuration here does not vary."""
+
+OF_WORKERS = tuple(rule.name for rule in WORKER_SAFETY)
+"""Properties of the scheduler's worker, which executes each plan at once. Here the engine's own workers are judged."""
 
 
 def nothing_was_found(view: View, finding: int) -> bool:
@@ -119,7 +123,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         view=lambda view: view.store,
     ),
     *lifted(
-        (rule for rule in scheduler.COMPONENT.safety if rule.name not in CONFIGURED),
+        (rule for rule in scheduler.COMPONENT.safety if rule.name not in (*CONFIGURED, *OF_WORKERS)),
         config=scheduler_config,
         view=lambda view: view.scheduler,
     ),

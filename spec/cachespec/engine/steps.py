@@ -39,7 +39,8 @@ def findable(view: View) -> Mapping[type[Operation], object]:
 def left_alone(view: View, reset: type[Operation]) -> tuple[object, ...]:
     """Everything but the cache that is reset, and the steps that workers have still to do."""
     others = tuple(cache for kind, cache in caches(view).items() if kind is not reset)
-    account = {name: part for name, part in view.scheduler._asdict().items() if name not in ("kv", "encoder")}
+    caches_and_worker = ("kv", "encoder", "worker")
+    account = {name: part for name, part in view.scheduler._asdict().items() if name not in caches_and_worker}
     requests = (view.submitted, view.received, view.rejected, view.cancelled)
     at_workers = tuple((worker.tensors, worker.memory, worker.finding) for worker in view.workers)
     return (others, account, requests, at_workers)

@@ -24,6 +24,7 @@ from cachespec.scheduler.single_faults import SINGLE_FAULTS
 from cachespec.scheduler.state import Plan, Scheduled, State, View, initial
 from cachespec.scheduler.steps import STEPS
 from cachespec.scheduler.view import OBSERVABLES, observe, seen
+from cachespec.scheduler.work import normal
 
 NORMATIVE_SCHEDULER: Variant[Config, State, View] = Variant(
     tag=NORMATIVE,
@@ -33,6 +34,7 @@ NORMATIVE_SCHEDULER: Variant[Config, State, View] = Variant(
     transitions=TRANSITIONS,
     view=lambda config, state: seen(RULES, config, state),
     alphabet=calls,
+    normal=normal,
 )
 
 COMPONENT: Component[Config, State, View] = Component(

@@ -82,6 +82,7 @@ def restored(config: Config, current: Round, victim: Request) -> Round:
     embeds = sum(items_of(config, victim)[index][LENGTH] for part in parts for index in part.encode)
     return current._replace(
         scheduled=tuple(part for part in current.scheduled if part.request != victim),
+        chunks=tuple(chunk for chunk in current.chunks if chunk.request != victim),
         tokens=current.tokens + sum(part.tokens for part in parts),
         embeds=current.embeds + embeds,
     )

@@ -17,6 +17,7 @@ from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetP
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State, View
 from cachespec.scheduler.view import seen
+from cachespec.scheduler.work import by_request, normal
 
 SchedulerVariant = Variant[Config, State, View]
 SchedulerTransitions = Transitions[Config, State]
@@ -60,6 +61,7 @@ def scheduler(
         transitions=wrapped(following(rules)),
         view=view or (lambda config, state: seen(rules, config, state)),
         alphabet=alphabet,
+        normal=normal,
         differences=differences,
         start_differs=rules.kv.start_differs,
         exempt=exempt or {},
@@ -91,6 +93,7 @@ RELEASED_RULES = RULES._replace(
 S1_RULES = RELEASED_RULES._replace(
     kv=K0B,
     encoder=PER_REQUEST,
+    output_key=by_request,
     wanted=era_rules.wanted_when_idle,
     fit_item=era_rules.fit_item_by_request,
     lose=era_rules.lose_blocks_only,

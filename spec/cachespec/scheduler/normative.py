@@ -16,6 +16,7 @@ from cachespec.scheduler.parts import cached_prefix
 from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State
+from cachespec.scheduler.work import by_content
 
 Result = tuple[State, Outcome]
 
@@ -50,6 +51,7 @@ RULES = Table(
     offered=offered,
     fit_item=fit_item,
     trimmed=rounds.untrimmed,
+    output_key=by_content,
     is_count=is_positive,
     passed_over=rounds.closing,
     victim=rounds.last_running,

@@ -16,6 +16,7 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.feasibility import is_feasible
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import holders_of_blocks, holders_of_items, in_flight, live
+from cachespec.scheduler.worker_properties import WORKER_SAFETY
 
 
 def parts(view: View) -> tuple[Scheduled, ...]:
@@ -257,6 +258,7 @@ LIFTED_KV = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-4/immutable", "KV-6", "KV-6/cha
 
 SAFETY: tuple[Safety[Config, View], ...] = (
     *OWN,
+    *WORKER_SAFETY,
     *lifted(
         (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),
         config=encoder_config,

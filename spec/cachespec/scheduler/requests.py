@@ -21,6 +21,7 @@ from cachespec.scheduler.parts import release, without_blocks, without_items, wr
 from cachespec.scheduler.rounds import voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
+from cachespec.scheduler.work import with_outputs_cleared, with_rejected
 
 Result = tuple[State, Outcome]
 
@@ -75,8 +76,8 @@ def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
     finished: tuple[Request, ...] = ()
     state = state._replace(plans=state.plans[1:])
     for part in plan.scheduled:
-        before = state
-        state = rules.executed(rules, config, state, part, accepted)
+        before = with_rejected(config, state, part, accepted)
+        state = rules.executed(rules, config, before, part, accepted)
         finished = (*finished, *newly_gone(before, state, part.request))
     return state, Outcome(Code.DONE, finished)
 
@@ -137,4 +138,5 @@ def reset_blocks(rules: Table, config: Config, state: State) -> Result:
 def reset_items(rules: Table, config: Config, state: State) -> Result:
     """X-4: no request holds an item any more and needed ones are encoded again; plans in flight run first."""
     encoder, outcome = rules.encoder.step(encoder_config(config), state.encoder, Reset())
+    state = with_outputs_cleared(config, state) if outcome.code is Code.DONE else state
     return state._replace(encoder=encoder), Outcome(outcome.code)

@@ -8,6 +8,7 @@ from cachespec.encoder_cache import Cache
 from cachespec.kv_blocks import Pool
 from cachespec.scheduler.configuration import ItemIndex, Request
 from cachespec.scheduler.state import Scheduled, State
+from cachespec.scheduler.worker import Chunk
 
 
 class Round(NamedTuple):
@@ -19,6 +20,8 @@ class Round(NamedTuple):
     embeds: int
     """What is left of the encoder compute budget."""
     scheduled: tuple[Scheduled, ...]
+    chunks: tuple[Chunk, ...]
+    """The slots of each of them: a request preempted later in the step has other blocks then, or none."""
     preempted: tuple[Request, ...]
     closed: int
     """1: a request waits for room in the encoder cache, and no request behind it takes any (ENC-13)."""

@@ -17,13 +17,15 @@ from cachespec.scheduler.parts import give_up, reported, slots, take, without_bl
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Search, Slots
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
+from cachespec.scheduler.work import executed_by_workers, loaded
+from cachespec.scheduler.worker import Chunk, blocks_of
 
 
 def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
     """The whole step. SCH-1, SCH-4: what is scheduled and encoded stays within both budgets."""
     if len(state.plans) >= config.ahead:
         return state, REFUSED
-    begun = Round(state, config.token_budget, config.encoder_compute, (), (), 0, 0)
+    begun = Round(state, config.token_budget, config.encoder_compute, (), (), (), 0, 0)
     return planned(rules, config, rules.admit_waiting(rules, config, rules.serve_running(rules, config, begun)))
 
 
@@ -171,6 +173,7 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     if not answer.yes:
         return denied(rules, config, holding(current, fit), request, BLOCKS)
     admitted = admit(rules, config, holding(current, fit).state._replace(kv=answer.kv), request)
+    admitted = loaded(config, admitted, request, prefix)
     return scheduled(rules, config, current._replace(state=admitted), request, prefix.start, fit)
 
 
@@ -241,6 +244,7 @@ def scheduled(rules: Table, config: Config, current: Round, request: Request, st
         tokens=current.tokens - fit.tokens,
         embeds=fit.embeds,
         scheduled=(*current.scheduled, part),
+        chunks=(*current.chunks, Chunk(request, start, end, blocks_of(state.kv, request))),
         closed=max(current.closed, fit.refused),
     )
 
@@ -254,6 +258,7 @@ def planned(rules: Table, config: Config, current: Round) -> tuple[State, Outcom
     if not (plan.scheduled or plan.dropped or plan.finished or plan.preempted):
         return state, MISS
     state = state._replace(leaving=emptied(config, state.leaving), plans=(*state.plans, plan))
+    state = executed_by_workers(rules, config, state, plan, current.chunks)
     for part in plan.scheduled:
         state = rules.after_round(rules, config, state, part)
     return state, Outcome(Code.DONE, shown(plan))

@@ -13,6 +13,7 @@ from cachespec.kernel import Variant
 from cachespec.scheduler.configuration import Config, ItemIndex, Request
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Slots
 from cachespec.scheduler.state import Line, Scheduled, State
+from cachespec.scheduler.worker import Key
 
 
 class Accepts(Protocol):
@@ -51,6 +52,12 @@ class Trimmed(Protocol):
     """How many of these `tokens` are scheduled, after the items were looked at."""
 
     def __call__(self, config: Config, state: State, request: Request, start: int, tokens: int) -> int: ...
+
+
+class OutputKey(Protocol):
+    """The name under which the workers keep the encoder output of an item."""
+
+    def __call__(self, config: Config, request: Request, index: ItemIndex) -> Key: ...
 
 
 class IsCount(Protocol):
@@ -143,6 +150,8 @@ class Table(NamedTuple):
     """For a running request."""
     fit_item: FitItem
     trimmed: Trimmed
+    output_key: OutputKey
+    """The name under which the workers keep the encoder output of an item."""
     is_count: IsCount
     passed_over: PassedOver
     victim: Victim

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Containers, Map
 from cachespec.scheduler.configuration import Config, ItemIndex, Request, encoder_config, kv_config
+from cachespec.scheduler.worker import Worker, WorkerView, initial_worker
 
 Line = tuple[Request, ...]
 """Requests in the order in which they are served or admitted."""
@@ -63,6 +64,8 @@ class State(NamedTuple):
     """Those of them of which the workers are to be told; each 1."""
     plans: tuple[Plan, ...]
     """In flight, the oldest first."""
+    worker: Worker
+    """History: what the workers really have computed, all plans in flight included."""
 
 
 class View(NamedTuple):
@@ -78,6 +81,7 @@ class View(NamedTuple):
     gone: tuple[int, ...]
     leaving: tuple[int, ...]
     plans: tuple[Plan, ...]
+    worker: WorkerView
 
 
 def initial(config: Config, containers: Containers) -> State:
@@ -93,4 +97,5 @@ def initial(config: Config, containers: Containers) -> State:
         gone=containers.map(),
         leaving=containers.map(),
         plans=(),
+        worker=initial_worker(containers),
     )

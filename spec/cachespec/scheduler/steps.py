@@ -18,6 +18,7 @@ from cachespec.scheduler.view import (
     touched,
     waits_for_item,
 )
+from cachespec.scheduler.worker_properties import WORKER_STEPS
 
 
 def counts_are_of_known_tokens(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -345,4 +346,5 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
     ),
     *ACCOUNTS,
+    *WORKER_STEPS,
 )

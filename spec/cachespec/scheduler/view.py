@@ -10,6 +10,7 @@ from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_con
 from cachespec.scheduler.operations import Schedule
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State, View
+from cachespec.scheduler.worker import view_of
 
 EMPTY = Plan((), (), (), ())
 
@@ -32,6 +33,7 @@ def seen(rules: Table, config: Config, state: State) -> View:
         gone=tuple(request for request, _ in state.gone.items()),
         leaving=tuple(request for request, _ in state.leaving.items()),
         plans=state.plans,
+        worker=view_of(state.worker),
     )
 
 
@@ -100,6 +102,10 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
         "item where they are not shared",
         "encoder_free": "embeddings of the encoder cache that no entry occupies",
         "kv_free": "blocks of the free queue",
+        "missing_outputs": "of the newest plan: pairs of request and item whose encoder output the plan reads and "
+        "no step has computed",
+        "missing_slots": "of the newest plan: pairs of request and the first token whose KV the plan reads and no "
+        "step has computed",
     }
 )
 """What each observable holds."""
@@ -120,4 +126,6 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
         "dropped": plan.dropped,
         "encoder_free": view.encoder.free,
         "kv_free": len(view.kv.free),
+        "missing_outputs": tuple(value for pair in view.worker.missing_outputs for value in pair),
+        "missing_slots": tuple(value for pair in view.worker.missing_slots for value in pair),
     }

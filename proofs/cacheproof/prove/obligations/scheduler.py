@@ -76,6 +76,7 @@ def any_state(name: str) -> State:
         waiting=any_line(),
         running=any_line(),
         plans=any_line(),
+        worker=opaque(),
         **fields,
     )
 
@@ -154,6 +155,11 @@ def any_prefix(rules: Any, config: Any, state: State, request: Any) -> Prefix:
     start: Any = any_count()
     covered: Any = integer("covered")
     return Prefix(any_line(), start, covered)
+
+
+def unloaded(config: Any, state: State, request: Any, prefix: Prefix) -> State:
+    """In the place of a load from an external store, which changes the worker only."""
+    return state
 
 
 def any_wish(config: Any, state: State, request: Any, start: Any) -> Any:
@@ -396,6 +402,8 @@ STEP = Proof(
         (rounds, "kv_config", lambda *_: opaque()),
         (rounds, "give_up", any_cache),
         (rounds, "take", any_cache),
+        (rounds, "loaded", unloaded),
+        (rounds, "blocks_of", any_line),
         (rounds, "left_out", left_out),
         (rounds, "known_length", any_count),
         (rounds, "length_in_sight", any_count),

@@ -1,0 +1,88 @@
+"""What a scheduler's operations have the workers do: plans, loads from an external store, rejected drafts, resets."""
+
+from __future__ import annotations
+
+from cachespec.scheduler.configuration import CONTENT, Config, ItemIndex, Request, items_of
+from cachespec.scheduler.round_state import Prefix
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Plan, Scheduled, State
+from cachespec.scheduler.worker import (
+    Chunk,
+    Key,
+    Worker,
+    blocks_of,
+    cleared,
+    dropped,
+    encoded,
+    gathered,
+    kept_blocks,
+    read,
+    truncated,
+    written,
+)
+
+
+def by_content(config: Config, request: Request, index: ItemIndex) -> Key:
+    """Requests that show the same content share its encoder output."""
+    return (items_of(config, request)[index][CONTENT],)
+
+
+def by_request(config: Config, request: Request, index: ItemIndex) -> Key:
+    """S0, S1: each item of each request has an encoder output of its own."""
+    return (request, index)
+
+
+def executed_by_workers(rules: Table, config: Config, state: State, plan: Plan, chunks: tuple[Chunk, ...]) -> State:
+    """The workers drop, encode, gather, write and read, each for all parts of the plan before the next.
+
+    Chunks of one step are written before any is read, as layers do: requests of a step may share a new block.
+    """
+    worker = state.worker._replace(missing_outputs=(), missing_slots=())
+    worker = dropped(worker, reported_keys(rules, config, plan))
+    for part in plan.scheduled:
+        worker = encoded(worker, tuple(rules.output_key(config, part.request, index) for index in part.encode))
+    for part in plan.scheduled:
+        worker = with_gathered(rules, config, worker, part)
+    for chunk in chunks:
+        worker = written(config, worker, chunk)
+    for chunk in chunks:
+        worker = read(config, worker, chunk)
+    return state._replace(worker=worker)
+
+
+def reported_keys(rules: Table, config: Config, plan: Plan) -> tuple[Key, ...]:
+    """The outputs that the plan drops. The encoder cache reports their keys one behind the other."""
+    shows = next((request for request in range(len(config.prompts)) if items_of(config, request)), None)
+    width = 1 if shows is None else len(rules.output_key(config, shows, 0))
+    return tuple(plan.dropped[index : index + width] for index in range(0, len(plan.dropped), width))
+
+
+def with_gathered(rules: Table, config: Config, worker: Worker, part: Scheduled) -> Worker:
+    """ENC-8: the encoder outputs on which one part relies."""
+    for index in part.relies:
+        worker = gathered(worker, part.request, index, rules.output_key(config, part.request, index))
+    return worker
+
+
+def loaded(config: Config, state: State, request: Request, prefix: Prefix) -> State:
+    """An external store brings the KV that it has of the tokens behind the hits, before the request's first step."""
+    present = prefix.covered + len(prefix.hits) * config.block_size
+    stored = config.external[request] if config.external else 0
+    chunk = Chunk(request, present, min(stored, prefix.start), blocks_of(state.kv, request))
+    return state._replace(worker=written(config, state.worker, chunk))
+
+
+def with_rejected(config: Config, state: State, part: Scheduled, accepted: int) -> State:
+    """The KV of rejected drafts is of no use."""
+    rejected = 0 if part.void else max(0, part.drafts - accepted)
+    return state._replace(worker=truncated(config, state.worker, state.kv, part.request, rejected))
+
+
+def with_outputs_cleared(config: Config, state: State) -> State:
+    """X-4: the workers drop all encoder outputs, after the plans in flight."""
+    return state._replace(worker=cleared(config, state.worker))
+
+
+def normal(config: Config, state: State) -> State:
+    """Canonical form: a block that no table names and that cannot be found is written before it is read."""
+    return state._replace(worker=kept_blocks(config, state.worker, state.kv))

@@ -1,0 +1,222 @@
+"""The workers' side of a scheduler: which encoder outputs and which KV slots have really been computed.
+
+The scheduler keeps accounts; a worker keeps what the accounts are about. It executes the plans in the order in which
+they were made: it drops encoder outputs, encodes, gathers the outputs that the chunks rely on, writes the slots of the
+chunks and reads all slots before them. What a plan reads and no plan has computed is recorded as missing (ENC-8,
+KV-7/read). On a real engine it is a crash or another request's data.
+
+A plan changes the worker as soon as it is made. Plans are executed in order and no later operation changes one, so the
+worker has the same contents as one that executes each plan later. The exceptions are rejected drafts, which `truncated`
+takes back, and a KV transfer from an external store, which `loaded` adds before the plan of its request.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, NamedTuple
+
+from cachespec.kernel import Containers, Map, Name
+from cachespec.kv_blocks import Pool
+from cachespec.scheduler.configuration import Config, ItemIndex, Request, items_of
+
+Key = tuple[int, ...]
+"""An encoder output: its content, or its request and item where outputs are not shared."""
+Block = Annotated[int, Name("block")]
+Token = int
+"""A prefix of a request, named by its last token. Requests that share the prefix have the same number for it."""
+UNWRITTEN = -1
+NO_BLOCK = -1
+
+
+class Worker(NamedTuple):
+    """What the workers have, and what the newest plan reads that they do not have."""
+
+    outputs: Map[Key, int]
+    """Encoder outputs in memory; each 1."""
+    memory: Map[Block, Token]
+    """The last token of each written block. Its earlier slots have the KV of the tokens before; absent if unwritten."""
+    missing_outputs: tuple[tuple[Request, ItemIndex], ...]
+    """Of the newest plan: requests and items whose encoder output is gathered and was not computed."""
+    missing_slots: tuple[tuple[Request, int], ...]
+    """Of the newest plan: requests and the position of the first token whose KV is read and was not computed."""
+
+
+class Chunk(NamedTuple):
+    """The slots of one part of a plan, in the request's blocks at the time of scheduling."""
+
+    request: Request
+    start: int
+    end: int
+    blocks: tuple[int, ...]
+    """The request's blocks from position 0 on."""
+
+
+class WorkerView(NamedTuple):
+    """What properties read. Pairs are sorted."""
+
+    outputs: tuple[Key, ...]
+    memory: tuple[tuple[int, Token], ...]
+    missing_outputs: tuple[tuple[Request, ItemIndex], ...]
+    missing_slots: tuple[tuple[Request, int], ...]
+
+
+def initial_worker(containers: Containers) -> Worker:
+    """Nothing has been computed."""
+    return Worker(outputs=containers.map(), memory=containers.map(), missing_outputs=(), missing_slots=())
+
+
+def view_of(worker: Worker) -> WorkerView:
+    """The worker as properties see it."""
+    return WorkerView(
+        outputs=tuple(key for key, _ in worker.outputs.items()),
+        memory=tuple(worker.memory.items()),
+        missing_outputs=worker.missing_outputs,
+        missing_slots=worker.missing_slots,
+    )
+
+
+# Tokens -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def token(config: Config, request: Request, position: int) -> Token:
+    """The number of the request's prefix that ends with the token at this position."""
+    return first_with(config, request, position) * most_tokens(config) + position
+
+
+def most_tokens(config: Config) -> int:
+    """More tokens than any request can have, drafts beyond its end included."""
+    return max(config.max_model_len, *config.prompts) + config.drafts + 1
+
+
+def first_with(config: Config, request: Request, position: int) -> Request:
+    """The first request with the same tokens up to this position."""
+    return next(
+        other for other in range(request + 1) if other == request or is_common(config, other, request, position)
+    )
+
+
+def is_common(config: Config, one: Request, other: Request, position: int) -> bool:
+    """Both requests begin with the same tokens up to this position."""
+    if not config.groups or config.groups[one] != config.groups[other]:
+        return False
+    return position < min(config.shared[one], config.shared[other])
+
+
+def holds(config: Config, written: Token, wanted: Token) -> bool:
+    """A block that is written up to `written` has the KV of `wanted`, a token of the same block."""
+    if written == UNWRITTEN:
+        return False
+    request, last = divmod(written, most_tokens(config))
+    position = wanted % most_tokens(config)
+    same_block = position // config.block_size == last // config.block_size
+    return same_block and position <= last and token(config, request, position) == wanted
+
+
+# Encoder outputs ----------------------------------------------------------------------------------------------------
+
+
+def dropped(worker: Worker, keys: tuple[Key, ...]) -> Worker:
+    """The outputs are in memory no longer. Dropping an absent output has no effect, as in releases."""
+    outputs = worker.outputs
+    for key in keys:
+        outputs = outputs.remove(key)
+    return worker._replace(outputs=outputs)
+
+
+def encoded(worker: Worker, keys: tuple[Key, ...]) -> Worker:
+    """The outputs are in memory."""
+    outputs = worker.outputs
+    for key in keys:
+        outputs = outputs.set(key, 1)
+    return worker._replace(outputs=outputs)
+
+
+def gathered(worker: Worker, request: Request, index: ItemIndex, key: Key) -> Worker:
+    """ENC-8: an output that a chunk relies on and that is not in memory is missing."""
+    if worker.outputs.has(key):
+        return worker
+    return worker._replace(missing_outputs=(*worker.missing_outputs, (request, index)))
+
+
+# KV slots -----------------------------------------------------------------------------------------------------------
+
+
+def written(config: Config, worker: Worker, chunk: Chunk) -> Worker:
+    """The KV of the chunk's tokens is in the slots of its blocks."""
+    memory, size = worker.memory, config.block_size
+    for position in range(chunk.start // size, (chunk.end + size - 1) // size):
+        first, last = max(chunk.start, position * size), min(chunk.end, (position + 1) * size) - 1
+        block = chunk.blocks[position] if position < len(chunk.blocks) else NO_BLOCK
+        memory = with_slots(config, memory, block, chunk.request, first, last)
+    return worker._replace(memory=memory)
+
+
+def with_slots(
+    config: Config, memory: Map[Block, Token], block: Block, request: Request, first: int, last: int
+) -> Map[Block, Token]:
+    """One block, written up to `last`. After a gap nothing is written: no step may read what is behind it."""
+    before = memory.get(block, UNWRITTEN)
+    if block == NO_BLOCK:
+        return memory
+    begins = first % config.block_size == 0
+    continues = not begins and holds(config, before, token(config, request, first - 1))
+    return memory.set(block, token(config, request, last)) if begins or continues else memory.remove(block)
+
+
+def read(config: Config, worker: Worker, chunk: Chunk) -> Worker:
+    """KV-7/read: the slots of all tokens up to the chunk's end have the KV of these tokens.
+
+    The chunk's own tokens are among them: another request of the same step may have written to the same slots.
+    """
+    for position in range(chunk.end):
+        if not is_written(config, worker, chunk, position):
+            return worker._replace(missing_slots=(*worker.missing_slots, (chunk.request, position)))
+    return worker
+
+
+def is_written(config: Config, worker: Worker, chunk: Chunk, position: int) -> bool:
+    """The slot of the request's token at this position has the token's KV."""
+    index = position // config.block_size
+    block = chunk.blocks[index] if index < len(chunk.blocks) else NO_BLOCK
+    return holds(config, worker.memory.get(block, UNWRITTEN), token(config, chunk.request, position))
+
+
+def truncated(config: Config, worker: Worker, kv: Pool, request: Request, tokens: int) -> Worker:
+    """The last `tokens` tokens with KV were rejected drafts: their slots have no KV that anything may read."""
+    chunk = Chunk(request, 0, 0, blocks_of(kv, request))
+    end = len(chunk.blocks) * config.block_size
+    while end > 0 and not is_written(config, worker, chunk, end - 1):
+        end = end - 1
+    memory = worker.memory
+    for position in range(max(end - tokens, 0), end):
+        memory = memory.remove(chunk.blocks[position // config.block_size])
+    kept = max(end - tokens, 0)
+    if kept % config.block_size > 0 and tokens > 0:
+        memory = memory.set(chunk.blocks[kept // config.block_size], token(config, request, kept - 1))
+    return worker._replace(memory=memory)
+
+
+def blocks_of(kv: Pool, request: Request) -> tuple[int, ...]:
+    """The request's blocks, from position 0 on."""
+    blocks: tuple[int, ...] = ()
+    while kv.tables.has((request, len(blocks))):
+        blocks = (*blocks, kv.tables.get((request, len(blocks)), NO_BLOCK))
+    return blocks
+
+
+def kept_blocks(config: Config, worker: Worker, kv: Pool) -> Worker:
+    """Canonical form: without blocks that are in no table and cannot be found: they are written before any read."""
+    memory = worker.memory
+    for block in range(config.kv_blocks):
+        if not (kv.registered.has(block) or kv.references.has(block)):
+            memory = memory.remove(block)
+    return worker._replace(memory=memory)
+
+
+def cleared(config: Config, worker: Worker) -> Worker:
+    """After a reset of the encoder cache no encoder output is in memory."""
+    for request in range(len(config.prompts)):
+        for index, (content, _, _) in enumerate(items_of(config, request)):
+            worker = dropped(worker, ((content,), (request, index)))
+    return worker
