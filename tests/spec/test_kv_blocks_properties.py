@@ -12,6 +12,7 @@ from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending
 from cachespec.kv_blocks import COMPONENT, NORMATIVE_KV_BLOCKS, Config
 from cachespec.kv_blocks import transitions as t
+from cachespec.kv_blocks.state import Pool
 
 SHARED = Config(1, 3, ((0, 1), (0, 2, 3)), (2, 3), steps=(1, 3), withdrawals=1, resets=1)
 PARTIAL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(1, 2))
@@ -36,6 +37,7 @@ class Planted(NamedTuple):
 BUGS = (
     Planted("KV-1", SHARED, Change(t.let_go, "$count > 0", "$count > 1")),
     Planted("KV-2", SHARED, Change(t.touch, "$pool.free.remove($block)", "$pool.free")),
+    Planted("KV-2/counted", SHARED, Change(Pool.free_count, "$pool.free.length", "$pool.free.length + 1")),
     Planted("KV-3", SHARED, Change(t.forget, "$pool.registered.remove($block)", "$pool.registered")),
     Planted(
         "KV-3/first",

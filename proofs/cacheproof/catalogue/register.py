@@ -26,6 +26,7 @@ REPOSITORIES = MappingProxyType(
     {
         "AReaL": "inclusionAI/AReaL",
         "LMCache": "LMCache/LMCache",
+        "UCM": "ModelEngine-Group/unified-cache-management",
         "QwenVL": "QwenLM/Qwen3-VL",
         "llm-d-router": "llm-d/llm-d-router",
         "ms-swift": "modelscope/ms-swift",

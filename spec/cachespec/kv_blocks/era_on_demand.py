@@ -19,13 +19,13 @@ from cachespec.kv_blocks.era_rules import (
     common_by_count,
     failed,
     has_room,
-    lengthened,
+    lengthened_from_list,
     new_blocks,
     register_blocks,
     registered_to,
     scheduled_to,
     slots_end,
-    touched,
+    touched_in_list,
     with_hits,
 )
 from cachespec.kv_blocks.operations import AllocateSlots, CommonPrefix, FreeRequest, Withdraw
@@ -54,12 +54,14 @@ def allocate(config: Config, pool: Pool, op: AllocateSlots, goes_back: int = 1) 
     needed = blocks_for(config, end) - owned
     if not has_room(pool, op.hits, needed):
         return pool, REFUSED
-    pool = touched(pool, op.hits)
-    if holding.blocks > 0 and len(op.hits) > 0:
-        return failed(pool)  # C-KV-20
+    pool, whole = touched_in_list(pool, op.hits)
+    if not whole or (holding.blocks > 0 and len(op.hits) > 0):
+        return failed(pool)  # C-KV-20, C-KV-21
     if holding.blocks == 0:
         pool = registered_to(with_hits(config, pool, op.request, op.hits), op.request, len(op.hits))
-    pool = lengthened(config, pool, op.request, max(needed, 0))
+    pool, whole = lengthened_from_list(config, pool, op.request, needed)
+    if not whole:
+        return failed(pool)
     pool, outcome = registered(config, pool, op.request, end, owned, goes_back)
     return scheduled_to(pool, op.request, end) if outcome.code is Code.DONE else pool, outcome
 

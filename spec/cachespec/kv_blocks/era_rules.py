@@ -23,7 +23,6 @@ from cachespec.kv_blocks.transitions import (
     blocks_from,
     extend,
     forget,
-    free_among,
     holding_of,
     register,
     touch,
@@ -72,6 +71,31 @@ def touched(pool: Pool, hits: tuple[Block, ...]) -> Pool:
     return pool
 
 
+def touched_in_list(pool: Pool, hits: tuple[Block, ...]) -> tuple[Pool, bool]:
+    """From 0.11.0 on: an unreferenced hit is removed from the free queue; False if the removal fails."""
+    for block in hits:
+        removed = True
+        if pool.references.get(block, 0) == 0 and block != pool.null:
+            pool, removed = pool.removed(block)
+        if not removed:
+            return pool, False
+        pool = referenced(pool, block)
+    return pool, True
+
+
+def referenced(pool: Pool, block: Block) -> Pool:
+    """One reference more."""
+    return pool._replace(references=pool.references.set(block, pool.references.get(block, 0) + 1))
+
+
+def evictable(pool: Pool, hits: tuple[Block, ...]) -> int:
+    """The hits without references, the null block left out: each is counted as often as it is named."""
+    count = 0
+    for block in hits:
+        count = count + (1 if pool.references.get(block, 0) == 0 and block != pool.null else 0)
+    return count
+
+
 def with_hits(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> Pool:
     """The hits come behind what the table has; they were touched before."""
     fresh = holding_of(pool, request).blocks == 0
@@ -103,12 +127,33 @@ def registered_to(pool: Pool, request: Request, blocks: int) -> Pool:
 
 def has_room(pool: Pool, hits: tuple[Block, ...], needed: int) -> bool:
     """The number of free blocks that are not hits."""
-    return needed <= pool.free.length - free_among(pool, hits)
+    return needed <= pool.free_count() - evictable(pool, hits)
 
 
 def lengthened(config: Config, pool: Pool, request: Request, more: int) -> Pool:
     """The table with further blocks appended."""
     return extend(config, pool, request, holding_of(pool, request).blocks + more)
+
+
+def lengthened_from_list(config: Config, pool: Pool, request: Request, more: int) -> tuple[Pool, bool]:
+    """From 0.11.0 on: all new blocks are popped at once, then referenced, then put into the table.
+
+    False if too few are counted, if the queue ends before, or if a popped block has a reference already (C-KV-21).
+    """
+    if more <= 0:
+        return pool, True
+    if more > pool.free_count():
+        return pool, False
+    pool, blocks, whole = pool.popped(more)
+    for block in blocks if whole else ():
+        pool = forget(config, pool, block)
+        if pool.references.get(block, 0) > 0:
+            return pool, False
+        pool = referenced(pool, block)
+        pool = pool._replace(bytes=pool.bytes.remove(block))
+    for block in blocks if whole else ():
+        pool = append(pool, request, block)
+    return pool, whole
 
 
 def register_blocks(config: Config, pool: Pool, request: Request, first: int, last: int) -> tuple[Pool, bool]:
@@ -118,7 +163,7 @@ def register_blocks(config: Config, pool: Pool, request: Request, first: int, la
     """
     for position in range(first, last):
         block, content = pool.tables.get((request, position), NOTHING), content_of(config, request, position)
-        if block < 0 or content < 0 or pool.registered.has(block):
+        if not pool.tables.has((request, position)) or content < 0 or pool.registered.has(block):
             return pool, False
         pool = register(config, pool, block, content)
     return pool, True
@@ -161,6 +206,42 @@ def release_backwards(pool: Pool, request: Request) -> Pool:
     return pool._replace(holdings=pool.holdings.remove(request))
 
 
+def dereferenced(pool: Pool, request: Request) -> tuple[Pool, tuple[Block, ...]]:
+    """The table is gone. Returns its blocks without references, from its end; one that it has twice is there twice."""
+    table: tuple[Block, ...] = ()
+    for turn in range(holding_of(pool, request).blocks):
+        block = pool.tables.get((request, turn), NOTHING)
+        table = (block, *table)
+        count = pool.references.get(block, 0) - 1
+        references = pool.references.set(block, count) if count != 0 else pool.references.remove(block)
+        pool = pool._replace(references=references, tables=pool.tables.remove((request, turn)))
+    unheld: tuple[Block, ...] = ()
+    for block in table:
+        unheld = (*unheld, block) if pool.references.get(block, 0) == 0 and block != pool.null else unheld
+    return pool._replace(holdings=pool.holdings.remove(request)), unheld
+
+
+def release_at_once(pool: Pool, request: Request) -> Pool:
+    """From 0.11.0 on: all references go first, and then all unreferenced places are queued (C-KV-15, C-KV-21)."""
+    pool, unheld = dereferenced(pool, request)
+    return pool.appended(unheld)
+
+
+def free_at_once(config: Config, pool: Pool, op: FreeRequest) -> Result:
+    """What is in flight is still written."""
+    if not pool.holdings.has(op.request):
+        return pool, ABSENT
+    flying = min(holding_of(pool, op.request).scheduled, config.lengths[op.request])
+    return release_at_once(write(config, pool, op.request, flying), op.request), DONE
+
+
+def withdraw_at_once(config: Config, pool: Pool, op: Withdraw) -> Result:
+    """C-KV-6: blocks registered for this step keep their hashes, although no step will write them."""
+    if not pool.holdings.has(op.request):
+        return pool, ABSENT
+    return release_at_once(pool, op.request), DONE
+
+
 def free_backwards(config: Config, pool: Pool, op: FreeRequest) -> Result:
     """What is in flight is still written."""
     if not pool.holdings.has(op.request):
@@ -186,7 +267,7 @@ def evict_one(config: Config, pool: Pool, op: EvictBlock) -> Result:
 def reset_when_idle(config: Config, pool: Pool, op: ResetPrefixCache) -> Result:
     """Refused unless every block, the null block left out, is in the free queue."""
     aside = 1 if pool.null >= 0 else 0
-    if pool.free.length + aside < config.blocks:
+    if pool.free_count() + aside != config.blocks:
         return pool, REFUSED
     for block in range(config.blocks):
         pool = forget(config, pool, block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from cachespec.kernel import NORMATIVE, Operation, Transition, Transitions, Variant
@@ -12,6 +13,7 @@ from cachespec.kv_blocks import era_rules as rules
 from cachespec.kv_blocks import groups, single_faults
 from cachespec.kv_blocks.configuration import Config
 from cachespec.kv_blocks.environment import Lookup, calls, with_append_slots
+from cachespec.kv_blocks.era_free_list import LinkedPool, initial_linked
 from cachespec.kv_blocks.operations import (
     AllocateGroups,
     AllocateSlots,
@@ -131,9 +133,11 @@ ON_DEMAND: Transitions[Config, Pool] = {
     GetComputedBlocks: rules.lookup_but_the_last,
     AllocateSlots: on_demand.allocate,
     AllocateGroups: groups.allocate_in_two_phases,
+    FreeRequest: rules.free_at_once,
+    Withdraw: rules.withdraw_at_once,
 }
 
-K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+K1_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     tag="K1",
     title="kv-2025-10",
     transitions=ON_DEMAND,
@@ -142,9 +146,10 @@ K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         AllocateSlots: f"slots end at the length of the longest request; {REGISTERED_EARLY}",
         AllocateGroups: REGISTERED_EARLY,
         Commit: "no such call",
-        FreeRequest: "also queues a block that is not findable behind all others (C-KV-15)",
+        FreeRequest: "also queues a block that is not findable behind all others (C-KV-15), and a block as often as "
+        "the table has it (C-KV-21)",
         Withdraw: "unexecuted blocks stay registered (C-KV-6)",
-        ResetPrefixCache: "refused unless all blocks but the null block are free",
+        ResetPrefixCache: "refused unless all blocks but the null block are counted as free",
         CommonPrefix: "counts references of all requests, running or not (C-KV-13)",
     },
     initial=on_demand.initial_with_null,
@@ -152,6 +157,17 @@ K1: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     alphabet=alphabet_of(ON_DEMAND),
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`"})
+
+
+def with_free_list(variant: PoolVariant) -> PoolVariant:
+    """The same manager with the linked list of its release in the place of a queue.
+
+    Both agree while no table has a block twice, as in the schedulers, whose requests have no two equal hashes.
+    """
+    return replace(variant, state=LinkedPool, initial=initial_linked)
+
+
+K1 = with_free_list(K1_QUEUED)
 
 BY_TABLES: Transitions[Config, Pool] = {
     **ON_DEMAND,
@@ -161,7 +177,7 @@ BY_TABLES: Transitions[Config, Pool] = {
     CommonPrefix: on_demand.common_by_tables,
 }
 
-K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
+K1B_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     tag="K1b",
     title="kv-2026-05",
     transitions=BY_TABLES,
@@ -176,6 +192,8 @@ K1B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     alphabet=alphabet_of(BY_TABLES),
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({AppendSlots: "part of `allocate_slots`"})
+
+K1B = with_free_list(K1B_QUEUED)
 
 UNHASHED_FIRST: Transitions[Config, Pool] = {
     **BY_TABLES,

@@ -12,10 +12,12 @@ from cachespec.kv_blocks.configuration import Block, Config, Request, blocks_for
 from cachespec.kv_blocks.era_rules import (
     Result,
     failed,
+    has_room,
+    lengthened_from_list,
     register_blocks,
     registered_to,
     scheduled_to,
-    touched,
+    touched_in_list,
     with_hits,
 )
 from cachespec.kv_blocks.operations import AllocateGroups
@@ -36,6 +38,11 @@ def estimate(config: Config, op: AllocateGroups) -> int:
 def lacks_room(pool: Pool, op: AllocateGroups, needed: int) -> bool:
     """Too few blocks are free apart from the hits of both groups."""
     return needed > pool.free.length - free_among(pool, op.hits) - free_among(pool, op.other_hits)
+
+
+def is_counted_short(pool: Pool, op: AllocateGroups, needed: int) -> bool:
+    """The same test in a release."""
+    return not has_room(pool, (*op.hits, *op.other_hits), needed)
 
 
 def answer(pool: Pool, op: AllocateGroups) -> Result:
@@ -64,9 +71,23 @@ def allocate_groups(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     return answer(pool, op)
 
 
-def adopted(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> Pool:
-    """Hits as a release takes them: without a second look."""
-    return registered_to(with_hits(config, touched(pool, hits), request, hits), request, len(hits))
+def adopted(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> tuple[Pool, bool]:
+    """Hits as a release takes them: without a second look. False if the free queue is broken (C-KV-21)."""
+    pool, whole = touched_in_list(pool, hits)
+    if not whole:
+        return pool, False
+    return registered_to(with_hits(config, pool, request, hits), request, len(hits)), True
+
+
+def both_adopted(config: Config, pool: Pool, op: AllocateGroups) -> tuple[Pool, bool]:
+    """The hits of one group, then those of the other."""
+    pool, whole = adopted(config, pool, op.request, op.hits)
+    return adopted(config, pool, op.other, op.other_hits) if whole else (pool, False)
+
+
+def lengthened_to(config: Config, pool: Pool, request: Request, blocks: int) -> tuple[Pool, bool]:
+    """The table has at least so many blocks; False if they cannot be popped."""
+    return lengthened_from_list(config, pool, request, blocks - holding_of(pool, request).blocks)
 
 
 def completed(config: Config, pool: Pool, op: AllocateGroups) -> Result:
@@ -74,9 +95,10 @@ def completed(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     end = end_of(config, op)
     full = end // config.block_size
     for request, hits in ((op.request, op.hits), (op.other, op.other_hits)):
-        if blocks_for(config, end) - holding_of(pool, request).blocks > pool.free.length:
+        pool, whole = lengthened_to(config, pool, request, blocks_for(config, end))
+        if not whole:
             return failed(pool)
-        pool = scheduled_to(extend(config, pool, request, blocks_for(config, end)), request, end)
+        pool = scheduled_to(pool, request, end)
         pool, done = register_blocks(config, registered_to(pool, request, full), request, len(hits), full)
         if not done:
             return failed(pool)
@@ -85,10 +107,10 @@ def completed(config: Config, pool: Pool, op: AllocateGroups) -> Result:
 
 def allocate_in_two_phases(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     """0.11.0: the hits of all groups first; then each group gets the rest of its blocks."""
-    if lacks_room(pool, op, estimate(config, op)):
+    if is_counted_short(pool, op, estimate(config, op)):
         return pool, REFUSED
-    pool = adopted(config, pool, op.request, op.hits)
-    return completed(config, adopted(config, pool, op.other, op.other_hits), op)
+    pool, whole = both_adopted(config, pool, op)
+    return completed(config, pool, op) if whole else failed(pool)
 
 
 def loaded_to(config: Config, op: AllocateGroups) -> int:
@@ -98,27 +120,31 @@ def loaded_to(config: Config, op: AllocateGroups) -> int:
 
 def allocate_group_by_group(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     """0.20.2, C-KV-12: blocks for what is loaded into one group are taken before the hits of the next are touched."""
-    if lacks_room(pool, op, estimate(config, op)):
+    if is_counted_short(pool, op, estimate(config, op)):
         return pool, REFUSED
     for request, hits in ((op.request, op.hits), (op.other, op.other_hits)):
-        pool = extend(config, adopted(config, pool, request, hits), request, loaded_to(config, op))
+        pool, whole = adopted(config, pool, request, hits)
+        if whole:
+            pool, whole = lengthened_to(config, pool, request, loaded_to(config, op))
+        if not whole:
+            return failed(pool)
     return completed(config, pool, op)
 
 
 def allocate_in_three_phases(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     """0.33.0: the hits of all groups, then blocks for what is loaded into each, then the rest."""
-    if lacks_room(pool, op, estimate(config, op)):
+    if is_counted_short(pool, op, estimate(config, op)):
         return pool, REFUSED
-    pool = adopted(config, pool, op.request, op.hits)
-    pool = adopted(config, pool, op.other, op.other_hits)
+    pool, whole = both_adopted(config, pool, op)
     for request in (op.request, op.other):
-        pool = extend(config, pool, request, loaded_to(config, op))
-    return completed(config, pool, op)
+        if whole:
+            pool, whole = lengthened_to(config, pool, request, loaded_to(config, op))
+    return completed(config, pool, op) if whole else failed(pool)
 
 
 def allocate_on_a_short_estimate(config: Config, pool: Pool, op: AllocateGroups) -> Result:
     """C-KV-14: what is loaded from outside needs blocks, and is not in the estimate."""
-    if lacks_room(pool, op, estimate(config, op) - 2 * (op.external // config.block_size)):
+    if is_counted_short(pool, op, estimate(config, op) - 2 * (op.external // config.block_size)):
         return pool, REFUSED
-    pool = adopted(config, pool, op.request, op.hits)
-    return completed(config, adopted(config, pool, op.other, op.other_hits), op)
+    pool, whole = both_adopted(config, pool, op)
+    return completed(config, pool, op) if whole else failed(pool)

@@ -65,6 +65,10 @@ def blocks_are_conserved(config: Config, view: View) -> bool:
     return sorted([*view.free, *held, *aside]) == list(range(config.blocks))
 
 
+def count_is_the_length(config: Config, view: View) -> bool:
+    return view.free_count == len(view.free)
+
+
 def map_has_both_sides(config: Config, view: View) -> bool:
     listed = [(hash_, block) for hash_, blocks in view.prefix_map for block in blocks]
     return sorted(listed) == sorted((hash_of(config, content), block) for block, content in view.registered)
@@ -130,6 +134,12 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "KV-2",
         "every block is exactly one of free, held, or the null block, and the free queue lists each free block once",
         blocks_are_conserved,
+        lambda c, v: bool(v.free) and bool(v.references),
+    ),
+    Safety(
+        "KV-2/counted",
+        "the number of free blocks equals the length of the free queue",
+        count_is_the_length,
         lambda c, v: bool(v.free) and bool(v.references),
     ),
     Safety(

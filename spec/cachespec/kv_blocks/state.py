@@ -50,12 +50,42 @@ class Pool(NamedTuple):
     bytes: Map[Block, Content]
     """History: the content whose KV a block really has; absent if it has none of a full block."""
 
+    def free_count(self) -> int:
+        """The number of free blocks, as the manager counts them."""
+        return self.free.length
+
+    def free_order(self) -> tuple[Block, ...]:
+        """The blocks of the free queue, the next one first; for views."""
+        return tuple(block for block, _ in self.free.items())
+
+    def popped(self, count: int) -> tuple[Pool, tuple[Block, ...], bool]:
+        """The first `count` blocks leave the free queue; False if it fails half way. For eras."""
+        pool = self
+        blocks: tuple[Block, ...] = ()
+        while len(blocks) < min(count, self.free.length):
+            block = pool.free.oldest(NOTHING)
+            pool, blocks = pool._replace(free=pool.free.remove(block)), (*blocks, block)
+        return pool, blocks, len(blocks) == count
+
+    def removed(self, block: Block) -> tuple[Pool, bool]:
+        """The block leaves the free queue; False if the removal fails. For eras."""
+        return self._replace(free=self.free.remove(block)), True
+
+    def appended(self, blocks: tuple[Block, ...]) -> Pool:
+        """The blocks join the free queue at its end, in this order. For eras."""
+        pool = self
+        for block in blocks:
+            pool = pool._replace(free=pool.free.push(block, 1))
+        return pool
+
 
 class View(NamedTuple):
     """What properties read. Pairs without a meaningful order are sorted."""
 
     free: tuple[int, ...]
     """In the order in which blocks are allocated."""
+    free_count: int
+    """The number of free blocks, as the manager counts them."""
     references: tuple[tuple[int, int], ...]
     tables: tuple[tuple[int, tuple[int, ...]], ...]
     """Requests and their blocks."""
@@ -92,7 +122,8 @@ def table_of(pool: Pool, request: Request) -> Iterable[Block]:
 def view(config: Config, pool: Pool) -> View:
     """The state as properties see it."""
     return View(
-        free=tuple(block for block, _ in pool.free.items()),
+        free=pool.free_order(),
+        free_count=pool.free_count(),
         references=tuple(pool.references.items()),
         tables=tuple((request, tuple(table_of(pool, request))) for request, _ in pool.holdings.items()),
         holdings=tuple(pool.holdings.items()),

@@ -7,7 +7,7 @@ from functools import partial
 
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.kernel import Map, Operation, Transitions, Variant, with_fields
-from cachespec.kv_blocks.eras import K0B, K1, K1B, K2
+from cachespec.kv_blocks.eras import K0B, K1_QUEUED, K1B_QUEUED, K2
 from cachespec.scheduler import era_arrivals, era_blocks, era_placeholders, era_rounds, era_rules, requests, rounds
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
@@ -134,7 +134,7 @@ S2 = scheduler(
     "S2",
     "scheduler-2025-10",
     SHARING_RULES._replace(
-        kv=K1,
+        kv=K1_QUEUED,
         encoder=SHARED,
         serve_running=era_rounds.serve_by_index,
         admit_waiting=era_rounds.admit_and_turn_round,
@@ -161,7 +161,7 @@ S2 = scheduler(
 ).lacking(NO_RESET)
 
 S2B_RULES = SHARING_RULES._replace(
-    kv=K1B,
+    kv=K1B_QUEUED,
     encoder=SHARED_WITH_RESET,
     serve_running=era_rounds.serve_and_restore_scheduled,
     wanted=era_rules.wanted_up_to_end,

@@ -33,10 +33,13 @@ def has_one_group(scope: Scope) -> bool:
 def keeps_order(scope: Scope) -> bool:
     """An era is only asked for what an engine asks: under any rules misuse is refused, and not as in the era.
 
-    Drafts beyond the longest request are misuse (C-KV-2).
+    Drafts beyond the longest request are misuse (C-KV-2). A table that has a block twice breaks the free list of a
+    release (C-KV-21), and no rule of ours.
     """
     config = scope.config
-    return has_one_group(scope) and config.disciplined and not config.repeats and not config.drafts
+    hashes = [[config.hashes[content] for content in chain] for chain in config.chains if config.hashes]
+    breaks = any(len(set(row)) < len(row) for row in hashes)
+    return has_one_group(scope) and config.disciplined and not config.repeats and not config.drafts and not breaks
 
 
 @pytest.mark.parametrize("opened", [targets.open_early, targets.open_early_committed])

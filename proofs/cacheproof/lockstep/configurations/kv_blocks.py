@@ -1,9 +1,8 @@
 """Small pools, and requests that have the beginnings of others.
 
-Two things are left out. Where slots are asked for again, a request has no output: 0.7.3 makes the key of a generated
+One thing is left out. Where slots are asked for again, a request has no output: 0.7.3 makes the key of a generated
 block from what the block before it in the table carries, which such a caller may have got wrong, and then the key is of
-no content. And two contents of one request never have one hash: a block that is twice in a table is put twice into the
-free queue by 0.11.0 and 0.20.2, and what stands there afterwards is no queue.
+no content.
 """
 
 from __future__ import annotations
@@ -96,11 +95,9 @@ def requests(source: random.Random, count: int) -> tuple[int, Chains, tuple[int,
 
 
 def hashes(source: random.Random, chains: Chains) -> tuple[int, ...]:
-    """For each content its own hash, or that of an earlier one which is in no chain with it."""
+    """For each content its own hash, or that of an earlier one, be it of the same request (C-KV-21)."""
     contents = max((content for chain in chains for content in chain), default=-1) + 1
     given: list[int] = []
     for content in range(contents):
-        beside = {given[other] for chain in chains if content in chain for other in chain if other < content}
-        taken = [value for value in given if value not in beside]
-        given.append(source.choice((content, content, source.choice(taken) if taken else content)))
+        given.append(source.choice((content, content, source.choice([*given, content]))))
     return tuple(given)

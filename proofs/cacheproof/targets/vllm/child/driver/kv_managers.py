@@ -276,13 +276,24 @@ class GroupManager:
         return tuple(self._manager.get_block_ids(name)[group])
 
     def free_blocks(self) -> list[int]:
-        return list(numbers(self._manager.block_pool.free_block_queue.get_all_free_blocks()))
+        """The release's own walk does not end if the list has a circle."""
+        order: dict[int, None] = {}
+        block = self._manager.block_pool.free_block_queue.fake_free_list_head.next_free_block
+        while block is not None and block.next_free_block is not None and block.block_id not in order:
+            order[block.block_id] = None
+            block = block.next_free_block
+        return list(order)
 
     def references(self) -> list[tuple[int, int]]:
-        return [(block.block_id, block.ref_cnt) for block in self._manager.block_pool.blocks if block.ref_cnt]
+        return [(block.block_id, block.ref_cnt) for block in self._blocks() if block.ref_cnt]
 
     def carried(self) -> list[tuple[int, Any]]:
-        return [(block.block_id, block.block_hash) for block in self._manager.block_pool.blocks if block.block_hash]
+        return [(block.block_id, block.block_hash) for block in self._blocks() if block.block_hash]
+
+    def _blocks(self) -> list[Any]:
+        """All blocks. The sentinel at the end of the free queue comes first: a broken queue hands it out."""
+        pool = self._manager.block_pool
+        return [pool.free_block_queue.fake_free_list_tail, *pool.blocks]
 
 
 def manager_of() -> Callable[[Mapping[str, Any]], Manager]:
