@@ -1,4 +1,4 @@
-"""The linked free list of releases: as a queue while it is whole, and what a block that is appended twice does to it."""
+"""The linked free list of releases: a queue while it is whole, and the damage of a block that is appended twice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def popped_and_returned(linked: Pool, keyed: Pool, source: random.Random) -> tup
     else:
         outside = [block for block in range(1, 6) if block not in free]
         blocks = tuple(source.sample(outside, source.randint(0, len(outside))))
-        linked, keyed = linked.appended(blocks), keyed.appended(blocks)
+        (linked, _), (keyed, _) = linked.appended(blocks), keyed.appended(blocks)
     return linked, keyed
 
 
@@ -111,24 +111,26 @@ def test_the_next_block_that_is_appended_is_lost() -> None:
 
 def test_a_held_block_is_popped_and_an_assertion_ends_the_engine() -> None:
     rounds = (HIT_TWICE, FreeRequest(0)) * 3
-    _, codes = after(K1, *TWICE, *rounds, HIT_TWICE, OTHER_HITS_TWICE)
+    pool, codes = after(K1, *TWICE, *rounds, HIT_TWICE, OTHER_HITS_TWICE)
     assert codes == [Code.DONE] * (len(codes) - 1) + [Code.FAILED]
+    assert list(K1.alphabet(SIX, after(K1, *TWICE)[0])) != []
+    assert list(K1.alphabet(SIX, pool)) == []
 
 
 def test_the_sentinel_is_handed_out_when_the_count_is_too_high() -> None:
     """The counter says that one block more is there than the links have: the sentinel is taken for it."""
     pool = K1.start(SIX)
     pool, _, _ = pool.popped(5)
-    pool = pool.appended((2, 2))
+    pool, _ = pool.appended((2, 2))
     assert pool.free_count() == 2
     pool, blocks, whole = pool.popped(2)
     assert (blocks, whole) == ((2, lists.TAIL), True)
-    assert pool.appended((3,)).popped(2)[2] is False
+    assert pool.appended((3,)) == (pool.ended(), False)
 
 
 def test_a_block_outside_the_list_cannot_be_removed() -> None:
     pool, _, _ = K1.start(SIX).popped(2)
-    assert pool.removed(1) == (pool, False)
+    assert pool.removed(1) == (pool.ended(), False)
 
 
 def test_both_eras_of_the_list_are_variants() -> None:

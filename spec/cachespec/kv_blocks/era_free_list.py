@@ -26,6 +26,8 @@ class FreeList(NamedTuple):
     """`prev_free_block`."""
     counter: int
     """`num_free_blocks`."""
+    ended: int = 0
+    """1: an assertion failed, and with it the engine. No call follows."""
 
 
 class LinkedPool(Pool):
@@ -57,7 +59,7 @@ class LinkedPool(Pool):
         block = free.following.get(HEAD, NONE)
         while len(blocks) < count:
             if block == NONE:
-                return self.with_list(free), blocks, False
+                return self.with_list(free).ended(), blocks, False
             blocks, after = (*blocks, block), free.following.get(block, NONE)
             free, block = unlinked(free, block), after
         if block != NONE:
@@ -68,19 +70,32 @@ class LinkedPool(Pool):
         """`remove`: the neighbours are joined; an empty link is an error."""
         before, after = self.free.preceding.get(block, NONE), self.free.following.get(block, NONE)
         if NONE in (before, after):
-            return self, False
+            return self.ended(), False
         free = unlinked(joined(self.free, before, after), block)
         return self.with_list(free._replace(counter=free.counter - 1)), True
 
-    def appended(self, blocks: tuple[Block, ...]) -> Pool:
-        """`append_n`: each block behind the last one; C-KV-21: a block that is there already gets other links."""
+    def appended(self, blocks: tuple[Block, ...]) -> tuple[Pool, bool]:
+        """`append_n`: each block behind the last one; C-KV-21: a block that is there already gets other links.
+
+        A sentinel that was handed out has no link to the last block, which fails an assertion.
+        """
         if len(blocks) == 0:
-            return self
+            return self, True
         free, last = self.free, self.free.preceding.get(TAIL, NONE)
+        if last == NONE:
+            return self.ended(), False
         for block in blocks:
             free, last = joined(free, last, block), block
         free = joined(free, last, TAIL)
-        return self.with_list(free._replace(counter=free.counter + len(blocks)))
+        return self.with_list(free._replace(counter=free.counter + len(blocks))), True
+
+    def ended(self) -> Pool:
+        """The engine ends with the exception."""
+        return self.with_list(self.free._replace(ended=1))
+
+    def has_ended(self) -> bool:
+        """Whether it did."""
+        return self.free.ended == 1
 
 
 def joined(free: FreeList, before: Block, after: Block) -> FreeList:

@@ -148,7 +148,7 @@ def lengthened_from_list(config: Config, pool: Pool, request: Request, more: int
     for block in blocks if whole else ():
         pool = forget(config, pool, block)
         if pool.references.get(block, 0) > 0:
-            return pool, False
+            return pool.ended(), False
         pool = referenced(pool, block)
         pool = pool._replace(bytes=pool.bytes.remove(block))
     for block in blocks if whole else ():
@@ -221,10 +221,11 @@ def dereferenced(pool: Pool, request: Request) -> tuple[Pool, tuple[Block, ...]]
     return pool._replace(holdings=pool.holdings.remove(request)), unheld
 
 
-def release_at_once(pool: Pool, request: Request) -> Pool:
+def release_at_once(pool: Pool, request: Request) -> Result:
     """From 0.11.0 on: all references go first, and then all unreferenced places are queued (C-KV-15, C-KV-21)."""
     pool, unheld = dereferenced(pool, request)
-    return pool.appended(unheld)
+    pool, whole = pool.appended(unheld)
+    return pool, DONE if whole else FAILED
 
 
 def free_at_once(config: Config, pool: Pool, op: FreeRequest) -> Result:
@@ -232,14 +233,14 @@ def free_at_once(config: Config, pool: Pool, op: FreeRequest) -> Result:
     if not pool.holdings.has(op.request):
         return pool, ABSENT
     flying = min(holding_of(pool, op.request).scheduled, config.lengths[op.request])
-    return release_at_once(write(config, pool, op.request, flying), op.request), DONE
+    return release_at_once(write(config, pool, op.request, flying), op.request)
 
 
 def withdraw_at_once(config: Config, pool: Pool, op: Withdraw) -> Result:
     """C-KV-6: blocks registered for this step keep their hashes, although no step will write them."""
     if not pool.holdings.has(op.request):
         return pool, ABSENT
-    return release_at_once(pool, op.request), DONE
+    return release_at_once(pool, op.request)
 
 
 def free_backwards(config: Config, pool: Pool, op: FreeRequest) -> Result:

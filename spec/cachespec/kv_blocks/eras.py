@@ -164,7 +164,11 @@ def with_free_list(variant: PoolVariant) -> PoolVariant:
 
     Both agree while no table has a block twice, as in the schedulers, whose requests have no two equal hashes.
     """
-    return replace(variant, state=LinkedPool, initial=initial_linked)
+
+    def alphabet(config: Config, pool: Pool) -> Iterable[Operation]:
+        return () if pool.has_ended() else variant.alphabet(config, pool)
+
+    return replace(variant, state=LinkedPool, initial=initial_linked, alphabet=alphabet)
 
 
 K1 = with_free_list(K1_QUEUED)

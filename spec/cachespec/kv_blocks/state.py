@@ -71,12 +71,20 @@ class Pool(NamedTuple):
         """The block leaves the free queue; False if the removal fails. For eras."""
         return self._replace(free=self.free.remove(block)), True
 
-    def appended(self, blocks: tuple[Block, ...]) -> Pool:
-        """The blocks join the free queue at its end, in this order. For eras."""
+    def appended(self, blocks: tuple[Block, ...]) -> tuple[Pool, bool]:
+        """The blocks join the free queue at its end, in this order; False if it fails half way. For eras."""
         pool = self
         for block in blocks:
             pool = pool._replace(free=pool.free.push(block, 1))
-        return pool
+        return pool, True
+
+    def ended(self) -> Pool:
+        """An assertion about the free queue has failed. For eras."""
+        return self
+
+    def has_ended(self) -> bool:
+        """Whether the engine ended with such an assertion. For eras."""
+        return False
 
 
 class View(NamedTuple):

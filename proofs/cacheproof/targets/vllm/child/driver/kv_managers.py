@@ -242,7 +242,9 @@ class GroupManager:
         """Keys are the request's own."""
 
     def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
-        found = self._blocks_of(([self._manager.block_pool.blocks[hit] for hit in hits],)) if hits else None
+        pool = self._manager.block_pool
+        tail = pool.free_block_queue.fake_free_list_tail
+        found = self._blocks_of(([pool.blocks[hit] if hit >= 0 else tail for hit in hits],)) if hits else None
         blocks = self._manager.allocate_slots(request, tokens, len(hits) * self._block_size, found)
         return None if blocks is None else numbers(blocks.blocks[0])
 
