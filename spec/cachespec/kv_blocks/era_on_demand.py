@@ -57,7 +57,7 @@ def allocate(config: Config, pool: Pool, op: AllocateSlots, goes_back: int = 1) 
     pool, whole = touched_in_list(pool, op.hits)
     if not whole or (holding.blocks > 0 and len(op.hits) > 0):
         return failed(pool)  # C-KV-20, C-KV-21
-    if holding.blocks == 0:
+    if holding.blocks == 0 and len(op.hits) > 0:
         pool = registered_to(with_hits(config, pool, op.request, op.hits), op.request, len(op.hits))
     pool, whole = lengthened_from_list(config, pool, op.request, needed)
     if not whole:

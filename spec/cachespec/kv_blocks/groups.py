@@ -74,8 +74,8 @@ def allocate_groups(config: Config, pool: Pool, op: AllocateGroups) -> Result:
 def adopted(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> tuple[Pool, bool]:
     """Hits as a release takes them: without a second look. False if the free queue is broken (C-KV-21)."""
     pool, whole = touched_in_list(pool, hits)
-    if not whole:
-        return pool, False
+    if not whole or len(hits) == 0:
+        return pool, whole
     return registered_to(with_hits(config, pool, request, hits), request, len(hits)), True
 
 
