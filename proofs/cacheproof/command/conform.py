@@ -25,9 +25,11 @@ from cacheproof.model.store import save
 from cacheproof.model.wording import remarks
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
-from cacheproof.present.show.violations import case_of, found_in, rendered_searches, searched_message, status_of
+from cacheproof.present.show.violations import case_of, searched_message, status_of
+from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
 from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
+from cacheproof.releases.results.recent import remember
 from cacheproof.releases.searching import SCHEDULER, EraSearch, search, without_era
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
@@ -90,6 +92,7 @@ def command(
             show_default="none",
         ),
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show all lines of the table of violations.")] = False,
     new_falls_short: Annotated[
         bool,
         typer.Option(
@@ -125,6 +128,7 @@ def command(
             "--configurations random": randomly,
             "--seconds": seconds is not None,
             "--show": show,
+            "--all": every,
             "--new-falls-short": new_falls_short,
             "--readers-apart": readers_apart,
         }
@@ -162,6 +166,7 @@ def command(
             if searches[-1].interrupted:
                 raise KeyboardInterrupt
     found = found_in(searches)
+    remember(found)
     cases = [
         *(case(result) for result in results),
         *(case_of(done, new_falls_short=new_falls_short) for done in searches),
@@ -177,7 +182,7 @@ def command(
         "violations": found,
         "searched": [searched_message(done) for done in searches],
     }
-    shown = [*rendered(results, undriven), *rendered_searches(searches, found, show or [])]
+    shown = [*rendered(results, undriven), *rendered_searches(searches, found, show or [], every=every)]
     judged = [result for result in results if result.era.like is None]
     by_neighbours = nearest.status(results, undriven)
     ended = worst(

@@ -18,6 +18,7 @@ from cacheproof.model.store import HOME_VARIABLE, load
 from cacheproof.model.target import TargetError
 from cacheproof.present.show import violations
 from cacheproof.releases import conformance
+from cacheproof.releases.results.cases import case_named
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era
 
@@ -144,6 +145,16 @@ def test_what_the_violations_tell_a_machine(run: Run, monkeypatch: pytest.Monkey
     assert one["issues"]
     assert set(one["config"]) >= {"capacity", "sizes"}
     assert json.loads(run(f"{CONFORM} --json")[1])["violations"] == told["violations"], "the same seed, the same"
+
+
+def test_what_the_last_run_found_can_be_reproduced_by_its_id(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    released(monkeypatch, "M2")
+    told = json.loads(run(f"{CONFORM} --json")[1])
+    one = next(one for one in told["violations"] if (one["property"], one["length"]) == ("LRU-5", 1))
+    case = case_named(one["id"], "vllm==0.20.2")
+    assert (case.rule, case.operations, case.config) == ("LRU-5", [{"op": "touch", "key": 0}], one["config"])
+    ids = [each["id"] for each in told["violations"]]
+    assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize(("option", "status"), [("", 0), (" --new-falls-short", 1)])

@@ -17,7 +17,8 @@ from cacheproof.releases.reproduce.judge import Ending, judged
 from cacheproof.releases.results import checking
 from cacheproof.releases.results.cases import of_violation, recorded_on
 from cacheproof.releases.results.catalogued import shown_by_release
-from cacheproof.releases.results.gathering import merged, named, row_of, told_apart
+from cacheproof.releases.results.gathering import merged, row_of, told_apart
+from cacheproof.releases.results.ids import named
 from cacheproof.releases.results.record import load, save
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release, add

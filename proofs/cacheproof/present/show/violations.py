@@ -1,8 +1,8 @@
-"""What a release was seen to break: as messages, as a table, and one by one."""
+"""What a release was seen to break: as messages, and one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from cacheproof.catalogue.attribution import Attribution, Certainty, attribution, unattributed
 from cacheproof.catalogue.meaning import kind_of
+from cacheproof.catalogue.severity import severity_of
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.foundation.junit import STATUSES, Case
 from cacheproof.lockstep.stalls import Stall
@@ -17,28 +18,14 @@ from cacheproof.lockstep.violations import Broken, by_property
 from cacheproof.model.finding import Breakdown, Subject
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
+from cacheproof.model.trace import Trace
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
 from cacheproof.model.wording import explaining, remarks, settings
-from cacheproof.present.show.formats import FORMATS
 from cacheproof.releases.reach import ENGINE, REACHES, reach_of
 from cacheproof.releases.searching import SCHEDULER, EraSearch
 from cachespec.kernel import Outcome
 
 NEVER_SERVED = "SCH-8"
-
-COLUMNS = (
-    "number",
-    "component",
-    "released package",
-    "property",
-    "says",
-    "broken by",
-    "calls",
-    "reach",
-    "catalogue",
-    "public",
-)
-MOST_IN_A_CELL = 4
 
 Message = dict[str, Any]
 
@@ -67,6 +54,7 @@ def of_broken(done: EraSearch, broken: Broken) -> Message:
         "cycle": [operation_to_message(call) for call in broken.cycle],
         "idle": 0,
         "reach": reach_of(era.component, sorts, config),
+        "severity": severity_of(broken.rule.name, broken.ending, _last_code(broken.trace)).value,
         **_catalogued(attribution(broken.subject, broken.rule, broken.calls)),
         "steps": broken.steps,
         "episode": broken.episode,
@@ -97,6 +85,7 @@ def of_stall(done: EraSearch, stall: Stall, steps: int) -> Message:
         "cycle": [],
         "idle": stall.idle,
         "reach": ENGINE,
+        "severity": severity_of(rule.name, stall.sort.name.lower()).value,
         **_catalogued(known),
         "steps": steps,
         "episode": None,
@@ -131,66 +120,16 @@ def said_catalogue(message: Mapping[str, Any]) -> str:
     return " and ".join(message["catalogue"]) or str(message["certainty"])
 
 
-def as_table(found: Sequence[Message]) -> Table:
-    """One line for each property that a release breaks; the findings behind it have the numbers that `--show` takes."""
-    shown = Table(box=None)
-    for name in COLUMNS:
-        shown.add_column(name, justify="right" if name in ("number", "calls") else "left", overflow="fold")
-    for numbered in folded(found):
-        (_, first), several = numbered[0], [one for _, one in numbered]
-        shown.add_row(
-            _numbers([number for number, _ in numbered]),
-            f"{first['component']} {first['variant']}".strip(),
-            package_of(first),
-            first["property"],
-            first["statement"],
-            ", ".join(_some(dict.fromkeys(broken_by(one) for one in several))),
-            ", ".join(str(shortest) for _, shortest in _reached(several)),
-            ", ".join(reach for reach, _ in _reached(several)),
-            _catalogue_of(several),
-            ", ".join(_some(dict.fromkeys(issue for one in several for issue in one["issues"]))),
-        )
-    return shown
-
-
-def folded(found: Sequence[Message]) -> list[list[tuple[int, Message]]]:
-    """The findings of one property of one release together, each with its number, the shortest first."""
-    groups: dict[tuple[str, ...], list[tuple[int, Message]]] = {}
-    for number, one in enumerate(found, 1):
-        key = tuple(str(one[name]) for name in ("component", "variant", "target", "first", "property"))
-        groups.setdefault(key, []).append((number, one))
-    return [sorted(group, key=lambda numbered: (numbered[1]["length"], numbered[0])) for group in groups.values()]
-
-
-def _reached(several: Sequence[Message]) -> list[tuple[str, int]]:
-    """Each reach with the length of the shortest that has it: what misuse does sooner says nothing of an engine."""
-    reaches = ((reach, [one["length"] for one in several if one["reach"] == reach]) for reach in REACHES)
-    return [(reach, min(lengths)) for reach, lengths in reaches if lengths]
-
-
-def _numbers(numbers: Sequence[int]) -> str:
-    """`4`, or `4-9`: the findings of a property follow one another."""
-    return str(numbers[0]) if len(numbers) == 1 else f"{min(numbers)}-{max(numbers)}"
-
-
-def _some(texts: Iterable[str]) -> list[str]:
-    """So many of them as a cell of a table takes."""
-    every = list(texts)
-    return every if len(every) <= MOST_IN_A_CELL else [*every[:MOST_IN_A_CELL], "..."]
-
-
-def _catalogue_of(several: Sequence[Message]) -> str:
-    """Entries that are causes, then whether something is unattributed or new."""
-    causes = dict.fromkeys(number for one in several for number in one["catalogue"])
-    without = dict.fromkeys(one["certainty"] for one in several if is_new(one))
-    return "; ".join(part for part in (", ".join(_some(causes)), *without) if part)
-
-
 def broken_by(message: Mapping[str, Any]) -> str:
     """The call that breaks it and the faults before it; or how it ends where nobody calls any more."""
     faults = f" after {', '.join(message['faults'])}" if message["faults"] else ""
     by = message["operation"] or message["ending"]
     return f"{by}{' (does not return)' if message['ending'] == 'diverged' else ''}{faults}"
+
+
+def reproducing(message: Mapping[str, Any]) -> str:
+    """The command that makes the calls of a finding on its release again."""
+    return f"cacheproof reproduce {message['id']} {message['target']}"
 
 
 def package_of(message: Mapping[str, Any]) -> str:
@@ -202,7 +141,7 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     """The calls of one finding, and all that is said of it."""
     where = f"{message['component']} {message['variant']}".strip()
     yield f"{number}. {where}, {package_of(message)}: {message['property']} is broken"
-    yield f"   {message['statement']} ({explaining(message['property'])})"
+    yield f"   {message['severity']}: {message['statement']} ({explaining(message['property'])})"
     issues = "".join(f", {issue}" for issue in message["issues"])
     yield f"   {REACHES[message['reach']]}"
     yield f"   {said_catalogue(message)}{issues}: {_why(message)}"
@@ -220,6 +159,8 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     elif message["idle"]:
         yield f"   and then {message['idle']} steps were asked for, and each scheduled nothing"
     yield f"   {_found_where(message)}"
+    if message.get("id"):
+        yield f"   make these calls again: {reproducing(message)}"
 
 
 def _why(message: Mapping[str, Any]) -> str:
@@ -261,6 +202,10 @@ def _catalogued(known: Attribution) -> Message:
     }
 
 
+def _last_code(trace: Trace) -> str:
+    return trace.steps[-1].outcome.code.value if trace.steps else ""
+
+
 def _outcome(outcome: Outcome) -> Message:
     return {"values": [], **outcome_to_message(outcome)}
 
@@ -272,41 +217,6 @@ def _call_text(call: Mapping[str, Any]) -> str:
 def _outcome_text(outcome: Mapping[str, Any]) -> str:
     values = f" ({', '.join(map(str, outcome['values']))})" if outcome["values"] else ""
     return f"{outcome['code']}{values}"
-
-
-def found_in(searches: Iterable[EraSearch]) -> list[Message]:
-    """Of all lines."""
-    return [message for done in searches for message in messages(done)]
-
-
-def rendered_searches(searches: Sequence[EraSearch], found: Sequence[Message], wanted: Sequence[int]) -> Iterator[Any]:
-    """The table of violations, what was done for it, where it was hindered, and the findings that are asked for."""
-    if not searches:
-        return
-    calls = sum(done.hunt.steps + done.alone for done in searches)
-    beside = sum(done.hunt.tally.steps + done.alone for done in searches)
-    yield ""
-    broken = len(folded(found))
-    yield f"{broken} properties broken in {len(found)} ways, each seen on the release (seed {searches[0].seed})"
-    states = sum(done.hunt.states for done in searches)
-    yield f"looked for in {states:,} states and {calls:,} random calls, {beside:,} of these made on the release at once"
-    if found:
-        yield as_table(found)
-        yield "reach: " + "; ".join(f"{name}: {says}" for name, says in REACHES.items())
-        yield "the calls of one: --show NUMBER, with the same seed; of all: --show 0, or --json"
-    for done in searches:
-        if done.failure:
-            yield f"{done.era.component} of {done.era.release.name}: the driver failed: {done.failure}"
-        for finding in done.hunt.disagreements[:1]:
-            yield ""
-            yield from (f"{done.era.component} of {done.era.release.name}: not as the era:", FORMATS["table"](finding))
-    for number, message in enumerate(found, 1):
-        if number in wanted or 0 in wanted:
-            yield ""
-            yield from in_full(number, message)
-    for number in wanted:
-        if number > len(found):
-            yield f"--show {number}: there is no violation of this number, but {len(found)} in all"
 
 
 def status_of(done: EraSearch, *, new_falls_short: bool) -> ExitStatus:

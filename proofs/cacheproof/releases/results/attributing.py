@@ -8,7 +8,7 @@ from cacheproof.catalogue.attribution import Attribution, Certainty, attribution
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.wire import config_from_message, operation_from_message
-from cacheproof.releases.results.gathering import named
+from cacheproof.releases.results.ids import named
 from cacheproof.releases.results.record import Record, Violation
 
 

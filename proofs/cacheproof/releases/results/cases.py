@@ -18,6 +18,7 @@ from cacheproof.releases.reproduce.case import FAILS, Case
 from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.results import record
 from cacheproof.releases.results.findings.finding import Finding, findings
+from cacheproof.releases.results.recent import recent
 from cacheproof.releases.results.record import Record, Violation
 from cacheproof.releases.results.wording import known_as, reach_with_faults
 from cacheproof.targets.vllm.eras import Era, table
@@ -97,12 +98,17 @@ def recorded_on(target: str) -> list[Case]:
 def case_named(name: str, target: str) -> Case:
     """The case that a name means on a release: an id or a finding, or the most telling case of a catalogue entry.
 
+    What the last `conform` of the release has found comes before what is recorded.
+
     Raises InputError, which says what there is.
     """
     Release.parsed(target)
     for finding in findings():
         if finding.name == name:
             return of_finding(finding, target)
+    mine = [each for each in recent() if (each.id, each.target) == (name, target)]
+    if mine:
+        return of_violation(mine[0])
     known = [each for book in records() for each in book.violations if name in (each.id, *each.catalogue)]
     here = sorted((each for each in known if each.target == target), key=_telling)
     by_id = [each for each in (*here, *known) if each.id == name]

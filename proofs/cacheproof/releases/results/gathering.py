@@ -17,6 +17,7 @@ from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.reproduce.running import on_release
 from cacheproof.releases.results.cases import of_violation
 from cacheproof.releases.results.catalogued import shown_by_release
+from cacheproof.releases.results.ids import named
 from cacheproof.releases.results.machine import this_machine
 from cacheproof.releases.results.record import Message, Record, Row, Search, Undriven, Violation
 from cacheproof.targets.vllm.eras import Era, table
@@ -166,17 +167,6 @@ def left_out(release: Release, driven: set[str]) -> Iterator[Undriven]:
     for component in dict.fromkeys(era.component for era in table().eras):
         if component not in driven:
             yield Undriven(component, "no era of it is this release")
-
-
-def named(violations: Sequence[Violation]) -> None:
-    """Give each an id: no two of a release have the same."""
-    taken: set[str] = set()
-    for violation in violations:
-        parts = [violation.component, violation.variant, violation.property.replace("/", "-").replace("@", "-")]
-        known = "-".join((*parts, *violation.catalogue[:1]))
-        names = (known, *(f"{known}-{number}" for number in range(2, 1000)))
-        violation.id = next(name for name in names if name not in taken)
-        taken.add(violation.id)
 
 
 def reproduce(violations: Sequence[Violation], show: Progress) -> None:

@@ -11,7 +11,8 @@ from cacheproof.lockstep.stalls import Sort
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import TargetError
-from cacheproof.present.show.violations import messages, rendered_searches, searched_message
+from cacheproof.present.show.violations import messages, searched_message
+from cacheproof.present.show.violations_table import rendered_searches
 from cacheproof.releases import searching
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, Table, table
