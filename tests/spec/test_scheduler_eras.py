@@ -67,3 +67,37 @@ def test_nothing_happens_in_an_engine_that_an_assertion_has_ended() -> None:
     assert tuple(variant.alphabet(config, state)) == ()
     for call in (Add(0), Schedule(), Update(0)):
         assert variant.step(config, state, call) == (state, FAILED)
+
+
+def made(tag: str, config: Config, calls: list[Add | Schedule | Update]) -> tuple[int, ...]:
+    """What the last of these calls answers."""
+    variant = COMPONENT.variants[tag]
+    state, outcome = variant.start(config), None
+    for call in calls:
+        state, outcome = variant.step(config, state, call)
+    assert outcome is not None
+    return outcome.values
+
+
+@pytest.mark.parametrize(("tag", "blocks", "answered"), [("S3", 4, (0, 6, 1)), ("normative", 3, (0, 6, 1, 1, 0, 3))])
+def test_a_preempted_request_waits_for_its_output_in_flight(tag: str, blocks: int, answered: tuple[int, ...]) -> None:
+    """#48245, three steps ahead: 0.33.0 delivers that output; the normative scheduler drops it, and goes on at once."""
+    config = Config(4, blocks, 8, 1, 1, 2, 10, (3, 2), (6, 4), priorities=(0, 1), policy=1, ahead=3)
+    calls: list[Add | Schedule | Update] = [Add(1), Add(0), Schedule(), Schedule(), Update(0), Schedule(), Schedule()]
+    assert made(tag, config, [*calls, Update(0), Schedule()]) == answered
+
+
+@pytest.mark.parametrize(
+    ("model", "beside", "budget", "answered"),
+    [
+        (9, False, 8, (0, 0, 1)),
+        (9, True, 8, (1, 2, 2, 0, 0, 3)),
+        (9, True, 3, (1, 2, 2)),
+        (3, True, 8, (0, 0, 1)),
+    ],
+)
+def test_a_decode_is_padded_with_drafts(model: int, beside: bool, budget: int, answered: tuple[int, ...]) -> None:
+    """0.33.0: beside others, if no prompt is computed; not beyond the model's length, and not with fewer drafts."""
+    config = Config(2, 12, budget, 1, 1, 2, model, (1, 2), (2, 3), drafts=2)
+    before: list[Add | Schedule | Update] = [Add(1), Schedule(), Update(0)] if beside else []
+    assert made("S3", config, [*before, Add(0), Schedule()]) == answered

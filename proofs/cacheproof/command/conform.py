@@ -29,6 +29,7 @@ from cacheproof.present.show.violations import case_of, searched_message, status
 from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
 from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
+from cacheproof.releases.exploring import PAIRS, Exploration, explored_of
 from cacheproof.releases.results.recent import remember
 from cacheproof.releases.searching import SCHEDULER, EraSearch, search, without_era
 from cacheproof.targets.families import family_of
@@ -50,6 +51,14 @@ class Configurations(Enum):
 
     LISTED = "listed"
     RANDOM = "random"
+
+
+class Explore(Enum):
+    """How much of an era is explored before its release is run."""
+
+    NONE = "none"
+    PAIRS = "pairs"
+    ALL = "all"
 
 
 def command(
@@ -75,6 +84,13 @@ def command(
         int,
         typer.Option(min=0, help="Number of calls that search for violated properties, for each era. 0: no search."),
     ] = SEARCHED,
+    explore: Annotated[
+        Explore,
+        typer.Option(
+            help="Explore small scopes on the scheduler's era, and repeat on the release what was found: with every "
+            "pair of settings, or with all combinations. An exploration is kept for later runs."
+        ),
+    ] = Explore.PAIRS,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -148,9 +164,11 @@ def command(
         announce(f"seed {seed}")
         eras = with_generators(eras) if randomly else eras
         eras = with_readers(eras) if readers_apart else eras
+        explorations = explored(eras, Explore.NONE if randomly or readers_apart else explore, line)
         for era in eras:
             trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
-            trial = trial.in_random_configurations() if randomly else trial
+            trial = trial.in_random_configurations() if randomly else trial.with_random_configurations()
+            trial = trial.repeating(explorations.get(era))
             results.append(trial.perform(open_with_readers_apart if readers_apart else None))
             if era.like is None:
                 save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
@@ -162,7 +180,7 @@ def command(
             agreeing += without_era(table(), releases)
         for era in agreeing if violations else []:
             told = partial(_told, line, f"{era.component} of {era.release.name}")
-            searches.append(search(table(), era, limit=limit, seed=seed, progress=told))
+            searches.append(search(table(), era, limit=limit, seed=seed, progress=told, explored=explorations.get(era)))
             if searches[-1].interrupted:
                 raise KeyboardInterrupt
     found = found_in(searches)
@@ -189,6 +207,14 @@ def command(
         [status(judged), by_neighbours, *(status_of(done, new_falls_short=new_falls_short) for done in searches)]
     )
     return Report(data, shown, ended, interrupted=stop.happened)
+
+
+def explored(eras: list[Era], explore: Explore, line: Callable[[str], None]) -> dict[Era, Exploration | None]:
+    """What explorations of these eras show, of those that have scopes for it; one that is kept is not made again."""
+    if explore is Explore.NONE:
+        return {}
+    at_once = PAIRS if explore is Explore.PAIRS else None
+    return {era: explored_of(era, line, at_once) for era in eras}
 
 
 def _told(line: Callable[[str], None], about: str, text: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.pair import PATIENCE, Pair
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.finding import Finding, Subject
@@ -49,6 +49,7 @@ def lockstep(
     name: str = "target",
     seconds: float | None = None,
     left_out: frozenset[str] = frozenset(),
+    patience: int = PATIENCE,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
     progress: Callable[[str], None] | None = None,
 ) -> Campaign:
@@ -57,7 +58,7 @@ def lockstep(
     The same arguments make the same calls; each episode has its own random source, so a part of a run can be had
     alone. Ctrl-C ends the run with what is known. A target whose driver fails ends it with a `Breakdown`.
     """
-    pair = Pair(Subject(component, variant, config), target, name, left_out)
+    pair = Pair(Subject(component, variant, config), target, name, left_out, patience)
     campaign = Campaign(seed, pair.tally)
     try:
         campaign.finding = _search(pair, Limit(steps, seconds), seed, restart_every, progress)

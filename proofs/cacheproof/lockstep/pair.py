@@ -24,9 +24,17 @@ class Pair:
     them by design. `left_out` are operations that are never offered, for targets that lack them.
     """
 
-    def __init__(self, subject: Subject, target: Target, name: str, left_out: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        target: Target,
+        name: str,
+        left_out: frozenset[str] = frozenset(),
+        patience: int = PATIENCE,
+    ) -> None:
         self.subject = subject
         self.name = name
+        self.patience = patience
         self.operations: list[Operation] = []
         """The calls since the last restart."""
         self.tally = Tally()
@@ -128,7 +136,7 @@ class Pair:
         self._idle = self._idle + 1 if shown in self._seen else 0
         self._seen.add(shown)
         self.tally.states.add(shown)
-        self._over = self._over or self._idle >= PATIENCE
+        self._over = self._over or self._idle >= self.patience
         return answer
 
     def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # see `Foreseen`

@@ -156,6 +156,7 @@ def hunt(
     limit: Limit,
     seed: int,
     explored: Iterable[Any] = (),
+    foreseen: Iterable[tuple[Any, Seen]] = (),
     states: int = STATES,
     name: str = "target",
     left_out: frozenset[str] = frozenset(),
@@ -166,7 +167,8 @@ def hunt(
     """An episode in each configuration, until the limit or the last one. The same arguments make the same calls.
 
     Before that, the first `states` states of each configuration in `explored` are gone through in the order of their
-    distance from the start: what they show is shown in as few calls as can be there.
+    distance from the start: what they show is shown in as few calls as can be there. `foreseen` is what an earlier
+    exploration of the variant has seen, each with its configuration.
     `kept` are settings that a plainer configuration keeps. Ctrl-C ends it with what is known. A limit of seconds, and
     how far shrinking comes, depend on the machine.
     """
@@ -174,6 +176,9 @@ def hunt(
     try:
         for config in explored:
             search.explore(Pair(Subject(component, variant, config), target, name, left_out), states)
+        for config, seen in foreseen:
+            search.consider(Pair(Subject(component, variant, config), target, name, left_out), seen, None)
+            search.tell("repeating what was explored")
         for config in configurations:
             if limit.reached(search.hunt):
                 break
@@ -212,6 +217,11 @@ class _Search:
 
         for seen in nearest(pair, states, gone_through):
             self.consider(pair, seen, None)
+
+    def tell(self, doing: str) -> None:
+        """What runs, and how much it has found."""
+        if self.progress is not None:
+            self.progress(f"{doing}, {count(len(self.hunt.found), 'violation')}")
 
     @property
     def parted(self) -> int:

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from cacheproof.lockstep.campaign import Campaign, lockstep
+from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
 from cacheproof.lockstep.configurations import STEPS_IN_EACH, configurations
+from cacheproof.lockstep.pair import PATIENCE, Pair
+from cacheproof.lockstep.retracing import retrace
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK
-from cacheproof.model.finding import Breakdown, Difference, Finding
+from cacheproof.lockstep.situations import Operations
+from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target
+from cacheproof.releases.budget import RANDOM
+from cacheproof.releases.exploring import Exploration
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm.eras import Deviation, Era, Table
 from cacheproof.targets.vllm.opening import READERS_APART
@@ -80,6 +85,10 @@ class Trial:
     seed: int
     progress: Callable[[str], None] | None = None
     seconds_to_shrink: float = SECONDS_TO_SHRINK
+    drawn: tuple[Any, ...] = ()
+    """Random configurations, run after the listed ones with the component's budget of their own."""
+    ways: tuple[tuple[Any, tuple[Operations, ...]], ...] = ()
+    """Calls that led to new situations when the era was explored, by configuration: made before the random ones."""
 
     @classmethod
     def of(
@@ -98,6 +107,19 @@ class Trial:
         component = component_named(self.era.component)
         drawn = islice(configurations(component, self.seed, self.era.has), -(-self.steps // STEPS_IN_EACH))
         return replace(self, configurations=tuple(drawn))
+
+    def with_random_configurations(self) -> Trial:
+        """The same, and then the component's budget for random configurations, if it has one."""
+        budget = RANDOM.get(self.era.component)
+        if budget is None:
+            return self
+        component = component_named(self.era.component)
+        number = -(-self.steps * budget.times // budget.steps_in_each)
+        return replace(self, drawn=tuple(islice(configurations(component, self.seed, self.era.has), number)))
+
+    def repeating(self, explored: Exploration | None) -> Trial:
+        """The same, and what an exploration of the era has shown."""
+        return self if explored is None else replace(self, ways=explored.ways)
 
     def perform(self, opener: Opener | None = None) -> EraResult:
         """The run without what is listed, then each listed deviation anew. The target is closed whatever happens."""
@@ -138,20 +160,41 @@ class Trial:
 
     def _campaigns(self, target: Target, left_out: frozenset[str]) -> Iterator[Campaign]:
         """One for each configuration, with its part of the steps, rounded up."""
-        component = component_named(self.era.component)
         for config in self.configurations:
-            yield lockstep(
-                component,
-                variant_named(component, self.era.variant),
-                config,
-                target,
-                steps=-(-self.steps // len(self.configurations)),
-                seed=self.seed,
-                name=self.era.release.name,
-                left_out=left_out,
-                seconds_to_shrink=self.seconds_to_shrink,
-                progress=self.progress,
-            )
+            part = -(-self.steps // len(self.configurations))
+            yield self._campaign(target, left_out, config, part, RESTART_EVERY, PATIENCE)
+        for config, ways in self.ways:
+            yield self._retraced(target, left_out, config, ways)
+        for config in self.drawn:
+            budget = RANDOM[self.era.component]
+            yield self._campaign(target, left_out, config, budget.steps_in_each, budget.episode, budget.patience)
+
+    def _campaign(
+        self, target: Target, left_out: frozenset[str], config: Any, steps: int, restart_every: int, patience: int
+    ) -> Campaign:
+        component = component_named(self.era.component)
+        return lockstep(
+            component,
+            variant_named(component, self.era.variant),
+            config,
+            target,
+            steps=steps,
+            seed=self.seed,
+            restart_every=restart_every,
+            name=self.era.release.name,
+            left_out=left_out,
+            patience=patience,
+            seconds_to_shrink=self.seconds_to_shrink,
+            progress=self.progress,
+        )
+
+    def _retraced(
+        self, target: Target, left_out: frozenset[str], config: Any, ways: tuple[Operations, ...]
+    ) -> Campaign:
+        component = component_named(self.era.component)
+        subject = Subject(component, variant_named(component, self.era.variant), config)
+        pair = Pair(subject, target, self.era.release.name, left_out)
+        return retrace(pair, ways, self.seed, seconds_to_shrink=self.seconds_to_shrink, progress=self.progress)
 
 
 def _add(result: EraResult, campaign: Campaign) -> None:

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.lockstep.configurations import GENERATORS, drawn
-from cacheproof.lockstep.loads import load
+from cacheproof.lockstep.configurations import drawn
 from cacheproof.lockstep.stalls import Sort, Stall
 from cacheproof.lockstep.stalls import search as search_for_stalls
 from cacheproof.lockstep.tally import Limit
 from cacheproof.lockstep.violations import Hunt, hunt
+from cacheproof.lockstep.violations_nearest import Seen
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wire import config_from_message
 from cacheproof.releases import conformance
 from cacheproof.releases.conformance import SECONDS_TO_ANSWER, Opener
+from cacheproof.releases.exploring import Exploration
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm.eras import Era, Table
 from cacheproof.targets.vllm.release import Release, needed
@@ -102,15 +102,18 @@ def search(
     progress: Progressing | None = None,
     opener: Opener | None = None,
     alone: Opener | None = None,
+    explored: Exploration | None = None,
 ) -> EraSearch:
     """What the release is seen to break. Targets are closed whatever happens; a driver that fails is no violation.
 
     `opener` opens the release beside its era, and `alone` the scheduler by itself; with the first only, it is left out.
+    `explored`: what an exploration of the era has seen, which is repeated first.
     """
     done = EraSearch(era, seed, Hunt(seed))
+    foreseen = () if explored is None else explored.broken
     try:
         if era.variant:
-            _beside_the_era(done, table, limit, progress, opener or conformance.open_released)
+            _beside_the_era(done, table, limit, progress, opener or conformance.open_released, foreseen)
         if era.component == SCHEDULER and not done.interrupted and (opener is None or alone is not None):
             _alone(done, limit, progress, alone or _open_alone)
     except TargetError as error:
@@ -119,7 +122,14 @@ def search(
     return done
 
 
-def _beside_the_era(done: EraSearch, table: Table, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
+def _beside_the_era(
+    done: EraSearch,
+    table: Table,
+    limit: Limit,
+    progress: Progressing | None,
+    opener: Opener,
+    foreseen: Iterable[tuple[Any, Seen]],
+) -> None:
     era = done.era
     component = component_named(era.component)
     target = opener(era)
@@ -132,6 +142,7 @@ def _beside_the_era(done: EraSearch, table: Table, limit: Limit, progress: Progr
             limit=limit,
             seed=done.seed,
             explored=small(era),
+            foreseen=foreseen,
             name=era.release.name,
             left_out=declared_by(component, target).missing(component),
             kept=searched().kept.get(era.component, frozenset()),
@@ -192,10 +203,4 @@ def small(era: Era) -> list[Any]:
 
 def random(era: Era, seed: int, number: int) -> Any:
     """The random configuration of this number that the release has all settings for."""
-    if era.component in GENERATORS:
-        return drawn(component_named(era.component), seed, number, era.has)
-    source = Random(f"{seed}/{number}")  # noqa: S311  # not a secret
-    while True:
-        config = load(source)
-        if era.has(config):
-            return config
+    return drawn(component_named(era.component), seed, number, era.has)

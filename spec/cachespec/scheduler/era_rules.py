@@ -7,8 +7,7 @@
 - scheduler-2026-11 (S3), the core of 0.33.0.
 
 Not modelled of them: LoRA limits, structured output, pooling, pauses, connectors, shared memory, streaming input, and
-with S3 the lookahead of drafters that read embeddings ahead, and drafts that are made up for a request with one token
-to compute when it is admitted.
+with S3 the lookahead of drafters that read embeddings ahead.
 """
 
 from __future__ import annotations

@@ -8,7 +8,16 @@ from functools import partial
 from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.kernel import Map, Operation, Transitions, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1_QUEUED, K1B_QUEUED, K2
-from cachespec.scheduler import era_arrivals, era_blocks, era_placeholders, era_rounds, era_rules, requests, rounds
+from cachespec.scheduler import (
+    era_admission,
+    era_arrivals,
+    era_blocks,
+    era_placeholders,
+    era_rounds,
+    era_rules,
+    requests,
+    rounds,
+)
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import start_over
@@ -70,7 +79,8 @@ def scheduler(
     )
 
 
-by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, marks={"arrived": Map[int, int]})
+ARRIVED: Mapping[str, object] = {"arrived": Map[int, int]}
+by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, marks=ARRIVED)
 """As `scheduler`, of those that order equals by when they came and keep nothing else in their state."""
 
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
@@ -190,6 +200,8 @@ S3 = by_arrival(
         kv=K2,
         encoder=SHARED_BY_COUNT,
         serve_running=era_rounds.serve_and_restore,
+        admit_waiting=era_admission.admit_delivered,
+        after_round=era_admission.with_prefilling,
         offered=era_rules.offered_alone_or_limited,
         fit_item=era_rules.fit_item_whole_first,
         offered_whole=era_rules.whole_or_aligned,
@@ -199,8 +211,10 @@ S3 = by_arrival(
     {
         Add: QUEUED,
         Schedule: "a waiting request that lacks an item is skipped and keeps its pins (C-ENC-10); "
-        f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; " + REGISTERED_EARLY,
+        f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; "
+        "a request with one token left is padded with drafts; " + REGISTERED_EARLY,
         Update: "C-ENC-9: items are released by a count that includes steps in flight",
     },
     RELEASED_LATE,
+    marks={**ARRIVED, "prefilling": Map[int, int]},
 )

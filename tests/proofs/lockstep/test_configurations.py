@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import islice
+from itertools import combinations, islice
 
 import pytest
 
@@ -11,8 +11,10 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep import configurations as package
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.configurations import GENERATORS, configurations, drawn
+from cacheproof.lockstep.configurations import scheduler as scheduler_configurations
 from cacheproof.model.finding import Difference
 from cacheproof.model.registry import component_named
+from cacheproof.releases.budget import RANDOM
 from cacheproof.releases.conformance import Trial
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, table
@@ -20,12 +22,28 @@ from cacheproof.targets.vllm.release import Release
 from cachespec.kv_blocks import AllocateSlots
 from cachespec.kv_blocks.era_on_demand import allocate
 from cachespec.lru import Config
+from cachespec.scheduler import Config as SchedulerConfig
+from cachespec.scheduler import Schedule
 
 GENERATED = [era for era in table().eras if era.component in GENERATORS]
 
 
-def test_every_component_that_releases_are_compared_in_has_one_but_for_the_scheduler() -> None:
-    assert {era.component for era in table().eras} - {"scheduler"} <= set(GENERATORS)
+def test_every_component_that_releases_are_compared_in_has_one() -> None:
+    assert {era.component for era in table().eras} <= set(GENERATORS)
+
+
+def test_those_of_a_scheduler_have_every_setting_and_most_pairs_of_them() -> None:
+    drawn_ones = list(islice(configurations(component_named("scheduler"), 1), 400))
+    plain = SchedulerConfig._field_defaults
+    there = [frozenset(name for name in plain if getattr(one, name) != plain[name]) for one in drawn_ones]
+    pairs = {pair for names in there for pair in combinations(sorted(names), 2)}
+    assert set().union(*there) == set(plain)
+    assert pairs == set(combinations(sorted(plain), 2))
+    assert {one.ahead for one in drawn_ones} == {1, 2, 3}
+    repeated = [one for one in drawn_ones for items in one.items if len({item[0] for item in items}) < len(items)]
+    assert repeated
+    served = sum(scheduler_configurations.all_can_be_served(one) for one in drawn_ones)
+    assert len(drawn_ones) / 2 < served < len(drawn_ones), "some requests can never be served"
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
@@ -82,6 +100,42 @@ def test_they_show_what_no_listed_configuration_does() -> None:
     repeating = islice(configurations(component, 1, lambda config: bool(config.repeats == 1)), 20)
     runs = (lockstep(component, right, config, target, steps=200, seed=1) for config in repeating)
     assert any(isinstance(run.finding, Difference) for run in runs)
+
+
+def test_settings_that_a_release_does_not_have_together_are_left_out() -> None:
+    era = Era("scheduler", "S3", Release("0.33.0"), lacks=("external",), apart=(("ahead", "drafts"),))
+    found = list(islice(configurations(component_named("scheduler"), 1, era.has), 60))
+    assert all(one.external == () and (one.ahead == 1 or one.drafts == 0) for one in found)
+    assert any(one.ahead > 1 for one in found)
+    assert any(one.drafts > 0 for one in found)
+
+
+def test_a_component_has_a_budget_of_its_own() -> None:
+    era = next(one for one in table().eras if one.component == "scheduler" and one.variant == "S3")
+    listed = Trial.of(table(), era, steps=100, seed=1)
+    trial = listed.with_random_configurations()
+    budget = RANDOM["scheduler"]
+    assert len(trial.drawn) == -(-100 * budget.times // budget.steps_in_each)
+    assert all(era.has(config) for config in trial.drawn)
+    assert trial.configurations == listed.configurations
+    other = Trial.of(table(), Era("lru", "M3", Release("0.33.0")), steps=100, seed=1)
+    assert other.with_random_configurations() == other
+
+
+def test_what_the_listed_configurations_of_a_scheduler_do_not_show_is_found_in_the_budget() -> None:
+    """A release that is S3 but for three steps ahead of their output, which no listed configuration has."""
+    component = component_named("scheduler")
+    era = next(one for one in table().eras if one.component == "scheduler" and one.variant == "S3")
+    right = component.variants["S3"]
+
+    def only_two(config: SchedulerConfig, state: object, operation: Schedule) -> object:
+        return right.transitions[Schedule](config._replace(ahead=min(config.ahead, 2)), state, operation)
+
+    lagging = right.era("lagging", "two steps ahead", {Schedule: only_two}, {Schedule: "at most two steps ahead"})  # type: ignore[dict-item]  # a transition of any state
+    trial = Trial.of(table(), era, steps=1_000, seed=1)
+    assert trial.perform(lambda era: SpecificationTarget(component, lagging)).agrees
+    found = trial.with_random_configurations().perform(lambda era: SpecificationTarget(component, lagging))
+    assert isinstance(found.finding, Difference)
 
 
 def test_settings_that_a_release_lacks_are_left_out() -> None:

@@ -22,6 +22,7 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.store import load_all, save
 from cacheproof.model.target import Target
 from cacheproof.releases.conformance import SECONDS_TO_ANSWER, Trial
+from cacheproof.releases.exploring import explored_of
 from cacheproof.releases.planted.listing import Planted, reached_by
 from cacheproof.releases.planted.trial import open_with_a_bug, with_a_bug
 from cacheproof.releases.searching import EraSearch, search
@@ -121,6 +122,7 @@ def _looks(planted: Planted, budget: Budget, progress: Progress | None) -> Itera
 
 def _beside(planted: Planted, budget: Budget, progress: Progress | None) -> _Look:
     trial = Trial.of(table(), planted.era, steps=budget.steps, seed=budget.seed, progress=progress)
+    trial = trial.with_random_configurations().repeating(explored_of(planted.era, progress))
     result = trial.perform(lambda era: open_with_a_bug(era, planted.name))
     if result.interrupted:
         raise KeyboardInterrupt
@@ -168,6 +170,7 @@ def _search(era: Era, bug: str, budget: Budget, progress: Progress | None) -> Er
         progress=progress,
         opener=lambda one: open_with_a_bug(one, bug),
         alone=lambda one: open_alone_with_a_bug(one, bug),
+        explored=explored_of(era, progress),
     )
     if done.interrupted:
         raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from cacheproof.model.finding import Difference, differing
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target
 from cacheproof.releases.conformance import SECONDS_TO_ANSWER, EraResult, Trial
+from cacheproof.releases.exploring import explored_of
 from cacheproof.releases.planted.listing import Planted
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.vllm.eras import Era, table
@@ -59,9 +60,10 @@ def perform(
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
     progress: Callable[[str], None] | None = None,
 ) -> Fate:
-    """Look for the bug for so many steps in all, shared out among the configurations of the component."""
+    """Look for the bug for so many steps in the listed configurations, and then in random ones, as `conform` does."""
     before = sum(os.times()[:4])
     trial = Trial.of(table(), planted.era, steps=steps, seed=seed, progress=progress)
+    trial = trial.with_random_configurations().repeating(explored_of(planted.era, progress))
     trial = replace(trial, seconds_to_shrink=seconds_to_shrink)
     result = trial.perform(lambda era: open_with_a_bug(era, planted.name))
     return Fate(planted, result, sum(os.times()[:4]) - before)

@@ -27,12 +27,16 @@ class Era:
     """Another version of a dependency; empty for the environment's own."""
     lacks: tuple[str, ...] = ()
     """Settings that this release does not have: where one is not as by default, nothing is compared."""
+    apart: tuple[tuple[str, ...], ...] = ()
+    """Settings that this release does not have together: where all of a group are not as by default, nothing is
+    compared."""
     like: Release | None = None
     """The neighbour that the line is of, where this release has no era of its own (see `nearest`)."""
 
     def has(self, config: Any) -> bool:
         """Whether the release has all settings of this configuration."""
-        return all(getattr(config, name) == config._field_defaults[name] for name in self.lacks)
+        plain = {name for name, default in config._field_defaults.items() if getattr(config, name) == default}
+        return plain.issuperset(self.lacks) and not any(plain.isdisjoint(group) for group in self.apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,14 @@ def table(path: Path = TABLE) -> Table:
         configurations[given["component"]] = (*configurations.get(given["component"], ()), config)
     return Table(
         eras=tuple(
-            Era(**{**line, "release": Release(line["release"]), "lacks": tuple(line.get("lacks", ()))})
+            Era(
+                **{
+                    **line,
+                    "release": Release(line["release"]),
+                    "lacks": tuple(line.get("lacks", ())),
+                    "apart": tuple(map(tuple, line.get("apart", ()))),
+                }
+            )
             for line in content["era"]
         ),
         configurations=configurations,

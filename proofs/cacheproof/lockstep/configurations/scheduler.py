@@ -1,0 +1,137 @@
+"""Small engines under pressure: two to four requests, few blocks, and a random choice among all settings.
+
+Each configuration first draws which settings it has at all, so that some have many and others few. Most of the drawn
+engines could serve each of their requests alone. A step always has room for a token, with its drafts, of each request
+that may run: no engine starts otherwise.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from cachespec.scheduler.configuration import BY_PRIORITY, LENGTH, START, Config, Item, invalid
+from cachespec.scheduler.feasibility import is_feasible
+
+SETTINGS = (
+    "policy",
+    "drafts",
+    "long_prefill_threshold",
+    "whole_items",
+    "uncut",
+    "groups",
+    "aborts",
+    "resets",
+    "alignment",
+    "external",
+)
+"""What a configuration may have, beside items and steps ahead of their output."""
+SHARES = (0.15, 0.35, 0.6)
+"""The share of the settings that a configuration has; one is drawn for each."""
+OUTSIDE = frozenset({"alignment", "external"})
+"""Settings that few releases can be driven with: they are drawn less often."""
+WITH_ITEMS = 0.7
+"""The share of the configurations that have items."""
+SERVED = 0.8
+"""The share of the configurations in which each request could be served if it were alone."""
+GROWING = 0.5
+"""The share of the configurations in which output takes the blocks: the requests run together and are preempted."""
+LONGEST_PROMPT = 10
+TEMPLATE = 12
+"""Tokens of the prefix that the requests of a group share parts of."""
+
+
+def draw(source: random.Random) -> Config:
+    """One of them; sizes that do not go together are drawn again."""
+    served = source.random() < SERVED
+    while True:
+        config = attempt(source)
+        if invalid(config) is None and (not served or all_can_be_served(config)):
+            return config
+
+
+def all_can_be_served(config: Config) -> bool:
+    """By the normative rules; every release sets one of the blocks aside."""
+    fewer = config._replace(kv_blocks=config.kv_blocks - 1)
+    return fewer.kv_blocks > 0 and all(is_feasible(fewer, request) for request in range(len(config.prompts)))
+
+
+def attempt(source: random.Random) -> Config:
+    """Requests first, then an engine that is barely large enough for them."""
+    there = settings(source)
+    count = source.randint(2, 4)
+    grows = source.random() < GROWING
+    longest = (3, 3, 6) if grows else (4, LONGEST_PROMPT)
+    prompts = tuple(source.randint(1, source.choice(longest)) for _ in range(count))
+    outputs = tuple(source.randint(4, 8) if grows else source.randint(1, 4) for _ in range(count))
+    lengths = tuple(source.randint(1, 4) for _ in range(source.randint(1, 3))) if source.random() < WITH_ITEMS else ()
+    groups, shared, items = contents(source, prompts, lengths, grouped="groups" in there)
+    most = max(prompt + output for prompt, output in zip(prompts, outputs, strict=True))
+    block_size = source.choice((1, 2, 2, 4))
+    drafts = source.randint(1, 3) if "drafts" in there else 0
+    running = count if grows else source.randint(1, count)
+    chunks = 0 if "uncut" in there else 1
+    least = max(running, drafts + 1, 1 if chunks else most + 1)
+    limit = source.randint(drafts + 1, drafts + 4) if "long_prefill_threshold" in there else 0
+    embeds = max(lengths, default=1)
+    return Config(
+        block_size=block_size,
+        kv_blocks=1 + -(-most // block_size) + (0 if grows else source.choice((0, 0, 1, 2, 4))),
+        token_budget=least + source.choice((0, 0, 1, 2, 4, 8)),
+        encoder_compute=embeds + source.choice((0, 0, 1, 3)),
+        encoder_capacity=embeds + source.choice((0, 0, 1, 3)),
+        max_running=running,
+        max_model_len=max(2, most + source.choice((-1, 0, 1, 1, 2))),
+        prompts=prompts,
+        outputs=outputs,
+        items=items,
+        priorities=tuple(source.randint(0, 2) for _ in prompts) if "policy" in there else (),
+        policy=BY_PRIORITY if "policy" in there else 0,
+        groups=groups,
+        shared=shared,
+        external=tuple(source.randint(0, prompt) for prompt in prompts) if "external" in there else (),
+        drafts=drafts,
+        alignment=source.randint(2, 4) if "alignment" in there else 0,
+        whole_items=int("whole_items" in there),
+        chunked_prefill=chunks,
+        long_prefill_threshold=limit,
+        ahead=source.choice((1, 1, 1, 2, 2, 3)),
+        aborts=int("aborts" in there),
+        resets=int("resets" in there),
+    )
+
+
+def settings(source: random.Random) -> frozenset[str]:
+    """Those of one configuration."""
+    share = source.choice(SHARES)
+    return frozenset(name for name in SETTINGS if source.random() < (share / 3 if name in OUTSIDE else share))
+
+
+def contents(
+    source: random.Random, prompts: tuple[int, ...], lengths: tuple[int, ...], *, grouped: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[Item, ...], ...]]:
+    """The group of each request, its tokens that it shares with that, and its items.
+
+    Requests of a group show the same items where they are alike.
+    """
+    templates = [tuple(items_from(source, 0, TEMPLATE, lengths)) for _ in range(2)]
+    groups = tuple(source.randint(0, 1) for _ in prompts) if grouped else ()
+    shared = tuple(source.randint(0, min(prompt, TEMPLATE)) for prompt in prompts) if grouped else ()
+    items: list[tuple[Item, ...]] = []
+    for request, prompt in enumerate(prompts):
+        common = shared[request] if grouped else 0
+        begun = tuple(item for item in templates[groups[request]] if item[START] < common) if grouped else ()
+        end = max((item[START] + item[LENGTH] for item in begun), default=0)
+        items.append((*begun, *items_from(source, max(common, end), prompt, lengths)))
+    return groups, shared, tuple(items) if any(items) else ()
+
+
+def items_from(source: random.Random, start: int, end: int, lengths: tuple[int, ...]) -> Iterable[Item]:
+    """Items behind one another between two positions, contents repeated."""
+    position = start + source.randint(0, 2)
+    while lengths and source.random() < 0.75:  # most requests have an item or two
+        content = source.randrange(len(lengths))
+        if position + lengths[content] > end:
+            return
+        yield (content, position, lengths[content])
+        position += lengths[content] + source.choice((0, 0, 1, 2))

@@ -1,0 +1,212 @@
+"""Small scopes with every combination of settings that a release has, explored on its era and repeated on the release.
+
+An exploration is kept in the store: another release of the same era, or a second run, does not make it again. What it
+shows of the era is no evidence about a release; the calls are made there again.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep import decisions, situations
+from cacheproof.lockstep.situations import Operations, Situation, explored, needed
+from cacheproof.lockstep.violations_nearest import Seen
+from cacheproof.model.finding import Subject
+from cacheproof.model.fingerprint import digest_of, specification_digest
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
+from cacheproof.model.store import Record, load, name_of, save
+from cacheproof.model.wire import (
+    config_from_message,
+    config_to_message,
+    operation_from_message,
+    operation_to_message,
+)
+from cacheproof.targets.vllm.eras import Era
+
+SCOPES = Path(__file__).parent / "explored.toml"
+KIND = "explored"
+STATES = 400
+"""Of each configuration; most have fewer."""
+PAIRS = 2
+"""Of so many settings at once, all combinations are explored unless more are asked for."""
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What an era has shown in all configurations that a release has."""
+
+    ways: tuple[tuple[Any, tuple[Operations, ...]], ...]
+    """For each configuration the calls that lead to new situations."""
+    broken: tuple[tuple[Any, Seen], ...]
+    """The plainest configurations first."""
+    configurations: int
+    whole: int
+    """Configurations of which no state was left out."""
+    states: int
+    calls: int
+    kept: bool = False
+    """Whether it comes from the store."""
+
+
+def explored_of(
+    era: Era, progress: Callable[[str], None] | None = None, at_once: int | None = PAIRS
+) -> Exploration | None:
+    """The exploration of the era; None if its component has no scopes for it."""
+    return exploration(era, progress, at_once=at_once) if is_explored(era.component) else None
+
+
+@cache
+def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[str, Any]]:
+    """The scopes of each component, and its lines of settings; the file is checked."""
+    with path.open("rb") as file:
+        content = tomllib.load(file)
+    found: dict[str, tuple[Any, ...]] = {}
+    for given in content["scope"]:
+        component = component_named(given["component"])
+        values = {name: value for name, value in given.items() if name not in ("component", "says")}
+        config = config_from_message(component, values)
+        wrong = component.invalid(config)
+        if wrong is not None:
+            raise InputError(f"{path}: {component.name}, {given['says']}: {wrong}")
+        found[component.name] = (*found.get(component.name, ()), config)
+    return found, content["settings"]
+
+
+def is_explored(component: str) -> bool:
+    """Whether there are scopes for it."""
+    return component in scopes()[0]
+
+
+def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
+    """Every scope with every combination of settings that the release has, those with the fewest settings first.
+
+    `at_once`: of so many settings at the most; None for all.
+    """
+    component = component_named(era.component)
+    bases, lines = scopes()
+    made = [
+        (sum(map(bool, chosen)), base._replace(**{name: value for one in chosen for name, value in one.items()}))
+        for chosen in product(*([{}, *line] for line in lines[era.component]))
+        for base in bases[era.component]
+    ]
+    made.sort(key=lambda one: one[0])
+    few = [config for count, config in made if at_once is None or count <= at_once]
+    return [config for config in few if component.invalid(config) is None and era.has(config)]
+
+
+def exploration(
+    era: Era,
+    progress: Callable[[str], None] | None = None,
+    states: int = STATES,
+    at_once: int | None = PAIRS,
+) -> Exploration:
+    """The exploration of the era as far as the release has its settings: from the store if it is there."""
+    component = component_named(era.component)
+    variant = variant_named(component, era.variant)
+    every = configurations(era, at_once)
+    name = name_of(era.component, era.variant, "all" if at_once is None else str(at_once), *era.lacks)
+    key = key_of(every, states)
+    if (kept := _kept(name, key)) is not None:
+        return _read(component, kept)
+    made = explore(component, variant, every, states, progress)
+    save(KIND, name, {"component": era.component, "variant": era.variant, "key": key, **_record(made, every)})
+    return made
+
+
+def explore(
+    component: AnyComponent,
+    variant: AnyVariant,
+    every: Iterable[Any],
+    states: int = STATES,
+    progress: Callable[[str], None] | None = None,
+) -> Exploration:
+    """One configuration after the other. A situation is new once for each choice of settings, over all scopes."""
+    known: dict[frozenset[str], set[Situation]] = {}
+    ways: list[tuple[Any, tuple[Operations, ...]]] = []
+    broken: list[tuple[Any, Seen]] = []
+    count = whole = visited = calls = 0
+    for count, config in enumerate(every, 1):
+        done = explored(Subject(component, variant, config), states, known.setdefault(_settings(config), set()))
+        ways.append((config, done.ways))
+        broken += [(config, one) for one in done.broken]
+        whole, visited, calls = whole + done.whole, visited + done.states, calls + done.calls
+        if progress is not None:
+            about = f"{component.name} {variant.tag}: exploring, configuration {count:,}"
+            progress(f"{about}, {visited:,} states, {len(broken):,} violations")
+    return Exploration(tuple(ways), tuple(needed(broken)), count, whole, visited, calls)
+
+
+def _settings(config: Any) -> frozenset[str]:
+    lines = scopes()[1]
+    names = {name for every in lines.values() for line in every for one in line for name in one}
+    plain = config._field_defaults
+    return frozenset(f"{name}={value}" for name in names if (value := getattr(config, name)) != plain.get(name))
+
+
+# In the store -------------------------------------------------------------------------------------------------------
+
+
+def key_of(every: Iterable[Any], states: int) -> str:
+    """What an exploration depends on, beside the specification: configurations, their limit, and our own code."""
+    source = digest_of([Path(decisions.__file__).parent]) + Path(situations.__file__).read_text(encoding="utf-8")
+    return sha256(repr((source, states, tuple(every))).encode()).hexdigest()[:16]
+
+
+def _kept(name: str, key: str) -> Record | None:
+    try:
+        record = load(KIND, name)
+    except InputError:
+        return None
+    return record if record.get("key") == key and record.get("source") == specification_digest() else None
+
+
+def _record(made: Exploration, every: list[Any]) -> dict[str, Any]:
+    places = {config: place for place, config in enumerate(every)}
+    return {
+        "configurations": [config_to_message(config) for config in every],
+        "ways": [[places[config], [_calls(way) for way in ways]] for config, ways in made.ways if ways],
+        "broken": [
+            [places[config], one.rule.name, one.kind.wire_name() if one.kind else "", _calls(one.calls)]
+            for config, one in made.broken
+        ],
+        "whole": made.whole,
+        "states": made.states,
+        "calls": made.calls,
+    }
+
+
+def _calls(calls: Operations) -> list[Any]:
+    return [operation_to_message(one) for one in calls]
+
+
+def _read(component: AnyComponent, record: Record) -> Exploration:
+    configs = [config_from_message(component, one) for one in record["configurations"]]
+    rules = {rule.name: rule for rule in component.properties()}
+    kinds = {kind.wire_name(): kind for kind in component.operations}
+
+    def operations(given: Iterable[Any]) -> Operations:
+        return tuple(operation_from_message(component.operations, one) for one in given)
+
+    def seen() -> Iterator[tuple[Any, Seen]]:
+        for place, rule, kind, calls in record["broken"]:
+            yield configs[place], Seen(rules[rule], kinds[kind] if kind else None, operations(calls))
+
+    return Exploration(
+        tuple((configs[place], tuple(map(operations, ways))) for place, ways in record["ways"]),
+        tuple(seen()),
+        len(configs),
+        record["whole"],
+        record["states"],
+        record["calls"],
+        kept=True,
+    )

@@ -1,0 +1,61 @@
+"""How 0.33.0 admits waiting requests: it pads decodes with drafts, and waits for output of a preempted request."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.era_blocks import tokens_in_flight
+from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
+from cachespec.scheduler.era_states import marks, with_marks
+from cachespec.scheduler.round_state import Round
+from cachespec.scheduler.rounds import consider
+from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import Scheduled, State
+
+PREFILLING = "prefilling"
+"""A field of the state: requests whose last chunk left known tokens to compute. Empty without drafts."""
+
+
+def admit_delivered(rules: Table, config: Config, current: Round) -> Round:
+    """S3: a preempted request is passed over while output of it is in flight. #48245: that output is delivered."""
+    if may_pad(config, current):
+        rules = rules._replace(offered_whole=partial(offered_padded, len(current.scheduled)))
+    for request in current.state.waiting:
+        if tokens_in_flight(current.state, request) == 0:
+            current = consider(rules, config, current, request)
+    return current
+
+
+def may_pad(config: Config, current: Round) -> bool:
+    """No running request computes a part of a prompt in this step."""
+    if config.drafts == 0:
+        return False
+    prefilling = marks(current.state, PREFILLING)
+    return not any(prefilling.has(part.request) for part in current.scheduled)
+
+
+def offered_padded(
+    beside: int, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
+) -> int:
+    """S3: a request with one token left is scheduled with drafts that are made up, and not without them.
+
+    `beside`: how many running requests are scheduled in this step.
+
+    #53962: not beyond the length of the model; then it is scheduled as it is.
+    """
+    padded = 1 + config.drafts
+    decodes = tokens == 1 and (beside > 0 or start > 0)
+    if not decodes or start + padded + 1 > config.max_model_len:
+        return whole_or_aligned(config, state, request, start, tokens, budget)
+    return min(limited_among_several(config, state, padded), budget) if padded <= budget else 0
+
+
+def with_prefilling(rules: Table, config: Config, state: State, part: Scheduled) -> State:
+    """S3: whether this chunk has left known tokens of its request to compute."""
+    if config.drafts == 0:
+        return state
+    marked = marks(state, PREFILLING).remove(part.request)
+    for request, _ in tuple(marked.items()):
+        marked = marked.remove(request) if state.gone.has(request) else marked
+    return with_marks(state, PREFILLING, marked if part.samples else marked.set(part.request, 1))

@@ -1,0 +1,95 @@
+"""Small scopes gone through: the shortest ways to situations, what breaks there, and the same calls on a target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.retracing import STEPS_AFTER, retrace
+from cacheproof.lockstep.situations import explored, longest, needed
+from cacheproof.model.finding import Difference, Subject
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
+from cacheproof.targets.specification import SpecificationTarget
+from cachespec.kernel import Kind, Outcome
+from cachespec.scheduler import Add, Config, Schedule, Update
+from cachespec.scheduler.state import State
+
+SCHEDULER = component_named("scheduler")
+TIGHT = Config(2, 5, 4, 2, 2, 2, 8, (4, 3), (2, 3), (((0, 1, 2),), ((0, 0, 2),)))
+UNSERVED = TIGHT._replace(encoder_capacity=1)
+"""No item fits the encoder cache."""
+STATES = 300
+
+
+def subject(tag: str, config: Config = TIGHT) -> Subject:
+    return Subject(SCHEDULER, SCHEDULER.variants[tag], config)
+
+
+def test_what_breaks_is_seen_in_as_few_calls_as_can_be() -> None:
+    assert explored(subject("normative", UNSERVED), STATES, set()).broken == ()
+    done = explored(subject("queues-all", UNSERVED), STATES, set())
+    shortest = {one.rule.name: len(one.calls) for one in done.broken}
+    assert shortest["SCH-9"] == 1
+    assert shortest["SCH-8"] == 2, "both requests have come, and neither is ever served"
+
+
+def test_what_a_scope_file_expects_of_an_era_is_found() -> None:
+    scope = scope_named(SCHEDULER, "two-chunks-in-flight")
+    done = explored(subject("S3", scope.config), 1_000, set())
+    assert done.whole
+    assert [(one.rule.name, len(one.calls)) for one in done.broken] == [("ENC-6/held", 4)]
+
+
+def test_ways_can_be_gone_and_lead_to_what_is_new_once() -> None:
+    known: set[object] = set()
+    done = explored(subject("S3"), STATES, known)
+    assert len(done.ways) > 5
+    assert len(set(done.ways)) == len(done.ways) < len(known)
+    again = Pair(subject("S3"), SpecificationTarget(SCHEDULER, SCHEDULER.variants["S3"]), "S3")
+    for way in done.ways:
+        again.replay(way, only_offered=True)
+        assert tuple(again.operations) == way
+    assert explored(subject("S3"), STATES, known).ways == ()
+
+
+def test_of_ways_the_beginnings_of_others_are_left_out() -> None:
+    calls = (Add(0), Schedule(), Update(0))
+    assert list(longest([calls[:1], calls, calls[:2], (Add(1),)])) == [calls, (Add(1),)]
+
+
+def test_what_needs_more_settings_is_left_out() -> None:
+    (seen,) = [one for one in explored(subject("queues-all", UNSERVED), STATES, set()).broken if one.kind is Add]
+    more, other = UNSERVED._replace(policy=1), UNSERVED._replace(items=(), prompts=(9, 9), drafts=1)
+    assert list(needed([(UNSERVED, seen), (more, seen), (other, seen)])) == [(UNSERVED, seen), (other, seen)]
+    assert list(needed([(more, seen), (UNSERVED, seen)])) == [(more, seen), (UNSERVED, seen)]
+
+
+def test_ways_are_gone_on_both_sides() -> None:
+    ways = explored(subject("S3"), STATES, set()).ways
+    same = Pair(subject("S3"), SpecificationTarget(SCHEDULER, SCHEDULER.variants["S3"]), "S3")
+    done = retrace(same, ways, 1)
+    assert (done.finding, done.tally.episodes) == (None, len(ways))
+    assert done.tally.steps > sum(map(len, ways))
+    unserved = explored(subject("normative", UNSERVED), STATES, set()).ways
+    queueing = SpecificationTarget(SCHEDULER, SCHEDULER.variants["queues-all"])
+    other = Pair(subject("normative", UNSERVED), queueing, "queues-all")
+    assert isinstance(retrace(other, unserved, 1).finding, Difference)
+
+
+def test_a_difference_behind_the_calls_is_found() -> None:
+    """A target that forgets a request when the second output of it comes, which no way reaches."""
+    right = SCHEDULER.variants["normative"]
+
+    def forgetful(config: Config, state: State, operation: Update) -> tuple[State, Outcome]:
+        after, outcome = right.transitions[Update](config, state, operation)
+        return (after._replace(waiting=(), running=()) if after.produced.get(0, 0) > 1 else after), outcome
+
+    config = TIGHT._replace(prompts=(1, 1), outputs=(4, 1), items=(), drafts=0)
+    wrong = replace(right, transitions={**right.transitions, Update: forgetful})
+    pair = Pair(Subject(SCHEDULER, right, config), SpecificationTarget(SCHEDULER, wrong), "forgetful")
+    way = (Add(0), Schedule())
+    done = retrace(pair, [way], 1)
+    assert isinstance(done.finding, Difference)
+    assert len(way) < len(done.finding.trace.steps) <= len(way) + STEPS_AFTER
+    assert all(call.kind is Kind.INTERNAL for call in done.finding.trace.operations[1:])

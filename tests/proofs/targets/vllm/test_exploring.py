@@ -1,0 +1,102 @@
+"""What is explored on an era for a release: every combination of its settings, once, and then kept."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.tally import Limit
+from cacheproof.model.finding import Difference
+from cacheproof.model.registry import component_named
+from cacheproof.model.target import Target
+from cacheproof.releases import exploring
+from cacheproof.releases.conformance import Trial
+from cacheproof.releases.searching import search
+from cacheproof.targets.specification import SpecificationTarget
+from cacheproof.targets.vllm.eras import Era, Table, table
+from cacheproof.targets.vllm.release import Release
+
+SCHEDULER = component_named("scheduler")
+S3 = next(era for era in table().eras if era.component == "scheduler" and era.variant == "S3")
+STATES = 60
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
+    """The plainest configurations and those with drafts, and a store of their own."""
+    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
+    every = exploring.configurations(S3)[:5] + [one for one in exploring.configurations(S3, 1) if one.drafts]
+    monkeypatch.setattr(exploring, "configurations", lambda era, at_once: every)
+    return list(every)
+
+
+def test_every_combination_of_settings_that_a_release_has() -> None:
+    every = exploring.configurations(S3, None)
+    bases, lines = exploring.scopes()
+    assert len(set(every)) == len(every) > 900
+    assert set(bases["scheduler"]) <= set(every[: len(bases["scheduler"])])
+    assert all(SCHEDULER.invalid(config) is None and S3.has(config) for config in every)
+    for line in lines["scheduler"]:
+        for setting in line:
+            assert any(all(getattr(one, name) == value for name, value in setting.items()) for one in every)
+    pairs = exploring.configurations(S3)
+    assert pairs == every[: len(pairs)]
+    assert 200 <= len(pairs) < 300
+    plain = Era("scheduler", "S3", Release("0.33.0"), lacks=("drafts", "policy"))
+    assert {(one.drafts, one.policy) for one in exploring.configurations(plain)} == {(0, 0)}
+
+
+def test_a_second_run_explores_nothing(few: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    first = exploring.exploration(S3, told.append, STATES)
+    assert (first.kept, first.configurations, len(told)) == (False, len(few), len(few))
+    assert first.ways
+    again = exploring.exploration(S3, told.append, STATES)
+    assert (again.kept, len(told)) == (True, len(few))
+    assert [one for one in first.ways if one[1]] == list(again.ways)
+    assert (again.broken, again.states, again.calls) == (first.broken, first.states, first.calls)
+    other = Era("scheduler", "S3", Release("0.32.0"), lacks=S3.lacks, apart=S3.apart, like=S3.release)
+    assert exploring.exploration(other, None, STATES).kept, "another release of the same era"
+    with monkeypatch.context() as changed:
+        changed.setattr(exploring, "specification_digest", lambda: "another")
+        assert not exploring.exploration(S3, None, STATES).kept
+    assert not exploring.exploration(S3, None, STATES - 1).kept
+
+
+def test_a_release_that_differs_behind_a_way_is_found_out(few: list[object]) -> None:
+    ways = exploring.exploration(S3, None, STATES).ways
+    trial = Trial(S3, (), (), steps=1, seed=1, ways=ways)
+    right, wrong = (SpecificationTarget(SCHEDULER, SCHEDULER.variants[tag]) for tag in ("S3", "preempted-keeps-items"))
+    assert trial.perform(lambda era: right).agrees
+    assert isinstance(trial.perform(lambda era: wrong).finding, Difference)
+
+
+def test_what_the_era_breaks_is_repeated_on_the_release(few: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the release is as its era, it is a finding; where they part, it is none."""
+    explored = exploring.exploration(S3, None, STATES)
+    names = {seen.rule.name for _, seen in explored.broken}
+    assert names
+    lines = Table((S3,), table().configurations, ())
+    monkeypatch.setattr("cacheproof.releases.searching._alone", lambda *given: None)
+    for tag, found in (("S3", names), ("S2", set[str]())):
+        target = SpecificationTarget(SCHEDULER, SCHEDULER.variants[tag])
+        done = search(lines, S3, limit=Limit(steps=1), seed=1, opener=partial(opened, target), explored=explored)
+        before = {one.rule.name for one in done.hunt.found if one.episode is None}
+        assert before == found or (tag == "S2" and before < names)
+        assert bool(done.hunt.disagreements) is (tag == "S2")
+
+
+def opened(target: Target, era: Era) -> Target:
+    assert era is S3
+    return target
+
+
+def test_a_wrong_scope_is_said(tmp_path: Path) -> None:
+    text = exploring.SCOPES.read_text().replace("token_budget = 4", "token_budget = 0", 1)
+    path = tmp_path / "explored.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="must be positive"):
+        exploring.scopes(path)
