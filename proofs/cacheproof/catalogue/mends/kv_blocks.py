@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around, together, transitions
 from cacheproof.model.finding import Subject
-from cachespec.kernel import FAILED, HIT, MISS, PRESENT, REFUSED, TOO_LARGE, Outcome
-from cachespec.kv_blocks import era_on_demand, groups
+from cachespec.kernel import FAILED, HIT, MISS, PRESENT, REFUSED, TOO_LARGE, Operation, Outcome
+from cachespec.kv_blocks import groups
 from cachespec.kv_blocks.configuration import NOTHING, Block, Config, limit_of
-from cachespec.kv_blocks.eras import alphabet_of
+from cachespec.kv_blocks.eras import K1_QUEUED, alphabet_of
 from cachespec.kv_blocks.operations import (
     AllocateGroups,
     AllocateSlots,
@@ -28,11 +29,16 @@ ON_DEMAND = ("K1", "K1b", "K2")
 
 
 def asking_again(change: Change) -> Change:
-    """The change, with callers that go by what the mended manager answers to look-ups."""
+    """The change, with callers that go by what the mended manager answers to look-ups. None calls a dead engine."""
 
     def changed(subject: Subject) -> Subject:
         mended = change(subject)
-        return replace(mended, variant=replace(mended.variant, alphabet=alphabet_of(mended.variant.transitions)))
+        asked = alphabet_of(mended.variant.transitions)
+
+        def alphabet(config: Config, pool: Pool) -> Iterable[Operation]:
+            return () if pool.has_ended() else asked(config, pool)
+
+        return replace(mended, variant=replace(mended.variant, alphabet=alphabet))
 
     return changed
 
@@ -114,9 +120,35 @@ def of_own_hash(subject: Subject) -> Subject:
     return replace(subject, config=subject.config._replace(hashes=()))
 
 
-UNHASHED_FIRST = transitions(
-    {FreeRequest: era_on_demand.free_unhashed_first, Withdraw: era_on_demand.withdraw_unhashed_first}
-)
+# The free queue -----------------------------------------------------------------------------------------------------
+
+
+def useless_first(own: AnyTransition) -> AnyTransition:
+    """C-KV-15: of the blocks that become free, those that cannot be found come before all others."""
+
+    def leave(config: Config, pool: Pool, op: FreeRequest | Withdraw) -> Result:
+        after: Pool
+        after, outcome = own(config, pool, op)
+        before = frozenset(pool.free_order())
+        order = after.free_order()
+        useless = tuple(block for block in order if block not in before and not after.registered.has(block))
+        return queued(after, (*useless, *(block for block in order if block not in useless))), outcome
+
+    return leave
+
+
+def queued(pool: Pool, order: tuple[Block, ...]) -> Pool:
+    """The pool with its free blocks in this order. A list that has ended stays as it is."""
+    for block in () if pool.has_ended() else order:
+        pool, _ = pool.removed(block)
+        pool, _ = pool.appended((block,))
+    return pool
+
+
+def as_a_queue(subject: Subject) -> Subject:
+    """C-KV-21: what is free is in the queue once, and a removal removes it."""
+    return replace(subject, variant=replace(subject.variant, state=Pool, initial=K1_QUEUED.initial))
+
 
 MENDS = (
     Mend("C-KV-2", ("K0b",), around(within_the_limit, AllocateSlots)),
@@ -131,7 +163,8 @@ MENDS = (
     Mend("C-KV-10", EVERY, of_own_hash),
     Mend("C-KV-12", ("K1b",), transitions({AllocateGroups: groups.allocate_in_two_phases})),
     Mend("C-KV-13", ("K0b", "K1"), transitions({CommonPrefix: TRANSITIONS[CommonPrefix]})),
-    Mend("C-KV-15", ("K0b", "K1", "K1b"), UNHASHED_FIRST),
+    Mend("C-KV-15", ("K0b", "K1", "K1b"), around(useless_first, FreeRequest, Withdraw)),
     Mend("C-KV-19", ("K1b", "K2"), transitions({EvictBlock: TRANSITIONS[EvictBlock]})),
     Mend("C-KV-20", ON_DEMAND, around(asserting_first, AllocateSlots)),
+    Mend("C-KV-21", ("K1", "K1b"), as_a_queue),
 )
