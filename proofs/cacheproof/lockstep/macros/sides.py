@@ -131,7 +131,9 @@ class Sides:
         return None
 
     def _compared(self) -> Wrong | None:
-        view = self.variant.view(self._config, self._state)
+        normal = self.variant.normal
+        canonical = self._state if normal is None else normal(self._config, self._state)
+        view = self.variant.view(self._config, canonical)
         expected, actual = self.component.observe(self._config, view), self.target.observe()
         self.tally.observables.update(actual)
         statements = [
