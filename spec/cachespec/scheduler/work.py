@@ -6,6 +6,7 @@ from cachespec.scheduler.configuration import CONTENT, Config, ItemIndex, Reques
 from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
+from cachespec.scheduler.view import touched
 from cachespec.scheduler.worker import (
     Chunk,
     Key,
@@ -58,8 +59,8 @@ def reported_keys(rules: Table, config: Config, plan: Plan) -> tuple[Key, ...]:
 
 
 def with_gathered(rules: Table, config: Config, worker: Worker, part: Scheduled) -> Worker:
-    """ENC-8: the encoder outputs on which one part relies."""
-    for index in part.relies:
+    """ENC-8: the encoder outputs of the items whose tokens the part computes, whatever the plan says of them."""
+    for index in touched(config, part):
         worker = gathered(worker, part.request, index, rules.output_key(config, part.request, index))
     return worker
 

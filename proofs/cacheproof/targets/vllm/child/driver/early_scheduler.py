@@ -10,6 +10,7 @@ from typing import Any
 
 from .block_hash import Position
 from .schedulers import ENCODER, REQUEST, Item, Sampling, Settings, Steps, engine_settings
+from .worker import Key, Told, flat
 
 SCHEDULER = "vllm.v1.core.scheduler"
 OUTPUTS = "vllm.v1.outputs"
@@ -89,6 +90,24 @@ class EarlyClasses:
     def dropped(self, said: Any) -> list[int]:
         """Encoder outputs that the workers are told to drop: request and item, and so on."""
         return [int(part) for one in said.free_encoder_input_ids for part in one]
+
+    def output_key(self, config: Mapping[str, Any], request: int, item: int) -> Key:
+        """Each item of each request has an encoder output of its own."""
+        return (request, item)
+
+    def dropped_keys(self, said: Any) -> list[Key]:
+        """The encoder outputs of `dropped`."""
+        return [(int(request), int(item)) for request, item in said.free_encoder_input_ids]
+
+    def told(self, said: Any) -> list[Told]:
+        """The blocks that a step gives to its requests. A new or resumed request gets its whole table."""
+        return [
+            *(Told(int(part.req_id), flat(part.block_ids), True) for part in said.scheduled_new_reqs),
+            *(
+                Told(int(part.req_id), flat(part.new_block_ids), bool(part.resumed_from_preemption))
+                for part in said.scheduled_cached_reqs
+            ),
+        ]
 
     def starts(self, said: Any) -> dict[str, int]:
         """Where the parts of a step begin."""

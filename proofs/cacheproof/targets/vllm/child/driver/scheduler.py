@@ -14,6 +14,7 @@ from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
 from .modules import module_if_there
 from .schedulers import SCHEDULER, Classes, Item, Part, Settings, Step
+from .worker import Worker
 
 REFUSED, PRESENT, TOO_LARGE = Reply("refused"), Reply("present"), Reply("too_large")
 
@@ -52,6 +53,7 @@ class SchedulerDriver:
         self._requests: dict[int, Any] = {}
         self._gone: set[int] = set()
         self._steps: list[Step] = []
+        self._worker = Worker(1, self._token, self._output_key)
         self._dead = False
         named: dict[str, Call] = {
             "add": self._add,
@@ -97,6 +99,7 @@ class SchedulerDriver:
         )
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
+        self._worker = Worker(config["block_size"], self._token, self._output_key)
         self._dead = False
 
     def observe(self) -> dict[str, Any]:
@@ -123,6 +126,8 @@ class SchedulerDriver:
             "dropped": self._classes.dropped(self._steps[-1].said) if self._steps else [],
             "encoder_free": scheduler.encoder_cache_manager.num_free_slots,
             "kv_free": self._classes.free_blocks(scheduler),
+            "missing_outputs": _flat(self._worker.missing_outputs),
+            "missing_slots": _flat(self._worker.missing_slots),
         }
 
     def _live(self) -> dict[int, Any]:
@@ -148,21 +153,27 @@ class SchedulerDriver:
         return self._calls.done(lambda: self._scheduler.add_request(request))
 
     def _request(self, number: int) -> Any:
-        """Tokens are named by the group of the request as far as it shares them, and by the request behind."""
         config = self._config
-        groups, items, priorities = config["groups"], config["items"], config["priorities"]
-        shared = config["shared"][number] if groups else 0
-        own = (1 + number) * MIXED_IN
-        common = -(1 + groups[number]) * MIXED_IN if groups else 0
+        items, priorities = config["items"], config["priorities"]
         return self._classes.new_request(
             str(number),
-            [(common if place < shared else own) + place for place in range(config["prompts"][number])],
+            [self._token(number, position) for position in range(config["prompts"][number])],
             config["outputs"][number],
             self._hasher,
             [Item(*item) for item in items[number]] if items else (),
             priorities[number] if priorities else 0,
             float(len(self._requests)),
         )
+
+    def _token(self, number: int, position: int) -> int:
+        """Tokens are named by the group of the request as far as it shares them, and by the request behind."""
+        groups = self._config["groups"]
+        if groups and position < self._config["shared"][number]:
+            return -(1 + int(groups[number])) * MIXED_IN + position
+        return (1 + number) * MIXED_IN + position
+
+    def _output_key(self, number: int, item: int) -> tuple[int, ...]:
+        return self._classes.output_key(self._config, number, item)
 
     def _schedule(self, message: Mapping[str, Any]) -> Reply:
         if len(self._steps) >= self._config["ahead"]:
@@ -177,6 +188,13 @@ class SchedulerDriver:
                 return MISS
             parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
             self._steps.append(Step(said, parts))
+            items = self._config["items"]
+            self._worker.execute(
+                self._classes.told(said),
+                [part.chunk(items[part.request] if items else ()) for part in parts],
+                self._classes.dropped_keys(said),
+                [int(name) for name in said.finished_req_ids],
+            )
             return Reply("done", tuple(_flat((part.request, part.start, part.tokens) for part in parts)))
 
         return self._fatal(self._calls.perform(scheduled))
@@ -203,6 +221,9 @@ class SchedulerDriver:
         if not self._steps:
             return ABSENT
         step = self._steps.pop(0)
+        for part in step.parts:
+            if part.request not in self._gone:
+                self._worker.reject(part.request, max(0, part.drafts - accepted))
         sampled = {
             str(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
             if part.samples
@@ -258,6 +279,7 @@ class SchedulerDriver:
     def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
         if not hasattr(self._scheduler, "reset_encoder_cache"):
             return UNSUPPORTED
+        self._worker.reset_outputs()
         return self._calls.done(self._scheduler.reset_encoder_cache)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from .block_hash import MANAGER, UTILITIES, digest
 from .kv_managers import kv_cache_config, parameters
+from .worker import Chunk, Key, Told, flat, touched
 
 SCHEDULER = "vllm.v1.core.sched.scheduler"
 ASYNCHRONOUS = "vllm.v1.core.sched.async_scheduler"
@@ -37,6 +38,11 @@ class Part:
     drafts: int
     samples: bool
     encodes: tuple[int, ...]
+
+    def chunk(self, items: Sequence[Sequence[int]]) -> Chunk:
+        """What the workers compute of it, and which of the request's items they read."""
+        end = self.start + self.tokens
+        return Chunk(self.request, self.start, end, self.encodes, touched(items, self.start, end))
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,27 @@ class Classes:
     def dropped(self, said: Any) -> list[int]:
         """Encoder outputs that the workers are told to drop, by content."""
         return [int(content) for content in said.free_encoder_mm_hashes]
+
+    def output_key(self, config: Mapping[str, Any], request: int, item: int) -> Key:
+        """Requests that show the same content share its encoder output."""
+        return (config["items"][request][item][0],)
+
+    def dropped_keys(self, said: Any) -> list[Key]:
+        """The encoder outputs of `dropped`."""
+        return [(content,) for content in self.dropped(said)]
+
+    def told(self, said: Any) -> list[Told]:
+        """The blocks that a step gives to its requests. A new or resumed request gets its whole table."""
+        again = said.scheduled_cached_reqs
+        if hasattr(again, "resumed_req_ids"):
+            resumed = [name in again.resumed_req_ids for name in again.req_ids]
+        else:
+            resumed = again.resumed_from_preemption
+        rows = zip(again.req_ids, again.new_block_ids, resumed, strict=True)
+        return [
+            *(Told(int(part.req_id), flat(part.block_ids), True) for part in said.scheduled_new_reqs),
+            *(Told(int(name), flat(blocks), whole) for name, blocks, whole in rows),
+        ]
 
     def starts(self, said: Any) -> dict[str, int]:
         """Where the parts of a step begin; not of a request that was preempted in the same step."""

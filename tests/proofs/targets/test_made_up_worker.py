@@ -1,0 +1,89 @@
+"""The made-up worker of the releases' drivers: it notices every read of what no plan has computed."""
+
+from __future__ import annotations
+
+import pytest
+
+from cacheproof.targets.vllm.child.driver.worker import Chunk, Told, Worker, flat, touched
+
+HUNDRED = 100
+
+
+def worker() -> Worker:
+    """Blocks of two tokens; no two requests share a token or an encoder output."""
+    return Worker(2, lambda request, position: request * HUNDRED + position, lambda request, item: (request, item))
+
+
+def step(of: Worker, request: int, start: int, end: int, *blocks: int, whole: bool = False) -> list[tuple[int, int]]:
+    """One plan that has one part; what it misses."""
+    of.execute([Told(request, blocks, whole)], [Chunk(request, start, end, (), ())], (), ())
+    return of.missing_slots
+
+
+def test_chunks_that_follow_one_another_miss_nothing() -> None:
+    of = worker()
+    assert step(of, 0, 0, 3, 5, 7, whole=True) == []
+    assert step(of, 0, 3, 4) == []
+    assert step(of, 0, 4, 5, 6) == []
+
+
+def test_tokens_that_are_skipped_are_missed() -> None:
+    of = worker()
+    assert step(of, 0, 0, 2, 5, 7, whole=True) == []
+    assert step(of, 0, 3, 4) == [(0, 2)]
+
+
+def test_a_block_that_no_plan_named_is_missed() -> None:
+    assert step(worker(), 0, 0, 3, 5, whole=True) == [(0, 2)]
+
+
+def test_a_block_that_another_request_has_overwritten_is_missed() -> None:
+    of = worker()
+    step(of, 0, 0, 2, 5, whole=True)
+    step(of, 1, 0, 2, 5, whole=True)
+    assert step(of, 0, 2, 3, 6) == [(0, 0)]
+
+
+def test_two_requests_of_one_step_in_one_slot_are_missed() -> None:
+    of = worker()
+    of.execute([Told(0, (5,), True), Told(1, (5,), True)], [Chunk(0, 0, 2, (), ()), Chunk(1, 0, 2, (), ())], (), ())
+    assert of.missing_slots == [(0, 0)]
+
+
+def test_a_resumed_request_has_its_new_blocks_only() -> None:
+    of = worker()
+    step(of, 0, 0, 4, 5, 6, whole=True)
+    assert step(of, 0, 2, 4, 7, 8, whole=True) == [(0, 0)]
+
+
+def test_rejected_drafts_are_not_there() -> None:
+    of = worker()
+    step(of, 0, 0, 4, 5, 6, whole=True)
+    of.reject(0, 2)
+    assert step(of, 0, 3, 4) == [(0, 2)]
+
+
+@pytest.mark.parametrize("taken_away", ["dropped", "reset"])
+def test_an_encoder_output_is_there_until_it_is_dropped(taken_away: str) -> None:
+    of = worker()
+    told, reads = [Told(0, (5, 6), True)], Chunk(0, 2, 4, (), (0,))
+    of.execute(told, [Chunk(0, 0, 2, (0,), (0,))], (), ())
+    assert of.missing_outputs == []
+    if taken_away == "reset":
+        of.reset_outputs()
+    of.execute((), [reads], [(0, 0)] if taken_away == "dropped" else (), ())
+    assert of.missing_outputs == [(0, 0)]
+
+
+def test_the_items_that_are_read_are_those_that_the_tokens_touch() -> None:
+    items = ((0, 1, 2), (1, 4, 1))
+    assert [touched(items, 0, 1), touched(items, 0, 2), touched(items, 2, 5), touched(items, 5, 9)] == [
+        (),
+        (0,),
+        (0, 1),
+        (),
+    ]
+
+
+def test_blocks_of_the_first_group_are_taken() -> None:
+    assert [flat(None), flat(()), flat([3, 4]), flat(([3, 4],))] == [(), (), (3, 4), (3, 4)]
