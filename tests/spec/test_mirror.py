@@ -15,6 +15,7 @@ from cachespec.lru import NORMATIVE_LRU, Contains, Put, Touch
 from cachespec.lru import Config as LruConfig
 from cachespec.mirror import COMPONENT, recency
 from cachespec.mirror.configuration import Config, interchangeable, requests
+from cachespec.mirror.drafts import Draft
 from cachespec.mirror.operations import (
     Abort,
     Deliver,
@@ -285,7 +286,7 @@ def test_what_is_sent_is_rendered_no_more() -> None:
         state, _ = variant.call(WIDE, state, Render(0, items))
     state, outcome = variant.call(WIDE, state, Send(0, 1))
     assert outcome == DONE._replace(values=(1,))
-    assert state.links[0].rendered == ((0,),)
+    assert state.links[0].drafts == (Draft((0,)),)
     assert [message.items for message in state.links[0].messages] == [(1,)]
 
 

@@ -16,7 +16,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
-from cachespec.mirror import COMPONENT, normative, normative_view, protocol, recency
+from cachespec.mirror import COMPONENT, normative, normative_faults, normative_view, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 
@@ -44,11 +44,11 @@ class Defence(NamedTuple):
 DECIDED_AT_RENDERING = (
     Change(
         normative.render,
-        "$link._replace(rendered=(*$link.rendered, $op.items))",
+        "$link._replace(drafts=(*$link.drafts, Draft($op.items)))",
         (
             "$link._replace(sender=$link.sender._replace(order=recency.walk(config, "
-            "$link.sender.order, $op.items)[0]), rendered=(*$link.rendered, (*$op.items, *(-2 - n "
-            "for n in recency.walk(config, $link.sender.order, $op.items)[1]))))"
+            "$link.sender.order, $op.items)[0]), drafts=(*$link.drafts, Draft((*$op.items, *(-2 - n "
+            "for n in recency.walk(config, $link.sender.order, $op.items)[1])))))"
         ),
     ),
     Change(
@@ -64,12 +64,12 @@ DECIDED_AT_RENDERING = (
     Change(
         normative_view.link_view,
         "$same_epoch and $y == $sender.next",
-        "link.rendered == () and $same_epoch and ($y == $sender.next)",
+        "link.drafts == () and $same_epoch and ($y == $sender.next)",
     ),
     Change(
         normative_view.link_view,
         "$x and $link.answers == () and ($sender.log == ())",
-        "$link.rendered == () and $x and ($link.answers == ()) and ($sender.log == ())",
+        "$link.drafts == () and $x and ($link.answers == ()) and ($sender.log == ())",
     ),
 )
 """What is rendered carries its decision, behind its items and negative, so that it is taken for no content."""
@@ -332,7 +332,7 @@ DEFENCES = [
     ),
     Defence(
         "P0 joins again after it was cleared",
-        (Change(normative.reset_sender, "joined=0", ""),),
+        (Change(normative_faults.reset_sender, "joined=0", ""),),
         FAULTS,
         "MIR-1",
         4,
@@ -341,7 +341,7 @@ DEFENCES = [
         "P1 revokes the partition that it clears",
         (
             Change(
-                normative.reset_receiver,
+                normative_faults.reset_receiver,
                 "$link._replace(partition=protocol.revoked($state.empty))",
                 "$link._replace(partition=$link.partition._replace(order=$state.empty))",
             ),

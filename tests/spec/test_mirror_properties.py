@@ -19,22 +19,15 @@ from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.era_state import State as EraState
 from cachespec.mirror.eras import M3
-from cachespec.mirror.normative import (
-    NORMATIVE_MIRROR,
-    deliver,
-    join,
-    reset_receiver,
-    send,
-    submit,
-    submit_rejected,
-    transmit,
-)
+from cachespec.mirror.normative import NORMATIVE_MIRROR, deliver, join, look_up, send, submit, transmit
+from cachespec.mirror.normative_faults import reset_receiver, submit_rejected
 from cachespec.mirror.normative_state import Link, State, begun, with_link
 from cachespec.mirror.operations import (
     Abort,
     Deliver,
     Expire,
     Join,
+    LookUp,
     Reorder,
     ResetReceiver,
     ResetSender,
@@ -165,6 +158,12 @@ def fail_on_eviction(config: Config, state: State, op: Submit) -> Result:
     return submit(config, state, op)
 
 
+def look_up_in_vain(config: Config, state: State, op: LookUp) -> Result:
+    """MIR-9/looked-up: every item is said to be missing."""
+    after, outcome = look_up(config, state, op)
+    return after, outcome._replace(values=(1,) * len(op.items))
+
+
 def send_again_at_once(config: Config, state: State, op: Expire) -> Result:
     """MIR-10: no answer is taken for a loss."""
     link = state.links[op.sender]
@@ -271,6 +270,7 @@ PLANTED = [
     Planted("MIR-8/cleared", bug({ResetSender: lambda config, state, op: (state, DONE)}), RESET),
     Planted("MIR-8/refused", bug({ResetReceiver: reset_and_deny}), RESET),
     Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),
+    Planted("MIR-9/looked-up", bug({LookUp: look_up_in_vain}), Config(1, (1, 1), processing=1)),
     Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
     Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1))),
     Planted("MIR-10/once", bug({Transmit: send_twice}), LOSS),
@@ -301,7 +301,7 @@ def test_every_property_has_a_planted_bug() -> None:
     assert {rule.name for rule in COMPONENT.properties()} == {planted.breaks for planted in PLANTED}
 
 
-WITNESSES = ("calm", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")
+WITNESSES = ("calm", "look-ups", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:

@@ -25,9 +25,10 @@ from cacheproof.prove.executor import (
 )
 from cacheproof.prove.histories import Log, Opaque, Pool, Replay, empty_of
 from cacheproof.prove.states import part_names
-from cachespec.mirror import normative_state, protocol
-from cachespec.mirror.configuration import Config
+from cachespec.mirror import configuration, drafts, normative_state, protocol
 
+Config: Any = configuration.Config
+Draft: Any = drafts.Draft
 Link: Any = normative_state.Link
 State: Any = normative_state.State
 Sender: Any = protocol.Sender
@@ -61,10 +62,17 @@ def request(name: str) -> Opaque:
     return items
 
 
+def draft(name: str) -> Any:
+    """A request of any stage, with at least one message to send."""
+    left = integer(f"{name}.left")
+    assume(left >= 1)
+    return Draft(request(f"{name}.items"), integer(f"{name}.stage"), left)
+
+
 def fresh(kind: Any, name: str) -> Any:
     """Any configuration, state or operation."""
     if kind is Config:
-        return Config(capacity=1, sizes=())
+        return Config(capacity=1, sizes=(), rendered=integer("rendered"), fan_out=integer("fan_out"))
     if kind is State:
         return State(links=(any_link(name),), empty=EMPTY, faults_left=integer("faults"), overspent=integer("over"))
     fields: dict[str, Any] = {"sender": 0, "which": None, "items": None}
@@ -110,7 +118,7 @@ def any_link(name: str) -> Any:
     return link._replace(
         messages=Pool.fresh(message, "messages"),
         answers=Pool.fresh(answer, "answers"),
-        rendered=Pool.fresh(request, "rendered"),
+        drafts=Pool.fresh(draft, "drafts"),
     )
 
 
@@ -194,7 +202,7 @@ def lifted_link(link: Any) -> Any:
         ),
         partition=link.partition._replace(order=order_constant(link.partition.order)),
         messages=tuple(lifted_message(message) for message in link.messages),
-        rendered=tuple(constant(REPLAY.items, items) for items in link.rendered),
+        drafts=tuple(each._replace(items=constant(REPLAY.items, each.items)) for each in link.drafts),
     )
 
 

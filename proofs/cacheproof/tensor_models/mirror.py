@@ -19,6 +19,7 @@ from cacheproof.tensor_models.model import Row, TensorModel, TensorOperation, na
 from cachespec.kernel import FrozenQueue, Operation
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config, partitions
+from cachespec.mirror.drafts import Draft
 from cachespec.mirror.normative_state import Link, State
 from cachespec.mirror.protocol import NONE, Answer, Message, Partition, Sender
 
@@ -27,14 +28,20 @@ def model(config: Config, device: str) -> TensorModel:
     """The tensor code in this configuration."""
     component, guarded = component_named("mirror"), guards(config)
     tables = Tables(torch.tensor(config.capacity, device=device), torch.tensor(config.sizes, device=device))
-    functions = {**FUNCTIONS, calls.Join: environment.joining(partitions(config))}
+    functions = {
+        **FUNCTIONS,
+        calls.Process: environment.processing(sends=config.rendered == 0),
+        calls.FanOut: environment.fanning_out(config.fan_out),
+        calls.Join: environment.joining(partitions(config)),
+    }
 
     def operands_of(kind: type[Operation]) -> Callable[[Any], tuple[int, ...]]:
         if kind in (calls.ResetReceiver, calls.RestartReceiver):
             return no_operands
-        if kind in (calls.Render, calls.Submit, calls.SubmitRejected):
+        names = {field.name for field in fields(kind)}
+        if "items" in names:
             return lambda operation: (sender_of(config, operation), *request_of(config, operation.items))
-        if any(field.name == "which" for field in fields(kind)):
+        if "which" in names:
             return lambda operation: (sender_of(config, operation), operation.which)
         return lambda operation: (sender_of(config, operation),)
 
@@ -55,8 +62,10 @@ def model(config: Config, device: str) -> TensorModel:
 
 FUNCTIONS: Mapping[type[Operation], environment.Function] = {
     calls.Render: environment.render,
+    calls.LookUp: environment.look_up,
     calls.Send: environment.send,
     calls.Submit: environment.submit,
+    calls.SubmitEmbeddings: environment.submit,
     calls.Deliver: environment.deliver,
     calls.Receive: environment.receive_answer,
     calls.Transmit: environment.transmit,
@@ -64,10 +73,13 @@ FUNCTIONS: Mapping[type[Operation], environment.Function] = {
     calls.Reject: environment.reject,
     calls.SubmitRejected: environment.submit_rejected,
     calls.Abort: environment.abort,
+    calls.Cancel: environment.cancel,
     calls.Reorder: environment.reorder,
     calls.ReorderAnswers: environment.reorder_answers,
     calls.Drop: environment.drop,
     calls.DropAnswer: environment.drop_answer,
+    calls.Duplicate: environment.duplicate,
+    calls.DuplicateAnswer: environment.duplicate_answer,
     calls.ResetSender: environment.reset_sender,
     calls.ResetReceiver: environment.reset_receiver,
     calls.RestartReceiver: environment.restart_receiver,
@@ -115,12 +127,17 @@ def link_of(config: Config, row: Row) -> Link:
         partition=Partition(order_of(config, row["p1_ranks"]), row["granted"], row["p1_generation"], row["expected"]),
         messages=tuple(Message(generation, sequence, *items) for generation, sequence, items in numbers),
         answers=tuple(Answer(*answer) for answer in answers)[: row["answers"]],
-        rendered=tuple(
-            items for items, _ in several(row, "rendered_items", "rendered_items", "rendered_lengths", row["rendered"])
-        ),
+        drafts=drafts_of(row),
         allowance=row["allowance"],
         marked=row["marked"],
     )
+
+
+def drafts_of(row: Row) -> tuple[Draft, ...]:
+    """The requests that have still to be sent."""
+    contents = several(row, "draft_items", "draft_items", "draft_lengths", row["drafts"])
+    columns = zip(contents, row["draft_stages"], row["draft_left"], strict=False)
+    return tuple(Draft(items, stage, left) for (items, _), stage, left in columns)
 
 
 def several(row: Row, items: str, payloads: str, lengths: str, count: int) -> list[tuple[tuple[int, ...], ...]]:

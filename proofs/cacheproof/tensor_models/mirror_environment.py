@@ -14,12 +14,13 @@ from torch import Tensor
 from cacheimpl.answer import Answer, Code, answer
 from cacheimpl.mirror.messages import Verdict
 from cacheimpl.mirror.tensors import protocol
-from cacheimpl.mirror.tensors.line import appended, nothing_of, overtaken, row_of, without, without_first
+from cacheimpl.mirror.tensors.line import appended, doubled, nothing_of, overtaken, row_of, without, without_first
 from cacheimpl.mirror.tensors.protocol import Message, Reply, chosen
-from cacheimpl.mirror.tensors.walk import NOTHING, Config
+from cacheimpl.mirror.tensors.walk import NOTHING, Config, absent
 from cacheimpl.recency import OUTSIDE
-from cacheimpl.table import choose
-from cacheproof.tensor_models.mirror_links import Link, State, all_links, link_of, with_all_links, with_link
+from cacheimpl.table import choose, is_row
+from cacheproof.tensor_models.mirror_links import Drafts, Link, State, all_links, link_of, with_all_links, with_link
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED
 from cachespec.mirror.normative_state import ALLOWANCE
 
 Result = tuple[State, Answer]
@@ -43,8 +44,68 @@ def where_there(there: Tensor, after: State, before: State) -> Result:
 def render(config: Config, state: State, sender: Tensor, length: Tensor, *items: Tensor) -> Result:
     """Nothing of P0 changes."""
     link = link_of(state, sender)
-    after = link._replace(rendered=appended(link.rendered, (length, torch.stack(items))))
-    return with_link(state, sender, after), done(state)
+    return with_link(state, sender, with_draft(link, length, items, RENDERED, 1)), done(state)
+
+
+def with_draft(link: Link, length: Tensor, items: tuple[Tensor, ...], stage: int, left: int) -> Link:
+    """One more request that has still to be sent."""
+    draft = (length, torch.full_like(length, stage), torch.full_like(length, left), torch.stack(items))
+    return link._replace(drafts=appended(link.drafts, draft))
+
+
+def look_up(config: Config, state: State, sender: Tensor, length: Tensor, *items: Tensor) -> Result:
+    """Nothing of P0 changes; what is not there now is told."""
+    link = link_of(state, sender)
+    missing = absent(link.sender.ranks, torch.stack(items), length)
+    after = with_draft(link, length, items, LOOKED_UP, 1)
+    return with_link(state, sender, after), Answer(torch.full_like(state.faults_left, int(Code.DONE)), missing, length)
+
+
+def processing(*, sends: bool) -> Function:
+    """What was looked up is rendered; it is sent, too, where these are one step."""
+
+    def rendered(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
+        """It waits."""
+        link = link_of(state, sender)
+        _, stage, _, _ = row_of(link.drafts, which)
+        stages = torch.where(is_row(link.drafts.stages, which), RENDERED, link.drafts.stages)
+        there = (which < link.drafts.rows) & (stage == LOOKED_UP)
+        after = with_link(state, sender, link._replace(drafts=link.drafts._replace(stages=stages)))
+        return where_there(there, after, state)
+
+    def sent(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
+        """It leaves."""
+        link = link_of(state, sender)
+        length, stage, _, items = row_of(link.drafts, which)
+        there = (which < link.drafts.rows) & (stage == LOOKED_UP)
+        return leaving(config, state, sender, there, (items, length), without(link.drafts, which))
+
+    return sent if sends else rendered
+
+
+def leaving(
+    config: Config, state: State, sender: Tensor, there: Tensor, request: tuple[Tensor, Tensor], drafts: Drafts
+) -> Result:
+    """A request (items, length) of a draft is sent, after which these drafts are left; refused, it stays."""
+    link = link_of(state, sender)
+    after, said = submitted(config, link, *request)
+    changed = with_link(state, sender, chosen(link.sender.joined, after._replace(drafts=drafts), link))
+    code = torch.where(there, said.code, int(Code.ABSENT))
+    values = torch.where(there, said.values, NOTHING)
+    return choose(there, changed, state), Answer(code, values, torch.where(there, said.length, 0))
+
+
+def fanning_out(fan_out: int) -> Function:
+    """The first of so many messages leaves."""
+
+    def first_of_several(config: Config, state: State, sender: Tensor, length: Tensor, *items: Tensor) -> Result:
+        """The rest waits; refused, nothing does."""
+        link = link_of(state, sender)
+        after, said = submitted(config, link, torch.stack(items), length)
+        waiting = with_draft(after, length, items, PARTLY_SENT, fan_out - 1)
+        return with_link(state, sender, chosen(link.sender.joined, waiting, link)), said
+
+    return first_of_several
 
 
 def submitted(config: Config, link: Link, items: Tensor, length: Tensor) -> tuple[Link, Answer]:
@@ -72,16 +133,16 @@ def submit(config: Config, state: State, sender: Tensor, length: Tensor, *items:
 
 
 def send(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """What was rendered is sent; refused, it stays."""
+    """What was rendered is sent, or its next message."""
     link = link_of(state, sender)
-    there = which < link.rendered.rows
-    length, items = row_of(link.rendered, which)
-    after, said = submitted(config, link, items, length)
-    gone = after._replace(rendered=without(link.rendered, which))
-    changed = with_link(state, sender, chosen(link.sender.joined, gone, link))
-    code = torch.where(there, said.code, int(Code.ABSENT))
-    values = torch.where(there, said.values, NOTHING)
-    return choose(there, changed, state), Answer(code, values, torch.where(there, said.length, 0))
+    length, stage, left, items = row_of(link.drafts, which)
+    there = (which < link.drafts.rows) & (stage != LOOKED_UP)
+    here = is_row(link.drafts.stages, which)
+    in_part = link.drafts._replace(
+        stages=torch.where(here, PARTLY_SENT, link.drafts.stages), left=link.drafts.left - here.long()
+    )
+    drafts = chosen(left > 1, in_part, without(link.drafts, which))
+    return leaving(config, state, sender, there, (items, length), drafts)
 
 
 def receive_answer(config: Config, state: State, sender: Tensor) -> Result:
@@ -187,8 +248,16 @@ def forgotten(links: Link) -> Link:
 def reject(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
     """Never sent, no trace."""
     link = link_of(state, sender)
-    after = with_link(state, sender, link._replace(rendered=without(link.rendered, which)))
-    return where_there(which < link.rendered.rows, counted(after), state)
+    _, stage, _, _ = row_of(link.drafts, which)
+    after = with_link(state, sender, link._replace(drafts=without(link.drafts, which)))
+    return where_there((which < link.drafts.rows) & (stage == RENDERED), counted(after), state)
+
+
+def cancel(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
+    """The rest of it is never sent."""
+    link = link_of(state, sender)
+    after = with_link(state, sender, link._replace(drafts=without(link.drafts, which)))
+    return where_there(which < link.drafts.rows, counted(after), state)
 
 
 def submit_rejected(config: Config, state: State, sender: Tensor, length: Tensor, *items: Tensor) -> Result:
@@ -226,6 +295,20 @@ def drop_answer(config: Config, state: State, sender: Tensor, which: Tensor) -> 
     """An answer is lost."""
     link = link_of(state, sender)
     after = link._replace(answers=without(link.answers, which))
+    return where_there(which < link.answers.rows, counted(with_link(state, sender, after)), state)
+
+
+def duplicate(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
+    """A message arrives twice."""
+    link = link_of(state, sender)
+    after = link._replace(messages=doubled(link.messages, which))
+    return where_there(which < link.messages.rows, counted(with_link(state, sender, after)), state)
+
+
+def duplicate_answer(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
+    """An answer arrives twice."""
+    link = link_of(state, sender)
+    after = link._replace(answers=doubled(link.answers, which))
     return where_there(which < link.answers.rows, counted(with_link(state, sender, after)), state)
 
 

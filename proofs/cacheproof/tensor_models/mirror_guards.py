@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 
 import torch
 from torch import Tensor
 
-from cacheproof.tensor_models.mirror_links import Link, State, link_of
-from cachespec.kernel import Operation
+from cacheimpl.mirror.tensors.walk import NOTHING
+from cacheimpl.table import row
+from cacheproof.tensor_models.mirror_links import Link, State, link_of, most_drafts
+from cachespec.kernel import Kind, Operation
 from cachespec.mirror import operations as calls
+from cachespec.mirror.channel import possible
 from cachespec.mirror.configuration import Config, requests
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED
 
 Guard = Callable[..., Tensor]
 
@@ -30,26 +35,25 @@ def _of_frontend(config: Config, sender: int) -> Iterator[Operation]:
     yield calls.Join(sender)
     yield calls.Transmit(sender)
     yield calls.Expire(sender)
-    yield from (calls.Send(sender, which) for which in range(config.rendered))
-    yield from (calls.Render(sender, items) for items in requests(config) if config.rendered)
-    yield from (calls.Submit(sender, items) for items in requests(config) if not config.rendered)
+    yield from _every(config, sender, Kind.CALL)
 
 
 def _of_fate(config: Config, sender: int) -> Iterator[Operation]:
-    channel = range(config.channel)
-    if config.reject:
-        yield from (calls.Reject(sender, which) for which in range(config.rendered))
-        yield from (calls.SubmitRejected(sender, items) for items in requests(config) if not config.rendered)
-    if config.abort:
-        yield from (calls.Abort(sender, which) for which in range(config.outstanding))
-    if config.reorder:
-        yield from (calls.Reorder(sender, which) for which in channel[:-1])
-        yield from (calls.ReorderAnswers(sender, which) for which in channel[:-1])
-    if config.drop:
-        yield from (calls.Drop(sender, which) for which in channel)
-        yield from (calls.DropAnswer(sender, which) for which in channel)
-    if config.reset:
-        yield calls.ResetSender(sender)
+    yield from _every(config, sender, Kind.FAULT)
+
+
+def _every(config: Config, sender: int, kind: Kind) -> Iterator[Operation]:
+    """All forms of what the configuration has of this kind, with any position."""
+    most = max(config.channel, config.outstanding, most_drafts(config))
+    for operation in possible(config, kind):
+        make: Callable[..., Operation] = operation
+        names = {field.name for field in fields(operation)}
+        if "which" in names:
+            yield from (make(sender, which) for which in range(most))
+        elif "items" in names:
+            yield from (make(sender, items) for items in requests(config))
+        elif "sender" in names:
+            yield make(sender)
 
 
 def guards(config: Config) -> Mapping[type[Operation], Guard]:
@@ -58,21 +62,47 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
     def room(state: State) -> Tensor:
         return state.messages.sum() + state.answers.sum() < config.channel
 
-    def may_send(state: State, link: Link) -> Tensor:
-        return link.sender.joined & room(state) & (state.logged.sum() < config.outstanding)
+    def more(state: State) -> Tensor:
+        """How many requests more may be unanswered."""
+        owed = torch.where(state.draft_stages == PARTLY_SENT, state.draft_left, 0).sum()
+        return config.outstanding - state.logged.sum() - owed
+
+    def may_send(state: State, link: Link, least: int = 1) -> Tensor:
+        return link.sender.joined & room(state) & (more(state) >= least)
 
     def backlog(link: Link) -> Tensor:
         return link.sender.sent < link.sender.log.rows
 
+    def stage_of(link: Link, which: Tensor) -> Tensor:
+        """Of a draft; -1 where there is none."""
+        stage = row(link.drafts.stages, which.clamp(max=link.drafts.stages.shape[0] - 1))
+        return torch.where(which < link.drafts.rows, stage, NOTHING)
+
     def submit(tables: object, state: State, sender: Tensor, *operands: Tensor) -> Tensor:
         return may_send(state, link_of(state, sender))
 
+    def fan_out(tables: object, state: State, sender: Tensor, *operands: Tensor) -> Tensor:
+        return may_send(state, link_of(state, sender), config.fan_out)
+
     def send(tables: object, state: State, sender: Tensor, which: Tensor) -> Tensor:
         link = link_of(state, sender)
-        return may_send(state, link) & (which < link.rendered.rows)
+        stage = stage_of(link, which)
+        rest = (stage == PARTLY_SENT) & link.sender.joined & room(state)
+        return rest | ((stage == RENDERED) & may_send(state, link))
 
     def render(tables: object, state: State, sender: Tensor, *operands: Tensor) -> Tensor:
-        return link_of(state, sender).rendered.rows < config.rendered
+        return (link_of(state, sender).drafts.stages == RENDERED).sum() < config.rendered
+
+    def look_up(tables: object, state: State, sender: Tensor, *operands: Tensor) -> Tensor:
+        return (link_of(state, sender).drafts.stages == LOOKED_UP).sum() < config.processing
+
+    def process(tables: object, state: State, sender: Tensor, which: Tensor) -> Tensor:
+        link = link_of(state, sender)
+        fits = render(tables, state, sender) if config.rendered > 0 else may_send(state, link)
+        return (stage_of(link, which) == LOOKED_UP) & fits
+
+    def reject(tables: object, state: State, sender: Tensor, which: Tensor) -> Tensor:
+        return (state.faults_left != 0) & (stage_of(link_of(state, sender), which) == RENDERED)
 
     def join(tables: object, state: State, sender: Tensor) -> Tensor:
         return ~link_of(state, sender).sender.joined
@@ -94,11 +124,12 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
     def receive(tables: object, state: State, sender: Tensor) -> Tensor:
         return link_of(state, sender).answers.rows > 0
 
-    def fate(count: Callable[[Link], Tensor], least: int = 0) -> Guard:
+    def fate(count: Callable[[Link], Tensor], least: int = 0, *, grows: bool = False) -> Guard:
         """A fault that befalls one of several things, behind which there are at least so many more."""
 
         def guard(tables: object, state: State, sender: Tensor, which: Tensor) -> Tensor:
-            return (state.faults_left != 0) & (which + least < count(link_of(state, sender)))
+            there = (state.faults_left != 0) & (which + least < count(link_of(state, sender)))
+            return there & room(state) if grows else there
 
         return guard
 
@@ -107,20 +138,27 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
 
     return {
         calls.Submit: submit,
+        calls.SubmitEmbeddings: submit,
+        calls.FanOut: fan_out,
         calls.Send: send,
         calls.Render: render,
+        calls.LookUp: look_up,
+        calls.Process: process,
         calls.Join: join,
         calls.Transmit: transmit,
         calls.Expire: expire,
         calls.Deliver: deliver,
         calls.Receive: receive,
-        calls.Reject: fate(lambda link: link.rendered.rows),
+        calls.Reject: reject,
+        calls.Cancel: fate(lambda link: link.drafts.rows),
         calls.SubmitRejected: fault,
         calls.Abort: fate(lambda link: link.sender.log.rows),
         calls.Reorder: fate(lambda link: link.messages.rows, 1),
         calls.ReorderAnswers: fate(lambda link: link.answers.rows, 1),
         calls.Drop: fate(lambda link: link.messages.rows),
         calls.DropAnswer: fate(lambda link: link.answers.rows),
+        calls.Duplicate: fate(lambda link: link.messages.rows, grows=True),
+        calls.DuplicateAnswer: fate(lambda link: link.answers.rows, grows=True),
         calls.ResetSender: fault,
         calls.ResetReceiver: fault,
         calls.RestartReceiver: fault,

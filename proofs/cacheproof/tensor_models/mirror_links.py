@@ -18,6 +18,7 @@ from cacheimpl.mirror.tensors.protocol import Log, Partition, Sender
 from cacheimpl.recency import OUTSIDE
 from cacheimpl.table import is_row, row
 from cachespec.mirror.configuration import Config
+from cachespec.mirror.drafts import PARTLY_SENT
 from cachespec.mirror.normative_state import ALLOWANCE
 
 Part = TypeVar("Part", bound=tuple[Any, ...])
@@ -49,13 +50,15 @@ class Answers(NamedTuple):
     """[]"""
 
 
-class Rendered(NamedTuple):
-    """Requests that have still to be sent."""
+class Drafts(NamedTuple):
+    """Requests that have still to be sent, wholly or in part."""
 
     lengths: Tensor
-    """[rendered] int64"""
+    """[drafts] int64, as all of these"""
+    stages: Tensor
+    left: Tensor
     items: Tensor
-    """[rendered, most items] int64"""
+    """[drafts, most items]"""
     rows: Tensor
     """[]"""
 
@@ -67,7 +70,7 @@ class Link(NamedTuple):
     partition: Partition
     messages: Messages
     answers: Answers
-    rendered: Rendered
+    drafts: Drafts
     allowance: Tensor
     """[] int64: history, as is the next"""
     marked: Tensor
@@ -100,9 +103,11 @@ class State(NamedTuple):
     answer_expected: Tensor
     answer_verdicts: Tensor
     answers: Tensor
-    rendered_lengths: Tensor
-    rendered_items: Tensor
-    rendered: Tensor
+    draft_lengths: Tensor
+    draft_stages: Tensor
+    draft_left: Tensor
+    draft_items: Tensor
+    drafts: Tensor
     allowance: Tensor
     marked: Tensor
     faults_left: Tensor
@@ -139,7 +144,7 @@ def link_from(tensors: Iterator[Tensor]) -> Link:
         made(Partition, 4),
         made(Messages, 6),
         made(Answers, 4),
-        made(Rendered, 3),
+        made(Drafts, 5),
         next(tensors),
         next(tensors),
     )
@@ -174,10 +179,15 @@ def initial(config: Config, device: str) -> State:
     tensors = []
     for field in fields_of(config):
         low = {"joined": 0, "granted": 0, "allowance": 1, "faults_left": config.faults, "overspent": 0}
-        counts = ("p0_generation", "next", "logged", "sent", "messages", "answers", "rendered")
+        counts = ("p0_generation", "next", "logged", "sent", "messages", "answers", "drafts")
         value = low.get(field.name, 0 if field.name in counts else BLANK)
         tensors.append(torch.full(field.shape, value, dtype=field.dtype, device=device))
     return State(*tensors)
+
+
+def most_drafts(config: Config) -> int:
+    """How many drafts a sender has at most; each that is sent in part has a message that may still be outstanding."""
+    return config.rendered + config.processing + (config.outstanding if config.fan_out > 1 else 0)
 
 
 def fields_of(config: Config) -> tuple[Field, ...]:
@@ -187,7 +197,7 @@ def fields_of(config: Config) -> tuple[Field, ...]:
     and, where a sender joins, as many numbers as its log is long.
     """
     senders, keys, items = config.senders, len(config.sizes), config.items
-    log, channel, rendered = config.outstanding, config.channel, max(1, config.rendered)
+    log, channel, drafts = config.outstanding, config.channel, max(1, most_drafts(config))
     last_generation = 2 * (1 + 2 * channel) + 1
     last_sequence = 2 * (2 + log + 2 * channel) + log
 
@@ -229,9 +239,11 @@ def fields_of(config: Config) -> tuple[Field, ...]:
         each("answer_expected", channel, high=last_sequence),
         each("answer_verdicts", channel, high=2),
         each("answers", low=0, high=channel),
-        each("rendered_lengths", rendered, high=items if config.rendered else -1),
-        contents("rendered_items", rendered, keys - 1),
-        each("rendered", low=0, high=config.rendered),
+        each("draft_lengths", drafts, high=items if most_drafts(config) else -1),
+        each("draft_stages", drafts, high=PARTLY_SENT),
+        each("draft_left", drafts, high=config.fan_out),
+        contents("draft_items", drafts, keys - 1),
+        each("drafts", low=0, high=most_drafts(config)),
         each("allowance", low=0, high=ALLOWANCE),
         each("marked", high=last_sequence),
         Field("faults_left", (), torch.int64, -1, max(config.faults, -1)),

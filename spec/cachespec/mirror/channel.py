@@ -1,29 +1,32 @@
-"""Channel faults between P0 and P1, the same for every variant."""
+"""The queues between P0 and P1, and which calls and faults can happen: the same for every variant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from functools import cache
+from typing import Protocol, TypeVar
 
-from cachespec.kernel import Operation
-from cachespec.mirror.configuration import Config, requests
-from cachespec.mirror.operations import (
-    Abort,
-    Drop,
-    DropAnswer,
-    Reject,
-    Reorder,
-    ReorderAnswers,
-    ResetSender,
-    SubmitRejected,
-)
+from cachespec.kernel import Kind
+from cachespec.mirror.configuration import Config
+from cachespec.mirror.declaration import Around, MirrorOperation
+from cachespec.mirror.drafts import PARTLY_SENT
+from cachespec.mirror.operations import OPERATIONS
 
 Item = TypeVar("Item")
 
 
-def without(items: tuple[Item, ...], which: int) -> tuple[Item, ...]:
-    """One less."""
-    return (*items[:which], *items[which + 1 :])
+class Unsent(Protocol):
+    """A draft of any variant."""
+
+    @property
+    def stage(self) -> int:
+        """One of the stages of `drafts.py`."""
+        ...
+
+    @property
+    def left(self) -> int:
+        """Messages that have still to leave."""
+        ...
 
 
 def overtaken(items: tuple[Item, ...], which: int) -> tuple[Item, ...]:
@@ -31,21 +34,23 @@ def overtaken(items: tuple[Item, ...], which: int) -> tuple[Item, ...]:
     return (*items[:which], items[which + 1], items[which], *items[which + 2 :])
 
 
-def faults(
-    config: Config, sender: int, *, rendered: int, unanswered: int, messages: int, answers: int, hung: int = 0
-) -> Iterable[Operation]:
-    """The faults that the scope switches on, given how many there are of what a fault can befall."""
-    if config.reject:
-        yield from (Reject(sender, which) for which in range(rendered))
-        if config.rendered == 0 and hung == 0:
-            yield from (SubmitRejected(sender, items) for items in requests(config))
-    if config.abort:
-        yield from (Abort(sender, which) for which in range(unanswered))
-    if config.reorder:
-        yield from (Reorder(sender, which) for which in range(messages - 1))
-        yield from (ReorderAnswers(sender, which) for which in range(answers - 1))
-    if config.drop:
-        yield from (Drop(sender, which) for which in range(messages))
-        yield from (DropAnswer(sender, which) for which in range(answers))
-    if config.reset and hung == 0:
-        yield ResetSender(sender)
+def doubled(items: tuple[Item, ...], which: int) -> tuple[Item, ...]:
+    """The same once more, right behind it."""
+    return (*items[: which + 1], *items[which:])
+
+
+def owed(drafts: Iterable[Unsent]) -> int:
+    """How many messages have still to leave of requests that are sent in part: each is another request."""
+    return sum(draft.left for draft in drafts if draft.stage == PARTLY_SENT)
+
+
+@cache
+def possible(config: Config, kind: Kind) -> tuple[type[MirrorOperation], ...]:
+    """The operations of a kind that the configuration does not rule out."""
+    return tuple(operation for operation in OPERATIONS if operation.kind is kind and not operation.ruled_out(config))
+
+
+def choices(kind: Kind, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+    """What of this kind one sender may do, or may befall it."""
+    for operation in possible(config, kind):
+        yield from operation.choices(config, sender, around)

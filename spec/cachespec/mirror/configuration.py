@@ -36,6 +36,12 @@ class Config(NamedTuple):
     """How many partitions P1 has room for; 0: one for each sender."""
     rendered: int = 0
     """Requests of one sender that are rendered and not yet sent; 0: rendering and sending are one step."""
+    processing: int = 0
+    """Requests of one sender between their look-up and P0's update; 0: look-up and update are one step."""
+    fan_out: int = 1
+    """Messages of a request with several outputs: it is rendered once and sent this often. 1: no such request."""
+    embeddings: int = 0
+    """1: a client may send a request with the embeddings of its items."""
     outstanding: int = 2
     """Requests that are sent and not yet answered, of all senders together."""
     channel: int = 2
@@ -48,6 +54,10 @@ class Config(NamedTuple):
     """1: a rendered request may be refused by a later check."""
     abort: int = 0
     """1: a client may go away while its request is in flight."""
+    cancel: int = 0
+    """1: a client may go away before its frontend has sent all messages of its request."""
+    duplicate: int = 0
+    """1: a message or an answer may arrive twice."""
     reset: int = 0
     """1: P0 or P1 may clear its cache on its own."""
     restart: int = 0
@@ -69,9 +79,13 @@ def invalid(config: Config) -> str | None:
             return f"{name} has {len(given)} entries for {len(config.sizes)} contents"
         if given and min(given) < 0:
             return f"{name} must not be negative"
-    if config.rendered < 0 or config.partitions < 0:
-        return "rendered and partitions must not be negative"
-    widths = {"items": config.items, "senders": config.senders}
+    counts = {"rendered": config.rendered, "processing": config.processing, "partitions": config.partitions}
+    negative = [name for name, count in counts.items() if count < 0]
+    if negative:
+        return f"{', '.join(negative)} must not be negative"
+    if config.fan_out > max(config.outstanding, 1):
+        return f"fan_out is {config.fan_out}, more than the {config.outstanding} requests that may be outstanding"
+    widths = {"items": config.items, "senders": config.senders, "fan_out": config.fan_out}
     widths |= {"outstanding": config.outstanding, "channel": config.channel}
     narrow = [name for name, width in widths.items() if width < 1]
     return f"{', '.join(narrow)} must be at least 1" if narrow else None

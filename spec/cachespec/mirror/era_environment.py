@@ -2,52 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
-from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome, Transition
-from cachespec.mirror.channel import faults, overtaken, without
-from cachespec.mirror.configuration import UNLIMITED, Config, requests
-from cachespec.mirror.era_state import NOBODY, Answer, Cache, Link, Message, State, entries, evicted, holds, with_link
-from cachespec.mirror.era_walks import FrontendWalk, ReceiverWalk, keys_of
+from cachespec.kernel import ABSENT, DONE, Code, Kind, Operation, Outcome, Transition, Transitions
+from cachespec.mirror.channel import choices, owed
+from cachespec.mirror.configuration import Config
+from cachespec.mirror.declaration import Around
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED, replaced, without
+from cachespec.mirror.era_faults import FAULTS, Clear, clearing, counted, touched
+from cachespec.mirror.era_state import (
+    NOBODY,
+    Answer,
+    Draft,
+    Link,
+    Message,
+    State,
+    entries,
+    evicted,
+    holds,
+    with_link,
+)
+from cachespec.mirror.era_walks import (
+    Frontend,
+    FrontendWalk,
+    ReceiverWalk,
+    UpdateWalk,
+    found_in,
+    keys_of,
+)
 from cachespec.mirror.operations import (
-    Abort,
     Deliver,
-    Drop,
-    DropAnswer,
+    FanOut,
+    LookUp,
+    Process,
     Receive,
-    Reject,
     Render,
-    Reorder,
-    ReorderAnswers,
     ResetReceiver,
-    ResetSender,
     RestartReceiver,
     Retry,
     Send,
     Submit,
+    SubmitEmbeddings,
     SubmitRejected,
 )
 from cachespec.mirror.view import InFlight, LinkView, View
 
 Result = tuple[State, Outcome]
-Rendering = TypeVar("Rendering", Render, Submit, SubmitRejected)
-Clear = Callable[[Cache, Cache], tuple[Cache, Outcome]]
+Rendering = TypeVar("Rendering", Render, LookUp, Submit, FanOut, SubmitEmbeddings, SubmitRejected)
 
 
 # Frontend -----------------------------------------------------------------------------------------------------------
 
 
-def rendered(walk: FrontendWalk, config: Config, link: Link, wanted: tuple[int, ...]) -> tuple[Link, Outcome]:
-    """P0 is updated here, whether or not the request will be sent. A walk that fails leaves what it did."""
-    after = walk(config, link.cache, wanted)
+def updated(link: Link, after: Frontend, wanted: tuple[int, ...]) -> tuple[Link, Message | None]:
+    """P0 as a walk has left it, and the message; a walk that fails leaves what it did, and no message."""
     number = link.updates
     link = link._replace(cache=after.cache, updates=number + 1)
     if after.outcome.code is not Code.DONE:
-        hung = 1 if after.outcome.code is Code.DIVERGED else 0
-        return link._replace(lost=1, hung=hung), after.outcome
-    message = Message(number, link.epoch, after.items, after.payloads, after.walked, wanted)
-    return link._replace(rendered=(*link.rendered, message)), Outcome(Code.DONE, after.payloads)
+        return link._replace(lost=1, hung=1 if after.outcome.code is Code.DIVERGED else 0), None
+    return link, Message(number, link.epoch, after.items, after.payloads, after.walked, wanted)
+
+
+def rendered(walk: FrontendWalk, config: Config, link: Link, wanted: tuple[int, ...]) -> tuple[Link, Outcome]:
+    """P0 is updated here, whether or not the request will be sent."""
+    after = walk(config, link.cache, wanted)
+    link, message = updated(link, after, wanted)
+    if message is None:
+        return link, after.outcome
+    return link._replace(drafts=(*link.drafts, Draft(message))), Outcome(Code.DONE, message.payloads)
 
 
 def render(walk: FrontendWalk) -> Transition[Config, State, Render]:
@@ -60,19 +83,71 @@ def render(walk: FrontendWalk) -> Transition[Config, State, Render]:
     return transition
 
 
-def send(config: Config, state: State, op: Send) -> Result:
-    """C-MIR-5: messages leave in the order in which the requests are ready, not in that of the updates."""
+def look_up(config: Config, state: State, op: LookUp) -> Result:
+    """C-MIR-24: which items will be processed is decided here; P0 is updated later, and others may come between."""
     link = state.links[op.sender]
-    if op.which >= len(link.rendered):
+    missing = tuple(0 if found else 1 for found in found_in(config, link.cache, op.items))
+    draft = Draft(Message(NOBODY, NOBODY, (), missing, (), op.items), LOOKED_UP)
+    return with_link(state, op.sender, link._replace(drafts=(*link.drafts, draft))), Outcome(Code.DONE, missing)
+
+
+def process(update: UpdateWalk, *, retries: bool) -> Transition[Config, State, Process]:
+    """P0 is updated. M3: if that fails in the step that sends the request, its client sends it again."""
+
+    def transition(config: Config, state: State, op: Process) -> Result:
+        link = state.links[op.sender]
+        if op.which >= len(link.drafts) or link.drafts[op.which].stage != LOOKED_UP:
+            return state, ABSENT
+        wanted, missing = link.drafts[op.which].message.wanted, link.drafts[op.which].message.payloads
+        after = update(config, link.cache, wanted, tuple(each == 0 for each in missing))
+        link, message = updated(link, after, wanted)
+        if message is None:
+            again = (*link.retries, wanted) if retries and config.rendered == 0 else link.retries
+            link = link._replace(drafts=without(link.drafts, op.which), retries=again)
+            return with_link(state, op.sender, link), after.outcome
+        link = link._replace(drafts=replaced(link.drafts, op.which, Draft(message)))
+        link = link if config.rendered > 0 else sent(link, op.which)
+        return with_link(state, op.sender, link), Outcome(Code.DONE, message.payloads)
+
+    return transition
+
+
+def send(config: Config, state: State, op: Send) -> Result:
+    """C-MIR-5, C-MIR-22: messages leave in any order, and as often as the request has outputs."""
+    link = state.links[op.sender]
+    if op.which >= len(link.drafts) or link.drafts[op.which].stage == LOOKED_UP:
         return state, ABSENT
     return with_link(state, op.sender, sent(link, op.which)), DONE
 
 
 def sent(link: Link, which: int) -> Link:
-    """A rendered request is on its way."""
-    left = without(link.rendered, which)
-    messages = (*link.messages, link.rendered[which])
-    return link._replace(rendered=left, messages=messages, waiting=link.waiting + 1)
+    """One message of a draft is on its way; the draft is gone with its last one."""
+    draft, left = link.drafts[which], without(link.drafts, which)
+    if draft.left > 1:
+        left = replaced(link.drafts, which, Draft(draft.message, PARTLY_SENT, draft.left - 1))
+    return link._replace(drafts=left, messages=(*link.messages, draft.message), waiting=link.waiting + 1)
+
+
+def fan_out(walk: FrontendWalk) -> Transition[Config, State, FanOut]:
+    """C-MIR-22: P0 is updated once, and P1 will apply each of the messages."""
+
+    def transition(config: Config, state: State, op: FanOut) -> Result:
+        link, outcome = rendered(walk, config, state.links[op.sender], op.items)
+        if outcome.code is Code.DONE:
+            last = len(link.drafts) - 1
+            several = link.drafts[last]._replace(left=config.fan_out)
+            link = sent(link._replace(drafts=replaced(link.drafts, last, several)), last)
+        return with_link(state, op.sender, link), outcome
+
+    return transition
+
+
+def submit_embeddings(config: Config, state: State, op: SubmitEmbeddings) -> Result:
+    """C-MIR-23: P0 is neither asked nor updated; P1 will insert the items as any others."""
+    link, every = state.links[op.sender], (1,) * len(op.items)
+    message = Message(NOBODY, link.epoch, op.items, every, op.items, op.items)
+    after = link._replace(messages=(*link.messages, message), waiting=link.waiting + 1)
+    return with_link(state, op.sender, after), Outcome(Code.DONE, every)
 
 
 def submit(walk: FrontendWalk) -> Transition[Config, State, Submit]:
@@ -80,8 +155,19 @@ def submit(walk: FrontendWalk) -> Transition[Config, State, Submit]:
 
     def transition(config: Config, state: State, op: Submit) -> Result:
         link, outcome = rendered(walk, config, state.links[op.sender], op.items)
-        after = sent(link, len(link.rendered) - 1) if outcome.code is Code.DONE else link
+        after = sent(link, len(link.drafts) - 1) if outcome.code is Code.DONE else link
         return with_link(state, op.sender, after), outcome
+
+    return transition
+
+
+def submit_rejected(walk: FrontendWalk) -> Transition[Config, State, SubmitRejected]:
+    """C-MIR-3: as `Render` and then `Reject`."""
+
+    def transition(config: Config, state: State, op: SubmitRejected) -> Result:
+        link, outcome = rendered(walk, config, state.links[op.sender], op.items)
+        left = link.drafts[:-1] if outcome.code is Code.DONE else link.drafts
+        return counted(with_link(state, op.sender, touched(link)._replace(drafts=left, lost=1))), outcome
 
     return transition
 
@@ -111,7 +197,7 @@ def retry(walk: FrontendWalk) -> Transition[Config, State, Retry]:
         link, outcome = rendered(walk, config, drained(link), wanted)
         if outcome.code is not Code.DONE:
             return with_link(state, op.sender, link), outcome
-        after = sent(link._replace(retries=link.retries[1:]), len(link.rendered) - 1)
+        after = sent(link._replace(retries=link.retries[1:]), len(link.drafts) - 1)
         return with_link(state, op.sender, after), outcome
 
     return transition
@@ -179,119 +265,43 @@ def deliver(walk: ReceiverWalk, *, survives: bool) -> Transition[Config, State, 
     return transition
 
 
-# Faults -------------------------------------------------------------------------------------------------------------
+# All of one era -----------------------------------------------------------------------------------------------------
 
 
-def counted(state: State) -> State:
-    """History: one fault less to come."""
-    left = state.faults_left if state.faults_left == UNLIMITED else state.faults_left - 1
-    return state._replace(faults_left=left)
+def transitions(
+    frontend: FrontendWalk, receiver: ReceiverWalk, clear: Clear, *, survives: bool
+) -> dict[type[Operation], Any]:
+    """Every operation of an era with these walks. `survives`: an error at P1 fails the request alone."""
+    return {
+        Render: render(frontend),
+        Send: send,
+        Submit: submit(frontend),
+        FanOut: fan_out(frontend),
+        SubmitEmbeddings: submit_embeddings,
+        Deliver: deliver(receiver, survives=survives),
+        Receive: receive_answer,
+        SubmitRejected: submit_rejected(frontend),
+        **FAULTS,
+        **clearing(clear),
+    }
 
 
-def touched(link: Link) -> Link:
-    """History: MIR-1 is due again once a request that is yet to come has been answered."""
-    return link._replace(marked=link.updates, missed=0)
+def in_two_steps(update: UpdateWalk, *, retries: bool = False) -> dict[type[Operation], Any]:
+    """The operations of an era in which other requests may come between look-up and update."""
+    return {LookUp: look_up, Process: process(update, retries=retries)}
 
 
-def reject(config: Config, state: State, op: Reject) -> Result:
-    """C-MIR-3, C-MIR-4: the request is not sent; P0 keeps its update."""
-    link = state.links[op.sender]
-    if op.which >= len(link.rendered):
-        return state, ABSENT
-    left = without(link.rendered, op.which)
-    return counted(with_link(state, op.sender, touched(link)._replace(rendered=left, lost=1))), DONE
-
-
-def submit_rejected(walk: FrontendWalk) -> Transition[Config, State, SubmitRejected]:
-    """C-MIR-3: as `Render` and then `Reject`."""
-
-    def transition(config: Config, state: State, op: SubmitRejected) -> Result:
-        link, outcome = rendered(walk, config, state.links[op.sender], op.items)
-        left = link.rendered[:-1] if outcome.code is Code.DONE else link.rendered
-        return counted(with_link(state, op.sender, touched(link)._replace(rendered=left, lost=1))), outcome
-
-    return transition
-
-
-def abort(config: Config, state: State, op: Abort) -> Result:
-    """An abort in flight reaches the scheduler only."""
-    if op.which >= len(state.links[op.sender].messages):
-        return state, ABSENT
-    return counted(state), DONE
-
-
-def reorder(config: Config, state: State, op: Reorder) -> Result:
-    """C-MIR-5: a message is taken before the one that was sent before it."""
-    link = state.links[op.sender]
-    if op.which + 1 >= len(link.messages):
-        return state, ABSENT
-    messages = overtaken(link.messages, op.which)
-    return counted(with_link(state, op.sender, touched(link)._replace(messages=messages))), DONE
-
-
-def reorder_answers(config: Config, state: State, op: ReorderAnswers) -> Result:
-    """Answers belong to requests; their order means nothing."""
-    link = state.links[op.sender]
-    if op.which + 1 >= len(link.answers):
-        return state, ABSENT
-    answers = overtaken(link.answers, op.which)
-    return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
-
-
-def drop(config: Config, state: State, op: Drop) -> Result:
-    """The request is gone between P0 and P1 (a duplicate id, a client that went away); the client knows."""
-    link = state.links[op.sender]
-    if op.which >= len(link.messages):
-        return state, ABSENT
-    lost = 1 if link.messages[op.which].epoch == link.epoch else link.lost
-    messages = without(link.messages, op.which)
-    after = touched(link)._replace(messages=messages, lost=lost, waiting=link.waiting - 1)
-    return counted(with_link(state, op.sender, after)), DONE
-
-
-def drop_answer(config: Config, state: State, op: DropAnswer) -> Result:
-    """The client is gone before its answer; a miss that the answer reports is not heard of."""
-    link = state.links[op.sender]
-    if op.which >= len(link.answers):
-        return state, ABSENT
-    answers = without(link.answers, op.which)
-    after = touched(link)._replace(answers=answers, waiting=link.waiting - 1)
-    return counted(with_link(state, op.sender, after)), DONE
-
-
-def begun(link: Link) -> Link:
-    """History: an epoch begins."""
-    return touched(link)._replace(epoch=link.epoch + 1, lost=0)
-
-
-def reset_sender(clear: Clear) -> Transition[Config, State, ResetSender]:
-    """C-MIR-12: P0 is cleared, P1 keeps what it has."""
-
-    def transition(config: Config, state: State, op: ResetSender) -> Result:
-        link = state.links[op.sender]
-        cache, outcome = clear(link.cache, state.empty)
-        hung = 1 if outcome.code is Code.DIVERGED else 0
-        return counted(with_link(state, op.sender, begun(link)._replace(cache=cache, hung=hung))), outcome
-
-    return transition
-
-
-def reset_receiver(clear: Clear) -> Transition[Config, State, ResetReceiver]:
-    """C-MIR-12: P1 is cleared, P0 keeps its keys; nothing waits for what is in flight."""
-
-    def transition(config: Config, state: State, op: ResetReceiver) -> Result:
-        cache, outcome = clear(state.receiver, state.empty)
-        links = tuple(begun(link) for link in state.links)
-        dead = 1 if outcome.code is Code.DIVERGED else state.dead
-        return counted(state._replace(links=links, receiver=cache, dead=dead)), outcome
-
-    return transition
-
-
-def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Result:
-    """P1 starts again with nothing; P0 is not notified. Clients whose requests were in flight are."""
-    links = tuple(begun(link)._replace(messages=(), answers=(), waiting=0) for link in state.links)
-    return counted(state._replace(links=links, receiver=state.empty, dead=0)), DONE
+def repairing(frontend: FrontendWalk, transitions: Transitions[Config, State]) -> dict[type[Operation], Any]:
+    """M3: a miss is told to P0, which drops the item before it serves another request; the client tries again."""
+    drained_first: dict[type[Operation], Any] = {
+        kind: draining(transitions[kind]) for kind in (Render, LookUp, FanOut, SubmitEmbeddings, SubmitRejected)
+    }
+    return {
+        **transitions,
+        **drained_first,
+        Submit: draining(submit_retrying(frontend)),
+        Retry: retry(frontend),
+    }
 
 
 # What can happen ----------------------------------------------------------------------------------------------------
@@ -301,40 +311,33 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
     """Every operation that the scope allows in this state. An engine that is dead can only be restarted."""
     in_flight = sum(len(link.messages) + len(link.answers) for link in state.links)
     room = in_flight < config.channel
-    unanswered = sum(len(link.retries) + link.waiting for link in state.links)
+    unanswered = sum(len(link.retries) + link.waiting + owed(link.drafts) for link in state.links)
     for name, link in enumerate(state.links):
+        around = Around(
+            stages=tuple(draft.stage for draft in link.drafts),
+            may_begin=unanswered < config.outstanding,
+            may_send=room,
+            more=config.outstanding - unanswered,
+            unanswered=len(link.messages),
+            messages=len(link.messages),
+            answers=len(link.answers),
+            room=room,
+            hung=link.hung == 1,
+        )
         if link.hung == 0:
-            yield from frontend_alphabet(config, name, link, room=room, more=unanswered < config.outstanding)
+            yield from choices(Kind.CALL, config, name, around)
+            if room and link.retries != ():
+                yield Retry(name)
         if link.messages != () and state.dead == 0:
             yield Deliver(name)
         if link.answers != ():
             yield Receive(name)
         if state.faults_left != 0:
-            yield from faults(
-                config,
-                name,
-                rendered=len(link.rendered),
-                unanswered=len(link.messages),
-                messages=len(link.messages),
-                answers=len(link.answers),
-                hung=link.hung,
-            )
+            yield from choices(Kind.FAULT, config, name, around)
     if config.reset and state.faults_left != 0 and state.dead == 0:
         yield ResetReceiver()
     if config.restart and state.faults_left != 0:
         yield RestartReceiver()
-
-
-def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool, more: bool) -> Iterable[Operation]:
-    """What the frontend and its clients may do."""
-    if len(link.rendered) < config.rendered and more:
-        yield from (Render(name, items) for items in requests(config))
-    if room and more and config.rendered == 0:
-        yield from (Submit(name, items) for items in requests(config))
-    if room and more:
-        yield from (Send(name, which) for which in range(len(link.rendered)))
-    if room and link.retries != ():
-        yield Retry(name)
 
 
 # View ---------------------------------------------------------------------------------------------------------------
@@ -358,14 +361,15 @@ def view(config: Config, state: State) -> View:
 
 def link_view(config: Config, link: Link, held: tuple[tuple[int, int], ...], *, granted: bool) -> LinkView:
     """One frontend and what P1 holds."""
-    idle = link.messages == () and link.rendered == () and link.retries == ()
+    rendered = tuple(draft.stage for draft in link.drafts if draft.stage != LOOKED_UP)
+    idle = link.messages == () and rendered == () and link.retries == ()
     return LinkView(
         sent_order=entries(link.cache),
         held_order=held,
         capacity=config.capacity,
         granted=granted,
         settled=idle and link.lost == 0,
-        rendered=(True,) * len(link.rendered),
+        rendered=tuple(draft.stage == RENDERED for draft in link.drafts),
         messages=tuple(in_flight(link, message) for message in link.messages),
         answers=len(link.answers),
         unanswered=link.waiting + len(link.retries),

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 from cachespec.kernel import Containers, IndexedBy, Map, Queue, Rank, RankScope
 from cachespec.mirror.configuration import UNLIMITED, Config, Key, SenderName
+from cachespec.mirror.drafts import RENDERED
 
 Number = Annotated[int, Rank("number")]
 Epoch = Annotated[int, Rank("epoch")]
@@ -23,7 +24,10 @@ class Cache(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A request on its way. `number`, `epoch` and `walked` are history."""
+    """A request on its way. `number`, `epoch` and `walked` are history.
+
+    Messages of one rendering have one number; a message for which P0 was not updated has none.
+    """
 
     number: Number
     epoch: Epoch
@@ -33,6 +37,16 @@ class Message(NamedTuple):
     walked: tuple[Key, ...]
     wanted: tuple[Key, ...]
     """The contents that the client asked for; a retry asks for them again."""
+
+
+class Draft(NamedTuple):
+    """One request of a frontend that has messages to send; all of them are alike."""
+
+    message: Message
+    """Of a request that is only looked up, the items to be processed are those with a 1 among the payloads."""
+    stage: int = RENDERED
+    left: int = 1
+    """Messages that have still to leave."""
 
 
 class Answer(NamedTuple):
@@ -50,7 +64,7 @@ class Link(NamedTuple):
     cache: Cache
     invalid: Map[Key, int]
     """M3: keys to be dropped before the next rendering."""
-    rendered: tuple[Message, ...] = ()
+    drafts: tuple[Draft, ...] = ()
     messages: tuple[Message, ...] = ()
     answers: tuple[Answer, ...] = ()
     retries: tuple[tuple[Key, ...], ...] = ()

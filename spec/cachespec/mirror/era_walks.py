@@ -31,6 +31,8 @@ class Receiver(NamedTuple):
 
 
 FrontendWalk = Callable[[Config, Cache, tuple[int, ...]], Frontend]
+UpdateWalk = Callable[[Config, Cache, tuple[int, ...], tuple[bool, ...]], Frontend]
+"""The second half of a walk at P0: its last argument says of each item whether the look-up has found it."""
 ReceiverWalk = Callable[[Config, Cache, Message], Receiver]
 
 
@@ -125,11 +127,23 @@ def frontend_sending_all(config: Config, cache: Cache, contents: tuple[int, ...]
     return after._replace(payloads=(1,) * len(contents))
 
 
-def frontend(touch: Callable[[Config, Cache, tuple[int, ...]], Cache], *, oversize_passes: bool) -> FrontendWalk:
-    """M1 to M3: look all items up, touch them modality by modality, then update them in the same order."""
+def found_in(config: Config, cache: Cache, contents: tuple[int, ...]) -> tuple[bool, ...]:
+    """Of each item, whether P0 has it now."""
+    return tuple(holds(cache, key) for key in keys_of(config, contents))
 
-    def walk(config: Config, cache: Cache, contents: tuple[int, ...]) -> Frontend:
-        found = tuple(holds(cache, key) for key in keys_of(config, contents))
+
+def frontend(update: UpdateWalk) -> FrontendWalk:
+    """M1 to M3: look all items up and update P0, with nothing between the two."""
+    return lambda config, cache, contents: update(config, cache, contents, found_in(config, cache, contents))
+
+
+def update(touch: Callable[[Config, Cache, tuple[int, ...]], Cache], *, oversize_passes: bool) -> UpdateWalk:
+    """M1 to M3: touch all items modality by modality, then update them in the same order.
+
+    An item that the look-up has found was not processed. If it is gone by its turn, an assertion fails.
+    """
+
+    def walk(config: Config, cache: Cache, contents: tuple[int, ...], found: tuple[bool, ...]) -> Frontend:
         order = by_modality(config, contents)
         cache = touch(config, cache, tuple(contents[position] for position in order))
         rendered: dict[int, tuple[int, int]] = {}

@@ -19,23 +19,23 @@ from cachespec.mirror.era_walks import (
     touch_leaving_ghosts,
     touch_nothing,
     touch_present,
+    update,
 )
 from cachespec.mirror.operations import (
-    Abort,
     Deliver,
     Drop,
-    DropAnswer,
-    Receive,
+    FanOut,
+    LookUp,
+    Process,
     Reject,
     Render,
-    Reorder,
-    ReorderAnswers,
     ResetReceiver,
     ResetSender,
     RestartReceiver,
     Retry,
     Send,
     Submit,
+    SubmitEmbeddings,
     SubmitRejected,
 )
 from cachespec.mirror.view import View
@@ -45,39 +45,37 @@ REPEATED = {"MIR-10": "the eras do not account for repeated sends"}
 NEEDED = {"MIR-10/needed": "each era has its own walk on each side"}
 MENDED = {"MIR-1/mended": "no era repairs a miss"}
 
-FRONTEND_M1 = frontend(touch_nothing, oversize_passes=False)
-FRONTEND_M2 = frontend(touch_leaving_ghosts, oversize_passes=False)
-FRONTEND_M3 = frontend(touch_present, oversize_passes=True)
+UPDATE_M1 = update(touch_nothing, oversize_passes=False)
+UPDATE_M2 = update(touch_leaving_ghosts, oversize_passes=False)
+UPDATE_M3 = update(touch_present, oversize_passes=True)
+
+IN_TWO_STEPS = {
+    LookUp: "decides which items are processed; other requests may come before the update (C-MIR-24)",
+    Process: "as Render from here on; a hit that has been evicted since is a failed assertion (C-MIR-24)",
+}
+
+TRANSITIONS_M3 = {
+    **environment.transitions(frontend(UPDATE_M3), receiver_m3, clear_at_once, survives=True),
+    **environment.in_two_steps(UPDATE_M3, retries=True),
+}
 
 M1: Variant[Config, State, View] = Variant(
     tag="M1",
     title="mirror-2025-10",
     state=State,
     initial=initial,
-    transitions={
-        Render: environment.render(FRONTEND_M1),
-        Send: environment.send,
-        Submit: environment.submit(FRONTEND_M1),
-        Deliver: environment.deliver(receiver(touch_nothing), survives=False),
-        Receive: environment.receive_answer,
-        Reject: environment.reject,
-        SubmitRejected: environment.submit_rejected(FRONTEND_M1),
-        Abort: environment.abort,
-        Reorder: environment.reorder,
-        ReorderAnswers: environment.reorder_answers,
-        Drop: environment.drop,
-        DropAnswer: environment.drop_answer,
-        ResetSender: environment.reset_sender(clear_at_once),
-        ResetReceiver: environment.reset_receiver(clear_at_once),
-        RestartReceiver: environment.restart_receiver,
-    },
+    transitions=environment.transitions(frontend(UPDATE_M1), receiver(touch_nothing), clear_at_once, survives=False),
     view=environment.view,
     alphabet=environment.alphabet,
     differences={
         Render: "P0 is updated when a request is rendered (C-MIR-5), modality by modality (C-MIR-7); a hit that the "
         "request itself evicts is a failed assertion (C-MIR-9), an item larger than the cache an error (C-MIR-16)",
         Submit: "as Render and Send",
-        Send: "messages are sent in any order (C-MIR-5)",
+        LookUp: "the thread that takes requests looks up and updates in one call",
+        Process: "the thread that takes requests looks up and updates in one call",
+        Send: "messages are sent in any order (C-MIR-5); P0 is not updated for further ones of a request (C-MIR-22)",
+        FanOut: "P0 is updated once, and P1 for each of the messages, all with the same payloads (C-MIR-22)",
+        SubmitEmbeddings: "P0 is neither asked nor updated, and P1 inserts the items (C-MIR-23)",
         Deliver: "every message is applied; a miss is a failed assertion that ends the input thread (C-MIR-1); "
         "a cached entry is used even if a payload came (C-MIR-17)",
         Reject: "P0 keeps the update of a request that is never sent (C-MIR-3, C-MIR-4)",
@@ -93,17 +91,17 @@ M1: Variant[Config, State, View] = Variant(
 M0 = M1.era(
     "M0",
     "mirror-2025-02",
-    {
-        Render: environment.render(frontend_m0),
-        Submit: environment.submit(frontend_m0),
-        Deliver: environment.deliver(receiver_m0, survives=False),
-    },
+    environment.transitions(frontend_m0, receiver_m0, clear_at_once, survives=False),
     {
         Render: "counts entries, not bytes; item by item in prompt order, after every check of the request",
         Deliver: "a payload replaces the entry; a miss is a failed assertion that ends the engine (C-MIR-1)",
     },
 ).lacking(
     {
+        LookUp: "each item is looked up in the step that stores it",
+        Process: "each item is looked up in the step that stores it",
+        FanOut: "a request has one message",
+        SubmitEmbeddings: "P0 is asked and updated for every item, however it came",
         Reject: "every check of the request precedes the update of P0",
         SubmitRejected: "likewise",
         ResetSender: "no call clears the caches yet",
@@ -117,8 +115,12 @@ M0B = M0.era(
     {
         Render: environment.render(frontend_sending_all),
         Submit: environment.submit(frontend_sending_all),
+        FanOut: environment.fan_out(frontend_sending_all),
     },
-    {Render: "sends payloads that P1 already has (C-MIR-2)"},
+    {
+        Render: "sends payloads that P1 already has (C-MIR-2)",
+        FanOut: "P0 is updated once, and P1 for each of the messages (C-MIR-22)",
+    },
     exempt={**KEPT, **REPEATED, **MENDED},
 )
 
@@ -126,14 +128,11 @@ M2 = M1.era(
     "M2",
     "mirror-2025-11",
     {
-        Render: environment.render(FRONTEND_M2),
-        Submit: environment.submit(FRONTEND_M2),
-        SubmitRejected: environment.submit_rejected(FRONTEND_M2),
-        Deliver: environment.deliver(receiver(touch_leaving_ghosts), survives=True),
-        ResetSender: environment.reset_sender(clear_popping),
-        ResetReceiver: environment.reset_receiver(clear_popping),
+        **environment.transitions(frontend(UPDATE_M2), receiver(touch_leaving_ghosts), clear_popping, survives=True),
+        **environment.in_two_steps(UPDATE_M2),
     },
     {
+        **IN_TWO_STEPS,
         Render: "all items are touched first, and absent ones become ghosts: eviction may never end (C-MIR-10)",
         Deliver: "likewise at P1; a miss fails one request, and P0 is not corrected (C-MIR-1)",
         ResetSender: "clearing may meet a ghost (C-MIR-10); P1 is not notified (C-MIR-12)",
@@ -151,14 +150,9 @@ M2B = M2.era(
 M3 = M1.era(
     "M3",
     "mirror-2026-07",
+    environment.repairing(frontend(UPDATE_M3), TRANSITIONS_M3),
     {
-        Render: environment.draining(environment.render(FRONTEND_M3)),
-        Submit: environment.draining(environment.submit_retrying(FRONTEND_M3)),
-        SubmitRejected: environment.draining(environment.submit_rejected(FRONTEND_M3)),
-        Retry: environment.retry(FRONTEND_M3),
-        Deliver: environment.deliver(receiver_m3, survives=True),
-    },
-    {
+        **IN_TWO_STEPS,
         Render: "present items are touched first; an item larger than the cache passes; a hit that the request itself "
         "evicts is still a failed assertion (C-MIR-9)",
         Deliver: "a payload replaces the entry; misses are reported for a retry, the rest is applied (C-MIR-5)",

@@ -1,4 +1,4 @@
-"""The normative mirror in its environment: frontends, a channel in both directions, a receiver, and faults."""
+"""The normative mirror in its environment: frontends, a channel in both directions, and a receiver."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from cachespec.kernel import (
     REFUSED,
     STALE,
     Code,
+    Kind,
     Operation,
     Outcome,
     Variant,
 )
 from cachespec.mirror import protocol, recency
-from cachespec.mirror.channel import faults, overtaken, without
-from cachespec.mirror.configuration import Config, Key, partitions, requests
-from cachespec.mirror.normative_state import Link, State, begun, counted, initial, over, touched, with_link
+from cachespec.mirror.channel import choices, owed
+from cachespec.mirror.configuration import Config, Key, partitions
+from cachespec.mirror.declaration import Around
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, Draft, replaced, without
+from cachespec.mirror.normative_faults import FAULTS
+from cachespec.mirror.normative_state import Link, State, begun, initial, over, with_link
 from cachespec.mirror.normative_view import view
 from cachespec.mirror.operations import (
-    Abort,
     Deliver,
-    Drop,
-    DropAnswer,
     Expire,
+    FanOut,
     Join,
+    LookUp,
+    Process,
     Receive,
-    Reject,
     Render,
-    Reorder,
-    ReorderAnswers,
     ResetReceiver,
-    ResetSender,
     RestartReceiver,
     Send,
     Submit,
-    SubmitRejected,
+    SubmitEmbeddings,
     Transmit,
 )
 from cachespec.mirror.protocol import Answer
@@ -54,25 +54,69 @@ Result = tuple[State, Outcome]
 def render(config: Config, state: State, op: Render) -> Result:
     """MIR-4: rendering reads P0's cache and changes nothing: what is rendered may never be sent."""
     link = state.links[op.sender]
-    return with_link(state, op.sender, link._replace(rendered=(*link.rendered, op.items))), DONE
+    return with_link(state, op.sender, link._replace(drafts=(*link.drafts, Draft(op.items)))), DONE
+
+
+def look_up(config: Config, state: State, op: LookUp) -> Result:
+    """MIR-4, MIR-9: what the look-up finds may be gone when the request is sent; it decides nothing (C-MIR-24)."""
+    link = state.links[op.sender]
+    after = link._replace(drafts=(*link.drafts, Draft(op.items, LOOKED_UP)))
+    return with_link(state, op.sender, after), Outcome(Code.DONE, recency.absent(link.sender.order, op.items))
+
+
+def process(config: Config, state: State, op: Process) -> Result:
+    """MIR-4: as rendering. If the request is sent in the same step, P0 is updated in that step."""
+    link = state.links[op.sender]
+    if op.which >= len(link.drafts) or link.drafts[op.which].stage != LOOKED_UP:
+        return state, ABSENT
+    items = link.drafts[op.which].items
+    if config.rendered > 0:
+        drafts = replaced(link.drafts, op.which, Draft(items))
+        return with_link(state, op.sender, link._replace(drafts=drafts)), DONE
+    after, outcome = submitted(config, link, items)
+    if outcome.code is Code.REFUSED:
+        return state, REFUSED
+    return with_link(state, op.sender, after._replace(drafts=without(link.drafts, op.which))), outcome
 
 
 def send(config: Config, state: State, op: Send) -> Result:
-    """MIR-3, MIR-4: P0 is updated in the order in which messages are sent, for any order of rendering."""
+    """MIR-3, MIR-4: P0 is updated once for each message, in the order in which messages are sent (C-MIR-22)."""
     link = state.links[op.sender]
-    if op.which >= len(link.rendered):
+    if op.which >= len(link.drafts) or link.drafts[op.which].stage == LOOKED_UP:
         return state, ABSENT
-    rendered = without(link.rendered, op.which)
-    after, outcome = submitted(config, link, link.rendered[op.which])
+    after, outcome = submitted(config, link, link.drafts[op.which].items)
     if outcome.code is Code.REFUSED:
         return state, REFUSED
-    return with_link(state, op.sender, after._replace(rendered=rendered)), outcome
+    return with_link(state, op.sender, after._replace(drafts=once_sent(link.drafts, op.which))), outcome
+
+
+def once_sent(drafts: tuple[Draft, ...], which: int) -> tuple[Draft, ...]:
+    """One message of this draft has left."""
+    draft = drafts[which]
+    if draft.left <= 1:
+        return without(drafts, which)
+    return replaced(drafts, which, Draft(draft.items, PARTLY_SENT, draft.left - 1))
 
 
 def submit(config: Config, state: State, op: Submit) -> Result:
     """As `Render` and then `Send`."""
     after, outcome = submitted(config, state.links[op.sender], op.items)
     return with_link(state, op.sender, after), outcome
+
+
+def submit_embeddings(config: Config, state: State, op: SubmitEmbeddings) -> Result:
+    """MIR-3, MIR-4: what P1 will insert, P0 records: embeddings take the way of any item (C-MIR-23)."""
+    after, outcome = submitted(config, state.links[op.sender], op.items)
+    return with_link(state, op.sender, after), outcome
+
+
+def fan_out(config: Config, state: State, op: FanOut) -> Result:
+    """MIR-3, MIR-4: each message of the request is an update of its own; the rest of them wait (C-MIR-22)."""
+    after, outcome = submitted(config, state.links[op.sender], op.items)
+    if outcome.code is Code.REFUSED:
+        return state, REFUSED
+    rest = Draft(op.items, PARTLY_SENT, config.fan_out - 1)
+    return with_link(state, op.sender, after._replace(drafts=(*after.drafts, rest))), outcome
 
 
 def submitted(config: Config, link: Link, items: tuple[int, ...]) -> tuple[Link, Outcome]:
@@ -171,113 +215,29 @@ def refusal(answer: Answer) -> Outcome:
     return Outcome(Code.RETRY) if answer.verdict == protocol.GAP else DONE
 
 
-def reset_receiver(config: Config, state: State, op: ResetReceiver) -> Result:
-    """MIR-8: what P1 forgets, it revokes: no message of before can be taken for one of after."""
-    for name, link in enumerate(state.links):
-        forgotten = link._replace(partition=protocol.revoked(state.empty))
-        state = with_link(state, name, touched(forgotten))
-    return counted(state), DONE
-
-
-def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Result:
-    """As a reset, and everything in flight is lost."""
-    for name, link in enumerate(state.links):
-        forgotten = link._replace(partition=protocol.revoked(state.empty))
-        state = with_link(state, name, touched(forgotten)._replace(messages=(), answers=()))
-    return counted(state), DONE
-
-
-# Faults -------------------------------------------------------------------------------------------------------------
-
-
-def reject(config: Config, state: State, op: Reject) -> Result:
-    """MIR-4: a request that is never sent has left no trace in P0's cache (C-MIR-3, C-MIR-4)."""
-    link = state.links[op.sender]
-    if op.which >= len(link.rendered):
-        return state, ABSENT
-    rendered = without(link.rendered, op.which)
-    return counted(with_link(state, op.sender, link._replace(rendered=rendered))), DONE
-
-
-def submit_rejected(config: Config, state: State, op: SubmitRejected) -> Result:
-    """As `Render` and then `Reject`."""
-    return counted(state), DONE
-
-
-def abort(config: Config, state: State, op: Abort) -> Result:
-    """X-3: the request's update goes on to P1 all the same; only its result is not wanted any more."""
-    link = state.links[op.sender]
-    if op.which >= len(link.sender.log):
-        return state, ABSENT
-    return counted(state), DONE
-
-
-def reorder(config: Config, state: State, op: Reorder) -> Result:
-    """The channel delivers a message before the one that was sent before it."""
-    link = state.links[op.sender]
-    if op.which + 1 >= len(link.messages):
-        return state, ABSENT
-    messages = overtaken(link.messages, op.which)
-    return counted(with_link(state, op.sender, touched(link)._replace(messages=messages))), DONE
-
-
-def reorder_answers(config: Config, state: State, op: ReorderAnswers) -> Result:
-    """MIR-10: a fault on the answer path costs no payload, so it adds no allowance."""
-    link = state.links[op.sender]
-    if op.which + 1 >= len(link.answers):
-        return state, ABSENT
-    answers = overtaken(link.answers, op.which)
-    return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
-
-
-def drop(config: Config, state: State, op: Drop) -> Result:
-    """The channel loses a message."""
-    link = state.links[op.sender]
-    if op.which >= len(link.messages):
-        return state, ABSENT
-    after = touched(link)._replace(messages=without(link.messages, op.which))
-    return counted(with_link(state, op.sender, after)), DONE
-
-
-def drop_answer(config: Config, state: State, op: DropAnswer) -> Result:
-    """MIR-10: likewise; the question that follows costs none either."""
-    link = state.links[op.sender]
-    if op.which >= len(link.answers):
-        return state, ABSENT
-    answers = without(link.answers, op.which)
-    return counted(with_link(state, op.sender, link._replace(answers=answers))), DONE
-
-
-def reset_sender(config: Config, state: State, op: ResetSender) -> Result:
-    """MIR-8: a frontend that forgets has to join again before it sends."""
-    link = state.links[op.sender]
-    sender = link.sender._replace(order=state.empty, joined=0)
-    return counted(with_link(state, op.sender, touched(link)._replace(sender=sender))), DONE
-
-
 # What can happen ----------------------------------------------------------------------------------------------------
 
 
 def alphabet(config: Config, state: State) -> Iterable[Operation]:
     """Every operation that the scope allows in this state."""
     in_flight = sum(len(link.messages) + len(link.answers) for link in state.links)
-    unanswered = sum(len(link.sender.log) for link in state.links)
+    unanswered = sum(len(link.sender.log) + owed(link.drafts) for link in state.links)
     room = in_flight < config.channel
     for name, link in enumerate(state.links):
-        yield from frontend_alphabet(config, name, link, room=room, more=room and unanswered < config.outstanding)
-        if link.messages != ():
-            yield Deliver(name)
-        if link.answers != ():
-            yield Receive(name)
+        around = Around(
+            stages=tuple(draft.stage for draft in link.drafts),
+            may_begin=True,
+            may_send=room and link.sender.joined == 1,
+            more=config.outstanding - unanswered,
+            unanswered=len(link.sender.log),
+            messages=len(link.messages),
+            answers=len(link.answers),
+            room=room,
+        )
+        yield from choices(Kind.CALL, config, name, around)
+        yield from protocol_alphabet(config, name, link, room=room)
         if state.faults_left != 0:
-            yield from faults(
-                config,
-                name,
-                rendered=len(link.rendered),
-                unanswered=len(link.sender.log),
-                messages=len(link.messages),
-                answers=len(link.answers),
-            )
+            yield from choices(Kind.FAULT, config, name, around)
     if state.faults_left != 0:
         if config.reset:
             yield ResetReceiver()
@@ -285,15 +245,12 @@ def alphabet(config: Config, state: State) -> Iterable[Operation]:
             yield RestartReceiver()
 
 
-def frontend_alphabet(config: Config, name: int, link: Link, *, room: bool, more: bool) -> Iterable[Operation]:
-    """What the frontend may do."""
-    may_send = link.sender.joined == 1 and more
-    if len(link.rendered) < config.rendered:
-        yield from (Render(name, items) for items in requests(config))
-    if may_send and config.rendered == 0:
-        yield from (Submit(name, items) for items in requests(config))
-    if may_send:
-        yield from (Send(name, which) for which in range(len(link.rendered)))
+def protocol_alphabet(config: Config, name: int, link: Link, *, room: bool) -> Iterable[Operation]:
+    """What both sides owe one another."""
+    if link.messages != ():
+        yield Deliver(name)
+    if link.answers != ():
+        yield Receive(name)
     if link.sender.joined == 0:
         yield Join(name)
     elif link.sender.sent < len(link.sender.log):
@@ -317,23 +274,18 @@ NORMATIVE_MIRROR: Variant[Config, State, View] = Variant(
     initial=initial,
     transitions={
         Render: render,
+        LookUp: look_up,
+        Process: process,
         Send: send,
         Submit: submit,
+        FanOut: fan_out,
+        SubmitEmbeddings: submit_embeddings,
         Deliver: deliver,
         Receive: receive_answer,
         Transmit: transmit,
         Expire: expire,
         Join: join,
-        Reject: reject,
-        SubmitRejected: submit_rejected,
-        Abort: abort,
-        Reorder: reorder,
-        ReorderAnswers: reorder_answers,
-        Drop: drop,
-        DropAnswer: drop_answer,
-        ResetSender: reset_sender,
-        ResetReceiver: reset_receiver,
-        RestartReceiver: restart_receiver,
+        **FAULTS,
     },
     view=view,
     alphabet=alphabet,

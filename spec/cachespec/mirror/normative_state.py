@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 from cachespec.kernel import Containers, IndexedBy, Queue, RankScope
 from cachespec.mirror.configuration import UNLIMITED, Config, Key
+from cachespec.mirror.drafts import Draft
 from cachespec.mirror.protocol import NONE, Answer, Message, Partition, Sender, Sequence
 
 ALLOWANCE = 2
@@ -19,7 +20,7 @@ class Link(NamedTuple):
     partition: Partition
     messages: tuple[Message, ...] = ()
     answers: tuple[Answer, ...] = ()
-    rendered: tuple[tuple[Key, ...], ...] = ()
+    drafts: tuple[Draft, ...] = ()
     allowance: int = 1
     """How many generations may still begin: one for the first join, and one for each fault on the request path."""
     marked: Sequence = NONE

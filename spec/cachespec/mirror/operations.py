@@ -1,50 +1,213 @@
-"""The vocabulary of the mirror: what frontends, network, receiver and fate may do."""
+"""The vocabulary of the mirror: what frontends, network, receiver and fate may do.
+
+Each operation declares here what properties, switches and alphabets need to know about it (`declaration.py`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cachespec.kernel import Kind, Operation
-from cachespec.mirror.configuration import Key, SenderName
-
-FRONTEND, CHANNEL, RECEIVER = "P0", "channel", "P1"
+from cachespec.kernel import Kind
+from cachespec.mirror.configuration import Config, Key, SenderName, requests
+from cachespec.mirror.declaration import CHANNEL, FRONTEND, RECEIVER, Around, MirrorOperation, Requests
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED, Draft, replaced, without
 
 Which = int
-"""The position among the requests, messages or answers that the operation is about: 0 is the oldest."""
+"""The position among the drafts, requests, messages or answers that the operation is about: 0 is the oldest."""
+
+
+def bundled(config: Config) -> str:
+    """Why look-up, update and sending are no single step, or nothing."""
+    if config.rendered > 0:
+        return "rendered > 0: rendering and sending are two steps"
+    return "processing > 0: look-up and update are two steps" if config.processing > 0 else ""
+
+
+# Frontend -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Render(Operation):
+class Render(MirrorOperation):
     """A frontend renders a request: looks up its items and processes the missing ones. Eras update P0 here."""
 
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
+    frontend: ClassVar[bool] = True
     sender: SenderName
     items: tuple[Key, ...]
     """Its contents, in prompt order."""
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        if config.rendered == 0:
+            return "rendered = 0: rendering and sending are one step"
+        return "processing > 0: look-up and update are two steps" if config.processing > 0 else ""
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        room = around.may_begin and len(around.drafts_in(RENDERED)) < config.rendered
+        return (cls(sender, items) for items in requests(config) if room)
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        return requests._replace(drafts=(*requests.drafts, Draft(self.items)))
+
 
 @dataclass(frozen=True, slots=True)
-class Send(Operation):
-    """A rendered request leaves the frontend; requests render concurrently and finish in any order."""
+class LookUp(MirrorOperation):
+    """A frontend looks up a request and begins to process its missing items; returns a 1 for each of these."""
 
-    lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
+    lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
+    setting: ClassVar[str] = "processing"
+    frontend: ClassVar[bool] = True
+    sender: SenderName
+    items: tuple[Key, ...]
+    """Its contents, in prompt order."""
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        room = around.may_begin and len(around.drafts_in(LOOKED_UP)) < config.processing
+        return (cls(sender, items) for items in requests(config) if room)
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        return requests._replace(drafts=(*requests.drafts, Draft(self.items, LOOKED_UP)))
+
+
+@dataclass(frozen=True, slots=True)
+class Process(MirrorOperation):
+    """A looked-up request has its missing items processed; eras update P0 here. If `rendered` is 0 it is sent, too."""
+
+    lane: ClassVar[tuple[str, str]] = (FRONTEND, FRONTEND)
+    setting: ClassVar[str] = "processing"
+    frontend: ClassVar[bool] = True
     sender: SenderName
     which: Which
 
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        may_send = around.may_send and around.more > 0
+        room = len(around.drafts_in(RENDERED)) < config.rendered if config.rendered > 0 else may_send
+        return (cls(sender, which) for which in around.drafts_in(LOOKED_UP) if room)
+
+    def sends(self, config: Config) -> bool:
+        return config.rendered == 0
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        draft = requests.drafts[self.which]
+        if config.rendered > 0:
+            return requests._replace(drafts=replaced(requests.drafts, self.which, Draft(draft.items, RENDERED)))
+        return Requests(without(requests.drafts, self.which), (*requests.kept, draft.items))
+
 
 @dataclass(frozen=True, slots=True)
-class Submit(Operation):
+class Send(MirrorOperation):
+    """The next message of a rendered request leaves; requests render concurrently and finish in any order."""
+
+    lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
+    frontend: ClassVar[bool] = True
+    sender: SenderName
+    which: Which
+
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        if config.rendered > 0 or config.fan_out > 1:
+            return ""
+        return "rendered = 0: rendering and sending are one step"
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        if not around.may_send:
+            return
+        yield from (cls(sender, which) for which in around.drafts_in(PARTLY_SENT))
+        yield from (cls(sender, which) for which in around.drafts_in(RENDERED) if around.more > 0)
+
+    def sends(self, config: Config) -> bool:
+        return True
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        drafts, draft = without(requests.drafts, self.which), requests.drafts[self.which]
+        if draft.left > 1:
+            drafts = replaced(requests.drafts, self.which, Draft(draft.items, PARTLY_SENT, draft.left - 1))
+        return Requests(drafts, (*requests.kept, draft.items))
+
+
+@dataclass(frozen=True, slots=True)
+class Submit(MirrorOperation):
     """`Render` and `Send` in one step, for scopes in which no other operation comes between them."""
 
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
+    frontend: ClassVar[bool] = True
     sender: SenderName
     items: tuple[Key, ...]
     """Its contents, in prompt order."""
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        return bundled(config)
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, items) for items in requests(config) if around.may_send and around.more > 0)
+
+    def sends(self, config: Config) -> bool:
+        return True
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        return requests._replace(kept=(*requests.kept, self.items))
+
 
 @dataclass(frozen=True, slots=True)
-class Deliver(Operation):
+class FanOut(MirrorOperation):
+    """A frontend renders a request with several outputs and sends the first of its `fan_out` messages."""
+
+    lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
+    setting: ClassVar[str] = "fan_out"
+    least: ClassVar[int] = 2
+    frontend: ClassVar[bool] = True
+    sender: SenderName
+    items: tuple[Key, ...]
+    """Its contents, in prompt order."""
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        room = around.may_send and around.more >= config.fan_out
+        return (cls(sender, items) for items in requests(config) if room)
+
+    def sends(self, config: Config) -> bool:
+        return True
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        rest = Draft(self.items, PARTLY_SENT, config.fan_out - 1)
+        return Requests((*requests.drafts, rest), (*requests.kept, self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitEmbeddings(MirrorOperation):
+    """A frontend sends a request that came with the embeddings of its items; eras do not ask P0's cache."""
+
+    lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
+    setting: ClassVar[str] = "embeddings"
+    frontend: ClassVar[bool] = True
+    sender: SenderName
+    items: tuple[Key, ...]
+    """Its contents, in prompt order."""
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, items) for items in requests(config) if around.may_send and around.more > 0)
+
+    def sends(self, config: Config) -> bool:
+        return True
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        return requests._replace(kept=(*requests.kept, self.items))
+
+
+# Protocol -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver(MirrorOperation):
     """P1 takes the sender's oldest message and answers; returns the contents used, or those missing."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -53,7 +216,7 @@ class Deliver(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Receive(Operation):
+class Receive(MirrorOperation):
     """P0 processes the oldest answer."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -62,25 +225,35 @@ class Receive(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Transmit(Operation):
+class Transmit(MirrorOperation):
     """P0 retransmits the next message of its log."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     sender: SenderName
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        lost = config.drop or config.restart or config.reorder or config.reset
+        return "" if lost else "every message arrives in its turn"
+
 
 @dataclass(frozen=True, slots=True)
-class Expire(Operation):
+class Expire(MirrorOperation):
     """P0 times out waiting for an answer and sends a probe."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     sender: SenderName
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        late = config.drop or config.restart or config.reorder or config.impatient
+        return "" if late else "every answer arrives, in its turn"
+
 
 @dataclass(frozen=True, slots=True)
-class Join(Operation):
+class Join(MirrorOperation):
     """P1 grants the sender a partition and starts a new epoch, outside the request path."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
@@ -89,26 +262,45 @@ class Join(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry(Operation):
+class Retry(MirrorOperation):
     """The client resends a request that was refused for a miss."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
+    frontend: ClassVar[bool] = True
     sender: SenderName
 
 
+# Faults of clients and frontends ------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class Reject(Operation):
+class Reject(MirrorOperation):
     """A later check of the frontend rejects a rendered request, which is never sent."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (FRONTEND, "client")
+    setting: ClassVar[str] = "reject"
+    withdraws: ClassVar[bool] = True
     sender: SenderName
     which: Which
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        if config.rendered == 0:
+            return "rendered = 0: rendering and sending are one step"
+        return "" if config.reject else "reject = 0"
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in around.drafts_in(RENDERED))
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        return requests._replace(drafts=without(requests.drafts, self.which))
+
 
 @dataclass(frozen=True, slots=True)
-class SubmitRejected(Operation):
+class SubmitRejected(MirrorOperation):
     """`Render` and `Reject` in one step."""
 
     kind: ClassVar[Kind] = Kind.FAULT
@@ -117,86 +309,200 @@ class SubmitRejected(Operation):
     items: tuple[Key, ...]
     """Its contents, in prompt order."""
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        return bundled(config) if config.reject else "reject = 0"
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return () if around.hung else (cls(sender, items) for items in requests(config))
+
 
 @dataclass(frozen=True, slots=True)
-class Abort(Operation):
+class Abort(MirrorOperation):
     """The client disconnects while its request is in flight."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
+    setting: ClassVar[str] = "abort"
     sender: SenderName
     which: Which
 
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.unanswered))
+
 
 @dataclass(frozen=True, slots=True)
-class Reorder(Operation):
+class Cancel(MirrorOperation):
+    """The client disconnects while its request is looked up, rendered or sent in part; the rest of it is not sent."""
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
+    setting: ClassVar[str] = "cancel"
+    withdraws: ClassVar[bool] = True
+    sender: SenderName
+    which: Which
+
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        if config.rendered == 0 and config.processing == 0 and config.fan_out == 1:
+            return "every request is rendered and sent in one step"
+        return "" if config.cancel else "cancel = 0"
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(len(around.stages)))
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        return requests._replace(drafts=without(requests.drafts, self.which))
+
+
+# Faults of the channel ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(MirrorOperation):
     """A message overtakes the one before it."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    setting: ClassVar[str] = "reorder"
+    adds: ClassVar[tuple[int, int] | None] = (0, 0)
     sender: SenderName
     which: Which
 
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.messages - 1))
+
 
 @dataclass(frozen=True, slots=True)
-class ReorderAnswers(Operation):
+class ReorderAnswers(MirrorOperation):
     """An answer overtakes the one before it."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    setting: ClassVar[str] = "reorder"
+    adds: ClassVar[tuple[int, int] | None] = (0, 0)
     sender: SenderName
     which: Which
 
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.answers - 1))
+
 
 @dataclass(frozen=True, slots=True)
-class Drop(Operation):
+class Drop(MirrorOperation):
     """A message is lost."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    setting: ClassVar[str] = "drop"
+    adds: ClassVar[tuple[int, int] | None] = (-1, 0)
     sender: SenderName
     which: Which
 
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.messages))
+
 
 @dataclass(frozen=True, slots=True)
-class DropAnswer(Operation):
+class DropAnswer(MirrorOperation):
     """An answer is lost."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    setting: ClassVar[str] = "drop"
+    adds: ClassVar[tuple[int, int] | None] = (0, -1)
     sender: SenderName
     which: Which
 
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.answers))
+
 
 @dataclass(frozen=True, slots=True)
-class ResetSender(Operation):
+class Duplicate(MirrorOperation):
+    """A message arrives twice."""
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    setting: ClassVar[str] = "duplicate"
+    adds: ClassVar[tuple[int, int] | None] = (1, 0)
+    sender: SenderName
+    which: Which
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.messages if around.room else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateAnswer(MirrorOperation):
+    """An answer arrives twice."""
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    setting: ClassVar[str] = "duplicate"
+    adds: ClassVar[tuple[int, int] | None] = (0, 1)
+    sender: SenderName
+    which: Which
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(around.answers if around.room else 0))
+
+
+# Resets -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSender(MirrorOperation):
     """P0 clears its cache."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (FRONTEND, FRONTEND)
+    setting: ClassVar[str] = "reset"
+    clears: ClassVar[str] = FRONTEND
     sender: SenderName
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return () if around.hung else (cls(sender),)
 
 
 @dataclass(frozen=True, slots=True)
-class ResetReceiver(Operation):
+class ResetReceiver(MirrorOperation):
     """P1 clears its cache (sleep, weight update)."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (RECEIVER, RECEIVER)
+    setting: ClassVar[str] = "reset"
+    clears: ClassVar[str] = RECEIVER
 
 
 @dataclass(frozen=True, slots=True)
-class RestartReceiver(Operation):
+class RestartReceiver(MirrorOperation):
     """P1 dies and restarts; its memory and everything in flight are lost."""
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (RECEIVER, RECEIVER)
+    setting: ClassVar[str] = "restart"
+    clears: ClassVar[str] = RECEIVER
 
 
-OPERATIONS: tuple[type[Operation], ...] = (
+OPERATIONS: tuple[type[MirrorOperation], ...] = (
     Render,
+    LookUp,
+    Process,
     Send,
     Submit,
+    FanOut,
+    SubmitEmbeddings,
     Deliver,
     Receive,
     Transmit,
@@ -206,10 +512,13 @@ OPERATIONS: tuple[type[Operation], ...] = (
     Reject,
     SubmitRejected,
     Abort,
+    Cancel,
     Reorder,
     ReorderAnswers,
     Drop,
     DropAnswer,
+    Duplicate,
+    DuplicateAnswer,
     ResetSender,
     ResetReceiver,
     RestartReceiver,

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, FrozenQueue, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
+from cachespec.mirror.declaration import FRONTEND, RECEIVER, MirrorOperation, Requests
 from cachespec.mirror.operations import (
     Deliver,
-    Drop,
-    DropAnswer,
     Join,
+    LookUp,
     Receive,
-    Reject,
-    Render,
     Reorder,
-    ReorderAnswers,
     ResetReceiver,
-    ResetSender,
-    RestartReceiver,
     Retry,
     Send,
     Submit,
@@ -26,7 +21,6 @@ from cachespec.mirror.recency import walk
 from cachespec.mirror.view import InFlight, LinkView, View
 
 REFUSALS = (Code.STALE, Code.REFUSED)
-FRONTEND = (Render, Send, Submit, Retry)
 NOBODY = -1
 
 
@@ -80,18 +74,28 @@ def applied_in_order(config: Config, before: View, op: Operation, outcome: Outco
 
 def update_has_message(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """P0 changes when a message is made, or loses the update's request while it is still without effect."""
-    if isinstance(op, Reject) and op.which < len(before.links[op.sender].rendered):
-        return not before.links[op.sender].rendered[op.which]
+    if not isinstance(op, MirrorOperation):
+        return True
+    if op.withdraws and updated_draft(before, op):
+        return False
     unchanged = all(b.sent_order == a.sent_order for b, a in zip(before.links, after.links, strict=True))
     if op.kind is Kind.FAULT:
-        return unchanged or clears(op)
-    makes_message = type(op) in FRONTEND and outcome.code is Code.DONE
+        return unchanged or op.clears != ""
+    makes_message = op.frontend and outcome.code is Code.DONE
     return makes_message or type(op) in (Join, Retry) or unchanged
 
 
-def clears(op: Operation) -> bool:
-    """Whether the fault itself is that caches are cleared."""
-    return op.wire_name().startswith(("reset", "restart"))
+def updated_draft(before: View, op: Operation) -> bool:
+    """Whether P0 was updated for the draft that this operation names."""
+    updated = before.links[sender_of(op)].rendered
+    which: int = getattr(op, "which", 0)
+    return which < len(updated) and updated[which]
+
+
+def sender_of(op: Operation) -> int:
+    """The sender that an operation names, or none."""
+    sender: int = getattr(op, "sender", NOBODY)
+    return sender
 
 
 def walks_agree(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -117,31 +121,29 @@ def requests_are_kept(config: Config, before: View, op: Operation, outcome: Outc
     """Only an answer ends a request, or the fault by which its client learns that it is lost; a join doubles none."""
     if op.kind is Kind.FAULT or isinstance(op, Receive):
         return True
-    sender = op.sender if isinstance(op, Send | Submit) and outcome.code is Code.DONE else NOBODY
+    sends = isinstance(op, MirrorOperation) and outcome.code is Code.DONE and op.sends(config)
+    sender = sender_of(op) if sends else NOBODY
     links = tuple(enumerate(zip(before.links, after.links, strict=True)))
     if isinstance(op, Join):
         return all(a.unanswered == b.unanswered for _, (b, a) in links)
     return all(a.unanswered >= b.unanswered + (name == sender) for name, (b, a) in links)
 
 
-def as_asked(name: int, before: LinkView, op: Operation, outcome: Outcome) -> tuple[object, object]:
-    """The drafts and the requests that P0 keeps after this step, answers aside."""
-    drafts, kept = before.drafts, before.kept
-    if not isinstance(op, Render | Submit | Send | Reject) or op.sender != name or outcome.code is not Code.DONE:
-        return drafts, kept
-    if isinstance(op, Render):
-        return (*drafts, op.items), kept
-    if isinstance(op, Submit):
-        return drafts, (*kept, op.items)
-    left = (*drafts[: op.which], *drafts[op.which + 1 :])
-    return left, (*kept, drafts[op.which]) if isinstance(op, Send) else kept
+def as_asked(config: Config, name: int, before: Requests, op: Operation, outcome: Outcome) -> Requests:
+    """What has become of one sender's requests in this step, answers aside: the operation itself declares it."""
+    if not isinstance(op, MirrorOperation) or sender_of(op) != name or outcome.code is not Code.DONE:
+        return before
+    return op.moved(config, before)
 
 
 def requests_are_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """With MIR-3, which takes what P0 keeps for its updates, and MIR-6: P1 uses what the client has asked for."""
     for name, (b, a) in enumerate(zip(before.links, after.links, strict=True)):
         confirmed = len(b.kept) - len(a.kept) if isinstance(op, Receive) and op.sender == name else 0
-        if confirmed < 0 or (a.drafts, a.kept) != as_asked(name, b._replace(kept=b.kept[confirmed:]), op, outcome):
+        if confirmed < 0:
+            return False
+        expected = as_asked(config, name, Requests(b.drafts, b.kept[confirmed:]), op, outcome)
+        if (a.drafts, a.kept) != expected:
             return False
     return True
 
@@ -155,27 +157,36 @@ def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Ou
 
 
 def resets_empty(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if outcome.code is not Code.DONE:
+    if outcome.code is not Code.DONE or not isinstance(op, MirrorOperation):
         return True
-    if isinstance(op, ResetSender):
-        return after.links[op.sender].sent_order == ()
-    return not isinstance(op, ResetReceiver | RestartReceiver) or all(link.held_order == () for link in after.links)
+    if op.clears == FRONTEND:
+        return after.links[sender_of(op)].sent_order == ()
+    return op.clears != RECEIVER or all(link.held_order == () for link in after.links)
 
 
 def refusals_change_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return outcome.code not in (Code.REFUSED, Code.ABSENT) or before == after
 
 
-def channel_adds_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if outcome.code is not Code.DONE or not isinstance(op, Reorder | ReorderAnswers | Drop | DropAnswer):
+def channel_invents_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if outcome.code is not Code.DONE or not isinstance(op, MirrorOperation) or op.adds is None:
         return True
-    was, now = before.links[op.sender], after.links[op.sender]
-    lost = (int(isinstance(op, Drop)), int(isinstance(op, DropAnswer)))
-    return (len(was.messages) - len(now.messages), was.answers - now.answers) == lost
+    was, now = before.links[sender_of(op)], after.links[sender_of(op)]
+    more = (len(now.messages) - len(was.messages), now.answers - was.answers)
+    return more == op.adds and set(now.messages) <= set(was.messages)
 
 
 def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return type(op) not in FRONTEND or outcome.code not in (Code.FAILED, Code.DIVERGED)
+    serves = isinstance(op, MirrorOperation) and op.frontend
+    return not serves or outcome.code not in (Code.FAILED, Code.DIVERGED)
+
+
+def look_up_is_true(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Where two contents are named alike, variants look up different keys."""
+    if not isinstance(op, LookUp) or outcome.code is not Code.DONE or config.identities:
+        return True
+    held = {key for key, _ in after.links[op.sender].sent_order}
+    return outcome.values == tuple(int(content not in held) for content in op.items)
 
 
 def hit_is_sent_all_the_same(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -257,7 +268,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-4",
         "P0 updates its cache for a request only together with creating the message to P1",
         update_has_message,
-        lambda c, b, op, o, a: type(op) in (Send, Submit) and o.code is Code.DONE,
+        lambda c, b, op, o, a: isinstance(op, MirrorOperation) and op.sends(c) and o.code is Code.DONE,
     ),
     Step(
         "MIR-5",
@@ -291,8 +302,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "MIR-7/channel",
-        "a channel fault reorders or loses messages and never adds any",
-        channel_adds_nothing,
+        "a channel fault reorders, loses or repeats a message and never invents one",
+        channel_invents_nothing,
         lambda c, b, op, o, a: isinstance(op, Reorder),
     ),
     Step(
@@ -318,6 +329,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a request is served even if its own items evict one another",
         frontend_never_fails,
         hit_is_sent_all_the_same,
+    ),
+    Step(
+        "MIR-9/looked-up",
+        "a look-up reports exactly the items that P0's cache lacks",
+        look_up_is_true,
+        lambda c, b, op, o, a: isinstance(op, LookUp) and 0 in o.values,
     ),
     Step(
         "MIR-10",

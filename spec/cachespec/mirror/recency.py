@@ -40,6 +40,14 @@ def touch_all(config: Config, order: Queue[int], items: tuple[int, ...]) -> Queu
     return order
 
 
+def absent(order: Queue[int], items: tuple[int, ...]) -> tuple[int, ...]:
+    """For each item 1 where it is not there now; the walk decides again, at the item's own turn."""
+    missing: tuple[int, ...] = ()
+    for key in items:
+        missing = (*missing, 0 if order.has(key) else 1)
+    return missing
+
+
 def walk(config: Config, order: Queue[int], items: tuple[int, ...]) -> Walk:
     """MIR-9: items in prompt order; each is looked up at its own turn, so an earlier item that evicts it is seen.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cachespec.kernel import Observation
 from cachespec.mirror.configuration import Config
+from cachespec.mirror.drafts import Draft
 
 Order = tuple[tuple[int, int], ...]
 """Keys and their bytes, oldest first."""
@@ -40,7 +41,7 @@ class LinkView(NamedTuple):
     settled: bool
     """Whether P1 has applied every message of the current epoch, and both know that epoch."""
     rendered: tuple[bool, ...]
-    """For each rendered request that is not sent yet, whether P0 was updated for it."""
+    """For each draft, whether P0 was updated for it and no message of it has left."""
     messages: tuple[InFlight, ...]
     answers: int
     """Answers in flight."""
@@ -52,8 +53,8 @@ class LinkView(NamedTuple):
     """Nothing in flight, nothing unanswered, and a request sent after the last fault has been answered."""
     mended: bool = True
     """Whether P1 has reported a miss since the last fault, as far as a variant tells."""
-    drafts: tuple[tuple[int, ...], ...] = ()
-    """The contents of each rendered request."""
+    drafts: tuple[Draft, ...] = ()
+    """The requests that the frontend is at work on; the eras show none."""
     kept: tuple[tuple[int, ...], ...] = ()
     """The contents of each request that P0 keeps until an answer confirms it, oldest first; the eras keep none."""
     backlog: int = 0

@@ -52,6 +52,12 @@ def overtaken(line: Line, which: Tensor) -> Line:
     return rearranged(line, origin, line[-1])
 
 
+def doubled(line: Line, which: Tensor) -> Line:
+    """One row ([] int64), which is there, comes twice in a row. There has to be room."""
+    places = _places(line)
+    return rearranged(line, torch.where(places > which, places - 1, places), line[-1] + 1)
+
+
 def appended(line: Line, values: Sequence[Tensor]) -> Line:
     """One more row at the end, with a value for each field but the number of rows. There has to be room."""
     *fields, count = line

@@ -51,6 +51,15 @@ def walk(config: Config, ranks: Tensor, items: Tensor, length: Tensor) -> tuple[
     return _ranked(torch.where(used[-1] >= held_from[-1], used[-1], NOTHING), keys + 2 * turns).to(ranks.dtype), needed
 
 
+def absent(ranks: Tensor, items: Tensor, length: Tensor) -> Tensor:
+    """[most items] int64: for each item of a request 1 where it is not in the order now; -1 where there is no item.
+
+    It changes and decides nothing: what is there now may be gone when the request is sent (`walk` looks again).
+    """
+    there = queued(ranks).index_select(0, items.clamp(min=0))
+    return torch.where(torch.arange(items.shape[0], device=items.device) < length, (~there).long(), NOTHING)
+
+
 def _held_from(config: Config, used: Tensor, times: int) -> Tensor:
     """[turns] int64: after each turn, the first time whose uses are held."""
     place = torch.where(used >= 0, used, times)

@@ -10,11 +10,16 @@ from cacheproof.model.finding import Subject
 from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome
 from cachespec.mirror import era_environment as environment
 from cachespec.mirror.configuration import Config
+from cachespec.mirror.drafts import LOOKED_UP, RENDERED, replaced
+from cachespec.mirror.era_faults import clearing
 from cachespec.mirror.era_state import Answer, Cache, State, evicted, with_link
-from cachespec.mirror.era_walks import clear_at_once, frontend, keys_of, receiver, touch_present
+from cachespec.mirror.era_walks import clear_at_once, found_in, frontend, keys_of, receiver, touch_present, update
 from cachespec.mirror.operations import (
+    Cancel,
     Deliver,
     Drop,
+    FanOut,
+    Process,
     Reject,
     Render,
     Reorder,
@@ -24,6 +29,7 @@ from cachespec.mirror.operations import (
     Retry,
     Send,
     Submit,
+    SubmitEmbeddings,
     SubmitRejected,
 )
 from cachespec.mirror.view import View
@@ -77,8 +83,11 @@ def in_order(own: AnyTransition) -> AnyTransition:
     """C-MIR-5: messages leave in the order of P0's updates."""
 
     def send(config: Config, state: State, op: Send) -> Result:
-        changed: Result = own(config, state, op) if op.which == 0 else (state, ABSENT)
-        return changed
+        drafts = state.links[op.sender].drafts
+        numbers = [draft.message.number for draft in drafts if draft.stage == RENDERED]
+        waits = op.which < len(drafts) and drafts[op.which].stage == RENDERED
+        changed: Result = own(config, state, op)
+        return (state, ABSENT) if waits and drafts[op.which].message.number > min(numbers) else changed
 
     return send
 
@@ -162,6 +171,22 @@ def large_request_is_sent(own: AnyTransition) -> AnyTransition:
     return render
 
 
+def looked_up_again(own: AnyTransition) -> AnyTransition:
+    """C-MIR-24: which items are processed is decided where P0 is updated."""
+
+    def process(config: Config, state: State, op: Process) -> Result:
+        link = state.links[op.sender]
+        if op.which < len(link.drafts) and link.drafts[op.which].stage == LOOKED_UP:
+            draft = link.drafts[op.which]
+            found = found_in(config, link.cache, draft.message.wanted)
+            message = draft.message._replace(payloads=tuple(int(not there) for there in found))
+            link = link._replace(drafts=replaced(link.drafts, op.which, draft._replace(message=message)))
+        changed: Result = own(config, with_link(state, op.sender, link), op)
+        return changed
+
+    return process
+
+
 def refused_first(own: AnyTransition) -> AnyTransition:
     """C-MIR-3: a request is refused before P0 is updated."""
     return lambda config, state, op: (state, DONE)
@@ -184,7 +209,7 @@ def both_sides(own: AnyTransition) -> AnyTransition:
 def anew(state: State) -> State:
     """Both sides empty."""
     links = tuple(
-        link._replace(cache=state.empty, rendered=(), messages=(), answers=(), waiting=0, applied=link.updates - 1)
+        link._replace(cache=state.empty, drafts=(), messages=(), answers=(), waiting=0, applied=link.updates - 1)
         for link in state.links
     )
     return state._replace(links=links, receiver=state.empty)
@@ -200,11 +225,11 @@ def after_a_miss(own: AnyTransition) -> AnyTransition:
     return retry
 
 
-PRESENT_TOUCHED = frontend(touch_present, oversize_passes=False)
+PRESENT_TOUCHED = frontend(update(touch_present, oversize_passes=False))
 
 MENDS = (
     Mend("C-MIR-1", EVERY, together(never(Drop, Reorder), around(surviving, Deliver))),
-    Mend("C-MIR-3", FROM_M1, around(refused_first, SubmitRejected)),
+    Mend("C-MIR-3", FROM_M1, together(around(refused_first, SubmitRejected), never(Cancel))),
     Mend("C-MIR-4", FROM_M1, never(Reject)),
     Mend("C-MIR-5", EVERY, together(never(Reorder), around(in_order, Send))),
     Mend("C-MIR-7", FROM_M1, in_configuration(lambda config: config._replace(modalities=()))),
@@ -218,8 +243,9 @@ MENDS = (
                 Submit: environment.submit(PRESENT_TOUCHED),
                 SubmitRejected: environment.submit_rejected(PRESENT_TOUCHED),
                 Deliver: environment.deliver(receiver(touch_present), survives=True),
-                ResetSender: environment.reset_sender(clear_at_once),
-                ResetReceiver: environment.reset_receiver(clear_at_once),
+                FanOut: environment.fan_out(PRESENT_TOUCHED),
+                Process: environment.process(update(touch_present, oversize_passes=False), retries=False),
+                **clearing(clear_at_once),
             }
         ),
     ),
@@ -232,4 +258,7 @@ MENDS = (
     Mend("C-MIR-19", ("M3",), around(large_request_is_sent, *RENDERINGS)),
     Mend("C-MIR-20", ("M3",), around(after_a_miss, Retry)),
     Mend("C-MIR-21", ("M0",), in_configuration(lambda config: config._replace(sizes=(1,) * len(config.sizes)))),
+    Mend("C-MIR-22", FROM_M1, never(FanOut)),
+    Mend("C-MIR-23", FROM_M1, never(SubmitEmbeddings)),
+    Mend("C-MIR-24", ("M2", "M3"), around(looked_up_again, Process)),
 )

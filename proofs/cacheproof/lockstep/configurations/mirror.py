@@ -29,4 +29,9 @@ def draw(source: random.Random) -> Config:
         abort=source.randint(0, 1),
         reset=source.randint(0, 1),
         restart=source.randint(0, 1),
+        processing=source.choice((0, 0, 1, 2)),
+        fan_out=source.choice((1, 1, 2, 3)),
+        embeddings=source.randint(0, 1),
+        cancel=source.randint(0, 1),
+        duplicate=source.choice((0, 0, 1)),
     )

@@ -115,8 +115,8 @@ def answers_are_justified(link: Any) -> SymbolicBoolean:
 
 
 def requests_have_items(link: Any) -> SymbolicBoolean:
-    """Of every rendered request."""
-    return both(True, *(items != () for items in members(link.rendered)))
+    """Of every request that the frontend is at work on."""
+    return both(True, *(draft.items != () for draft in members(link.drafts)))
 
 
 INVARIANTS = (
@@ -138,7 +138,7 @@ INVARIANTS = (
     ),
     Invariant("flags", "a sender has joined or not, a partition is granted or not", of_every_link(flags_are_flags)),
     Invariant("answers", "no answer confirms more than was applied", of_every_link(answers_are_justified)),
-    Invariant("requests", "a rendered request has items", of_every_link(requests_have_items)),
+    Invariant("requests", "a request that has still to be sent has items", of_every_link(requests_have_items)),
 )
 
 
@@ -200,7 +200,8 @@ def out(sender: Any) -> Any:
     return SymbolicInteger(log_of(sender).base) + sender.sent
 
 
-CHANGES_P0 = (calls.Submit, calls.Send, calls.Join, calls.ResetSender)
+SENDS = (calls.Submit, calls.Send, calls.Process, calls.FanOut, calls.SubmitEmbeddings)
+CHANGES_P0 = (*SENDS, calls.Join, calls.ResetSender)
 CHANGES_P1 = (calls.Deliver, calls.Join, calls.ResetReceiver, calls.RestartReceiver)
 
 LAWS = (
@@ -232,7 +233,7 @@ LAWS = (
     Law(
         "MIR-10/once",
         "in one generation each message goes out once: what goes out is the first that is not out",
-        (calls.Submit, calls.Send, calls.Transmit),
+        (*SENDS, calls.Transmit),
         goes_out_once,
         went_out,
     ),
@@ -321,12 +322,14 @@ PROOF = Proof(
             capacity=2, sizes=(1, 1), rendered=1, reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=1
         ),
         Config(capacity=2, sizes=(1, 1), reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=2),
+        Config(capacity=2, sizes=(1, 1), processing=1, fan_out=2, embeddings=1, cancel=1, duplicate=1, faults=1),
     ),
     bound="any eviction rule, any number of messages",
     loops=LOOPS,
     modules=modules_of(mirror),
     replaced=(
         (recency, "walk", lambda config, order, items: REPLAY.walk(order, items)),
+        (recency, "absent", lambda order, items: REPLAY.walk(order, items)[1]),
         (normative, "missing_items", missing_items),
     ),
     fresh=fresh,

@@ -7,7 +7,7 @@ message goes through its wire form. A join is asked and granted at once, as in t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from cacheproof.model.target import CallTable, TargetError, call_of, factory_of
 from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, STALE, Code, Observation, Operation, Outcome
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config, partitions
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED, Draft
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class Link:
     """One sender, and what is between it and P1; messages as bytes."""
 
     sender: MirrorSender
-    rendered: list[tuple[int, ...]] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     messages: deque[bytes] = field(default_factory=deque)
     answers: deque[bytes] = field(default_factory=deque)
 
@@ -115,24 +116,58 @@ def render(target: MirrorTarget, operation: Any) -> Outcome:
     link = target.links[operation.sender]
     for content in operation.items:
         link.sender.is_cached(str(content))
-    link.rendered.append(operation.items)
+    link.drafts.append(Draft(operation.items))
     return DONE
 
 
-def send(target: MirrorTarget, operation: Any) -> Outcome:
-    """A rendered request is submitted."""
+def look_up(target: MirrorTarget, operation: Any) -> Outcome:
+    """What is not on record now would be processed."""
     link = target.links[operation.sender]
-    if operation.which >= len(link.rendered):
+    missing = tuple(int(not link.sender.is_cached(str(content))) for content in operation.items)
+    link.drafts.append(Draft(operation.items, LOOKED_UP))
+    return Outcome(Code.DONE, missing)
+
+
+def process(target: MirrorTarget, operation: Any) -> Outcome:
+    """What was looked up is rendered, or sent where these are one step."""
+    link, which = target.links[operation.sender], operation.which
+    if which >= len(link.drafts) or link.drafts[which].stage != LOOKED_UP:
         return ABSENT
-    outcome = target.submitted(link, link.rendered[operation.which])
+    items = link.drafts[which].items
+    if target.config.rendered > 0:
+        link.drafts[which] = Draft(items)
+        return DONE
+    outcome = target.submitted(link, items)
     if outcome.code is not Code.REFUSED:
-        del link.rendered[operation.which]
+        del link.drafts[which]
+    return outcome
+
+
+def send(target: MirrorTarget, operation: Any) -> Outcome:
+    """A rendered request is submitted, once for each of its messages."""
+    link = target.links[operation.sender]
+    if operation.which >= len(link.drafts) or link.drafts[operation.which].stage == LOOKED_UP:
+        return ABSENT
+    items, _, left = link.drafts[operation.which]
+    outcome = target.submitted(link, items)
+    if outcome.code is not Code.REFUSED:
+        rest = [Draft(items, PARTLY_SENT, left - 1)] if left > 1 else []
+        link.drafts[operation.which : operation.which + 1] = rest
     return outcome
 
 
 def submit(target: MirrorTarget, operation: Any) -> Outcome:
     """Both at once."""
     return target.submitted(target.links[operation.sender], operation.items)
+
+
+def fan_out(target: MirrorTarget, operation: Any) -> Outcome:
+    """The first message of several."""
+    link = target.links[operation.sender]
+    outcome = target.submitted(link, operation.items)
+    if outcome.code is not Code.REFUSED:
+        link.drafts.append(Draft(operation.items, PARTLY_SENT, target.config.fan_out - 1))
+    return outcome
 
 
 def deliver(target: MirrorTarget, operation: Any) -> Outcome:
@@ -193,10 +228,15 @@ def join(target: MirrorTarget, operation: Any) -> Outcome:
 def reject(target: MirrorTarget, operation: Any) -> Outcome:
     """The classes hear nothing of it."""
     link = target.links[operation.sender]
-    if operation.which >= len(link.rendered):
+    if operation.which >= len(link.drafts) or link.drafts[operation.which].stage != RENDERED:
         return ABSENT
-    del link.rendered[operation.which]
+    del link.drafts[operation.which]
     return DONE
+
+
+def cancel(target: MirrorTarget, operation: Any) -> Outcome:
+    """Nor of this."""
+    return lost(target.links[operation.sender].drafts, operation.which)
 
 
 def submit_rejected(target: MirrorTarget, operation: Any) -> Outcome:
@@ -218,7 +258,15 @@ def overtaken(queue: deque[bytes], which: int) -> Outcome:
     return DONE
 
 
-def lost(queue: deque[bytes], which: int) -> Outcome:
+def doubled(queue: deque[bytes], which: int) -> Outcome:
+    """The same again, right behind it."""
+    if which >= len(queue):
+        return ABSENT
+    queue.insert(which, queue[which])
+    return DONE
+
+
+def lost(queue: MutableSequence[Any], which: int) -> Outcome:
     """One less."""
     if which >= len(queue):
         return ABSENT
@@ -251,6 +299,10 @@ PERFORM: CallTable = {
     calls.Render: render,
     calls.Send: send,
     calls.Submit: submit,
+    calls.SubmitEmbeddings: submit,
+    calls.FanOut: fan_out,
+    calls.LookUp: look_up,
+    calls.Process: process,
     calls.Deliver: deliver,
     calls.Receive: receive,
     calls.Transmit: transmit,
@@ -259,10 +311,13 @@ PERFORM: CallTable = {
     calls.Reject: reject,
     calls.SubmitRejected: submit_rejected,
     calls.Abort: abort,
+    calls.Cancel: cancel,
     calls.Reorder: lambda target, operation: overtaken(target.links[operation.sender].messages, operation.which),
     calls.ReorderAnswers: lambda target, operation: overtaken(target.links[operation.sender].answers, operation.which),
     calls.Drop: lambda target, operation: lost(target.links[operation.sender].messages, operation.which),
     calls.DropAnswer: lambda target, operation: lost(target.links[operation.sender].answers, operation.which),
+    calls.Duplicate: lambda target, operation: doubled(target.links[operation.sender].messages, operation.which),
+    calls.DuplicateAnswer: lambda target, operation: doubled(target.links[operation.sender].answers, operation.which),
     calls.ResetSender: reset_sender,
     calls.ResetReceiver: reset_receiver,
     calls.RestartReceiver: restart_receiver,

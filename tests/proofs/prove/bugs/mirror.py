@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.proofs.prove.planted import Bug
 
-from cachespec.mirror import normative, protocol
+from cachespec.mirror import normative, normative_faults, protocol
 
 BUGS = (
     Bug(protocol.commit, "order=$order", "", "MIR-1/pending/submit"),
@@ -20,16 +20,16 @@ BUGS = (
         "Partition(order=$empty, granted=1)",
         "MIR-1/pending/reset_receiver",
     ),
-    Bug(normative.reset_sender, "joined=0", "", "MIR-1/pending/reset_sender"),
-    Bug(normative.reset_sender, "joined=0", "joined=1", "MIR-1/reset_sender"),
+    Bug(normative_faults.reset_sender, "joined=0", "", "MIR-1/pending/reset_sender"),
+    Bug(normative_faults.reset_sender, "joined=0", "joined=1", "MIR-1/reset_sender"),
     Bug(
-        normative.reject,
-        "$link._replace(rendered=$rendered)",
-        "$link._replace(rendered=$rendered, sender=$link.sender._replace(order=state.empty))",
+        normative_faults.reject,
+        "$link._replace(drafts=$drafts)",
+        "$link._replace(drafts=$drafts, sender=$link.sender._replace(order=state.empty))",
         "MIR-4/reject",
     ),
     Bug(
-        normative.drop_answer,
+        normative_faults.drop_answer,
         "$link._replace(answers=$answers)",
         "$link._replace(partition=$link.partition._replace(order=state.empty), answers=$answers)",
         "MIR-4/receiver/drop_answer",

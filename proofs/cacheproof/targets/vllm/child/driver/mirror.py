@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .calls import ABSENT, DONE, UNSUPPORTED, Calls, DriverError, Reply, integer
-from .sides import Frontend, Item, Message, Receiver, Release
+from .sides import Frontend, Item, LookedUp, Message, Receiver, Release
 
 CODES: Mapping[type[Exception], str] = {ValueError: "too_large"}
 """What an item that never fits raises; any other error is a failure."""
@@ -27,11 +27,25 @@ class Answer:
 
 
 @dataclass(slots=True)
+class Draft:
+    """A request that the frontend is at work on."""
+
+    items: tuple[Item, ...]
+    looked_up: LookedUp | None = None
+    """What the look-up left, until the items are processed."""
+    message: Message | None = None
+    """What is sent, once the items are processed."""
+    left: int = 1
+    """Messages that have still to leave."""
+    partly_sent: bool = False
+
+
+@dataclass(slots=True)
 class Link:
     """One sender and what is between it and P1."""
 
     frontend: Frontend
-    rendered: list[Message] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     retries: list[tuple[Item, ...]] = field(default_factory=list)
@@ -50,6 +64,10 @@ class MirrorDriver:
         self._dead = False
         self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
             "render": self._render,
+            "look_up": self._look_up,
+            "process": self._process,
+            "fan_out": self._fan_out,
+            "submit_embeddings": self._submit_embeddings,
             "send": self._send,
             "submit": self._submit,
             "retry": self._retry,
@@ -58,6 +76,7 @@ class MirrorDriver:
             "reject": self._reject,
             "submit_rejected": self._submit_rejected,
             "abort": self._abort,
+            "cancel": lambda message: _without(self._link(message).drafts, integer(message, "which")),
             "reorder": lambda message: _swapped(self._link(message).messages, integer(message, "which")),
             "reorder_answers": lambda message: _swapped(self._link(message).answers, integer(message, "which")),
             "drop": lambda message: _without(self._link(message).messages, integer(message, "which")),
@@ -94,26 +113,94 @@ class MirrorDriver:
         """The release's own rendering; the request waits to be sent. Returns which items have their data with them."""
 
         def whole() -> Reply:
-            link.rendered.append(link.frontend.render(items))
-            return Reply("done", link.rendered[-1].payloads)
+            message = link.frontend.render(items)
+            link.drafts.append(Draft(items, message=message))
+            return Reply("done", message.payloads)
 
         return self._calls.perform(whole, CODES)
 
+    def _look_up(self, message: Mapping[str, Any]) -> Reply:
+        """The first half of the release's rendering. Returns which items will be processed."""
+        if not self._release.two_steps:
+            return UNSUPPORTED
+        link, items = self._link(message), self._items(message)
+
+        def whole() -> Reply:
+            looked_up = link.frontend.look_up(items)
+            link.drafts.append(Draft(items, looked_up))
+            return Reply("done", looked_up.missing)
+
+        return self._calls.perform(whole, CODES)
+
+    def _process(self, message: Mapping[str, Any]) -> Reply:
+        """The second half. A client whose request fails while it is sent tries again where it is told to."""
+        if not self._release.two_steps:
+            return UNSUPPORTED
+        link, which = self._link(message), integer(message, "which")
+        looked_up = link.drafts[which].looked_up if which < len(link.drafts) else None
+        if looked_up is None:
+            return ABSENT
+        draft, sends = link.drafts[which], not integer(self._config, "rendered")
+
+        def whole() -> Reply:
+            draft.looked_up, draft.message = None, link.frontend.process(looked_up)
+            return Reply("done", draft.message.payloads)
+
+        reply = self._calls.perform(whole, CODES)
+        if reply.code != "done":
+            link.drafts.pop(which)
+            if reply.code == "failed" and sends and self._release.repairs:
+                link.retries.append(draft.items)
+        elif sends:
+            self._leave(link, which)
+        return reply
+
     def _send(self, message: Mapping[str, Any]) -> Reply:
         link, which = self._link(message), integer(message, "which")
-        if which >= len(link.rendered):
+        if which >= len(link.drafts) or link.drafts[which].message is None:
             return ABSENT
-        link.messages.append(link.rendered.pop(which))
+        self._leave(link, which)
         return DONE
+
+    @staticmethod
+    def _leave(link: Link, which: int) -> None:
+        """The next message of a draft is on its way; all of them are alike."""
+        draft = link.drafts[which]
+        if draft.message is not None:
+            link.messages.append(draft.message)
+        draft.left, draft.partly_sent = draft.left - 1, True
+        if draft.left == 0:
+            link.drafts.pop(which)
 
     def _submit(self, message: Mapping[str, Any]) -> Reply:
         link, items = self._link(message), self._items(message)
         reply = self._rendered(link, items)
         if reply.code == "done":
-            link.messages.append(link.rendered.pop())
+            self._leave(link, len(link.drafts) - 1)
         elif reply.code == "failed" and self._release.repairs:
             link.retries.append(items)
         return reply
+
+    def _fan_out(self, message: Mapping[str, Any]) -> Reply:
+        if not self._release.fans_out:
+            return UNSUPPORTED
+        link = self._link(message)
+        reply = self._rendered(link, self._items(message))
+        if reply.code == "done":
+            link.drafts[-1].left = integer(self._config, "fan_out")
+            self._leave(link, len(link.drafts) - 1)
+        return reply
+
+    def _submit_embeddings(self, message: Mapping[str, Any]) -> Reply:
+        if not self._release.passes_by:
+            return UNSUPPORTED
+        link, items = self._link(message), self._items(message)
+
+        def whole() -> Reply:
+            link.messages.append(link.frontend.embed(items))
+            return Reply("done", link.messages[-1].payloads)
+
+        return self._calls.perform(whole, CODES)
 
     def _retry(self, message: Mapping[str, Any]) -> Reply:
         if not self._release.repairs:
@@ -124,13 +211,16 @@ class MirrorDriver:
         reply = self._rendered(link, link.retries[0])
         if reply.code == "done":
             link.retries.pop(0)
-            link.messages.append(link.rendered.pop())
+            self._leave(link, len(link.drafts) - 1)
         return reply
 
     def _reject(self, message: Mapping[str, Any]) -> Reply:
         if self._release.checks_first:
             return UNSUPPORTED
-        return _without(self._link(message).rendered, integer(message, "which"))
+        link, which = self._link(message), integer(message, "which")
+        if which >= len(link.drafts) or link.drafts[which].message is None or link.drafts[which].partly_sent:
+            return ABSENT
+        return _without(link.drafts, which)
 
     def _submit_rejected(self, message: Mapping[str, Any]) -> Reply:
         if self._release.checks_first:
@@ -138,7 +228,7 @@ class MirrorDriver:
         link = self._link(message)
         reply = self._rendered(link, self._items(message))
         if reply.code == "done":
-            link.rendered.pop()
+            link.drafts.pop()
         return reply
 
     def _abort(self, message: Mapping[str, Any]) -> Reply:

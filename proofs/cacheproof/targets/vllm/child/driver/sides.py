@@ -60,8 +60,34 @@ class Message:
         return tuple(contents[mm_hash] for mm_hash in mm_hashes)
 
 
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """A request between its look-up and the update of the cache."""
+
+    items: tuple[Item, ...]
+    cached: Mapping[str, Sequence[bool]]
+    """What the release answered, by modality."""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """For each item, in prompt order, 1 where it will be processed."""
+        return tuple(int(not there) for there in _in_prompt_order(self.items, self.cached))
+
+
 class Frontend(Protocol):
     """P0 of one sender."""
+
+    def look_up(self, items: Sequence[Item]) -> LookedUp:
+        """Ask the cache which items it has. Raises what the release raises."""
+        ...
+
+    def process(self, looked_up: LookedUp) -> Message:
+        """Process what was missing, update the cache, and make the message. Raises what the release raises."""
+        ...
+
+    def embed(self, items: Sequence[Item]) -> Message:
+        """The message of a request that came with the embeddings of its items."""
+        ...
 
     def render(self, items: Sequence[Item]) -> Message:
         """Look the items up, update the cache, and make the message. Raises what the release raises."""
@@ -108,6 +134,21 @@ class Release:
             self.torch = importlib.import_module("torch")
             self.torch.set_num_threads(1)
             self.renderer: Any = importlib.import_module(RENDERER).BaseRenderer if self.repairs else None
+
+    @property
+    def fans_out(self) -> bool:
+        """Whether a request may have several outputs."""
+        return self.counting is None
+
+    @property
+    def passes_by(self) -> bool:
+        """Whether items that came as embeddings are not looked up in P0's cache."""
+        return self.counting is None
+
+    @property
+    def two_steps(self) -> bool:
+        """Whether the update takes what an earlier look-up has found: then other requests may come between."""
+        return self.counting is None and "mm_is_cached" in self.processor._merge_mm_kwargs.__annotations__
 
     @property
     def resets(self) -> bool:
@@ -179,6 +220,18 @@ class CountingFrontend:
         )
         return Message(tuple(items), tuple(item.content for item in items), tuple(data))
 
+    def look_up(self, items: Sequence[Item]) -> LookedUp:
+        """In 0.7 nothing comes between look-up and update: to be asked for it is a failure of the driver."""
+        raise NotImplementedError
+
+    def process(self, looked_up: LookedUp) -> Message:
+        """In 0.7 nothing comes between look-up and update: to be asked for it is a failure of the driver."""
+        raise NotImplementedError
+
+    def embed(self, items: Sequence[Item]) -> Message:
+        """In 0.7 embeddings take the way of any item: to be asked for it is a failure of the driver."""
+        raise NotImplementedError
+
     def take_misses(self, mm_hashes: Sequence[str]) -> None:
         """It is told of none."""
 
@@ -220,11 +273,19 @@ class WeighingFrontend:
         )
 
     def render(self, items: Sequence[Item]) -> Message:
-        if self._release.repairs:
-            self._release.renderer._drain_mm_cache_invalidations(self._renderer)
+        return self.process(self.look_up(items))
+
+    def look_up(self, items: Sequence[Item]) -> LookedUp:
+        self._drain()
         groups = _by_modality(items)
         hashes = {modality: [item.mm_hash for item in group] for modality, group in groups.items()}
         cached = {modality: self._cache.is_cached(keys) for modality, keys in hashes.items()}
+        return LookedUp(tuple(items), cached)
+
+    def process(self, looked_up: LookedUp) -> Message:
+        items, cached = looked_up.items, looked_up.cached
+        groups = _by_modality(items)
+        hashes = {modality: [item.mm_hash for item in group] for modality, group in groups.items()}
         missing = {
             modality: [self._processed(item) for item, there in zip(group, cached[modality], strict=True) if not there]
             for modality, group in groups.items()
@@ -232,10 +293,21 @@ class WeighingFrontend:
         updates = {modality: [[item.content] for item in group] for modality, group in missing.items()}
         data, placeholders = self._merge(hashes, cached, missing, updates)
         return Message(
-            wanted=tuple(items),
+            wanted=items,
             placeholders=tuple(content for (content,) in _in_prompt_order(items, placeholders)),
             data=tuple(_in_prompt_order(items, data)),
         )
+
+    def embed(self, items: Sequence[Item]) -> Message:
+        """The release asks no cache where any item came as embeddings (`_cached_apply_hf_processor`)."""
+        self._drain()
+        data = tuple(self._processed(item) for item in items)
+        return Message(tuple(items), tuple(item.content for item in items), data)
+
+    def _drain(self) -> None:
+        """Drop what P1 has missed, where the release does."""
+        if self._release.repairs:
+            self._release.renderer._drain_mm_cache_invalidations(self._renderer)
 
     def _merge(self, hashes: Any, cached: Any, missing: Any, updates: Any) -> Any:
         """The release's own loop: what is touched and updated, in which order."""

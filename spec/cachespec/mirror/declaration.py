@@ -1,0 +1,84 @@
+"""What an operation of the mirror declares of itself. Properties, switches and alphabets are derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from cachespec.kernel import Operation
+from cachespec.mirror.configuration import Config
+from cachespec.mirror.drafts import Draft
+
+FRONTEND, CHANNEL, RECEIVER = "P0", "channel", "P1"
+
+
+class Around(NamedTuple):
+    """The situation of one sender, by which an operation says in which forms it can happen now."""
+
+    stages: tuple[int, ...]
+    """The stage of each draft."""
+    may_begin: bool
+    """Whether the frontend takes one more request."""
+    may_send: bool
+    """Whether one more message of the frontend may leave."""
+    more: int
+    """How many requests more may be unanswered, beside those that are sent in part."""
+    unanswered: int
+    """Requests that are sent and not answered, as far as their client can abort them."""
+    messages: int
+    answers: int
+    room: bool
+    """Whether one more message fits into the channel."""
+    hung: bool = False
+    """Whether the frontend hangs."""
+
+    def drafts_in(self, stage: int) -> tuple[int, ...]:
+        """The positions of the drafts in this stage."""
+        return tuple(which for which, its in enumerate(self.stages) if its == stage)
+
+
+class Requests(NamedTuple):
+    """The requests of one sender that no answer has confirmed."""
+
+    drafts: tuple[Draft, ...]
+    kept: tuple[tuple[int, ...], ...]
+    """The contents of each message that was sent, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorOperation(Operation):
+    """Base of the mirror's operations. The defaults are those of a step of the protocol itself."""
+
+    setting: ClassVar[str] = ""
+    """The setting that allows it, or none."""
+    least: ClassVar[int] = 1
+    """The value from which on the setting allows it."""
+    frontend: ClassVar[bool] = False
+    """The frontend serves a request with it: it must not fail, and it may change P0."""
+    withdraws: ClassVar[bool] = False
+    """It ends the draft at `which`, so P0 must not have been updated for it."""
+    clears: ClassVar[str] = ""
+    """The side whose cache it empties, or none."""
+    adds: ClassVar[tuple[int, int] | None] = None
+    """For a fault of the channel: how many messages and answers there are more, at most one of them."""
+
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        """Why it cannot happen in this configuration, or nothing."""
+        if cls.setting == "" or getattr(config, cls.setting) >= cls.least:
+            return ""
+        return f"{cls.setting} = {getattr(config, cls.setting)}"
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        """For a call or a fault of one sender: all forms in which it can happen now."""
+        return ()
+
+    def sends(self, config: Config) -> bool:
+        """Whether one more request is unanswered once it is done."""
+        return False
+
+    def moved(self, config: Config, requests: Requests) -> Requests:
+        """What has become of its sender's requests once it is done."""
+        return requests
