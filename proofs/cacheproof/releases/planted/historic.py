@@ -128,12 +128,15 @@ def _beside(planted: Planted, budget: Budget, progress: Progress | None) -> _Loo
         raise KeyboardInterrupt
     finding = result.finding
     if isinstance(finding, Difference):
-        where = finding.operation.wire_name() if finding.operation is not None else "start"
-        seen = ", ".join(line.partition(":")[0] for line in differing(finding.expected, finding.actual))
-        length = len(finding.trace.steps)
-        return _Look(planted.component, result.steps, "difference", f"{where}: {seen}", length)
+        return _different(planted, finding, result.steps)
     failure = "" if finding is None else f"the driver of {planted.component} failed: {getattr(finding, 'reason', '')}"
     return _Look(planted.component, result.steps, failure=failure)
+
+
+def _different(planted: Planted, finding: Difference, steps: int) -> _Look:
+    where = finding.operation.wire_name() if finding.operation is not None else "start"
+    seen = ", ".join(line.partition(":")[0] for line in differing(finding.expected, finding.actual))
+    return _Look(planted.component, steps, "difference", f"{where}: {seen}", len(finding.trace.steps))
 
 
 def _searched(planted: Planted, budget: Budget, progress: Progress | None) -> Iterator[_Look]:
@@ -143,8 +146,7 @@ def _searched(planted: Planted, budget: Budget, progress: Progress | None) -> It
     released = shown_by_the_release(planted.era, budget)
     parted = [one for one in done.hunt.disagreements if isinstance(one, Difference)]
     if parted:
-        shortest = min(parted, key=lambda one: len(one.trace.steps))
-        yield _Look(planted.component, steps, "difference", "while searched", len(shortest.trace.steps))
+        yield _different(planted, min(parted, key=lambda one: len(one.trace.steps)), steps)
     for found in sorted(done.hunt.found, key=lambda one: len(one.calls)):
         if found.rule.name not in released:
             yield _Look(planted.component, steps, "violation", found.rule.name, len(found.calls))
