@@ -87,6 +87,26 @@ def test_a_changed_method_still_has_its_base_class() -> None:
     assert subclass(Doubling, three_times)([5]).first() == 15
 
 
+LEAST = 0
+
+
+def above_the_least(numbers: list[int]) -> list[int]:
+    """A released function that reads a name of its module."""
+    return [number for number in numbers if number >= LEAST]
+
+
+def test_a_changed_function_sees_later_changes_of_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    @Place("somewhere").changed("above_the_least", "$number >= LEAST", "$number > LEAST", fixed="#1")
+    def equal_is_not_enough() -> None:
+        """An equal number is left out."""
+
+    changed = recompiled(above_the_least, equal_is_not_enough)
+    assert changed([0, 1, 2]) == [1, 2]
+    monkeypatch.setitem(globals(), "LEAST", 1)
+    assert changed([0, 1, 2]) == [2]
+    assert "made_by_planting" not in globals()
+
+
 def test_a_part_that_is_not_there_is_an_error() -> None:
     @Place("somewhere:Queue").changed("first", "$number < $least", "False", fixed="#1")
     def strange() -> None:

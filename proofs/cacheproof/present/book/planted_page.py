@@ -1,4 +1,4 @@
-"""Tables of the bugs that were planted in a release, from the run that is kept."""
+"""Tables of the bugs that were planted in a release, of our own and historic ones, from the runs that are kept."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ from collections.abc import Sequence
 from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.tables import markdown_table
 from cacheproof.releases.planted import kept
+from cacheproof.releases.planted.historic import Judged
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release
 
-SUMMARY = "summary"
+SUMMARY, HISTORIC = "summary", "historic"
 
 
 def planted_part(words: Sequence[str]) -> str:
-    """`vllm==0.33.0`: every bug; or `summary`: how many in each release."""
-    if len(words) != 1:
-        raise InputError("say of which release, or 'summary'")
-    return _summary() if words[0] == SUMMARY else _table(Release.parsed(words[0]))
+    """`vllm==0.33.0`: every bug; `summary`: how many in each release; `historic vllm==0.33.0`: the historic ones.
+
+    `historic vllm==0.33.0 summary`: how many of these with each seed.
+    """
+    match words:
+        case [word] if word != HISTORIC:
+            return _summary() if word == SUMMARY else _table(Release.parsed(word))
+        case [word, name] if word == HISTORIC:
+            return _historic(Release.parsed(name))
+        case [word, name, last] if (word, last) == (HISTORIC, SUMMARY):
+            return _historic_summary(Release.parsed(name))
+    raise InputError("say of which release, or 'summary', or 'historic' and of which release")
 
 
 def _table(release: Release) -> str:
@@ -58,3 +67,45 @@ def _summary() -> str:
         )
     names = ("release", "components", "found", "most steps", "most seconds", "most calls")
     return markdown_table(names, shown)
+
+
+def _historic(release: Release) -> str:
+    run = kept.read_historic(release)
+    rows = []
+    for name in run.names:
+        of_one = [row for row in run.rows if row.name == name]
+        first = of_one[0]
+        public = first.fixed if not first.reported else f"{first.fixed}, {first.reported}"
+        rows.append((public, f"`{name.partition('_')[2]}`", first.says, *(_fate(row) for row in of_one)))
+    return markdown_table(("public", "bug", "what happens", *(f"seed {seed}" for seed in run.seeds)), rows)
+
+
+def _fate(row: Judged) -> str:
+    if not row.found:
+        return f"**not found**: {row.missed}".removesuffix(": ")
+    return f"{row.component}, {row.how} in {row.calls} calls: {row.seen_in}"
+
+
+def _historic_summary(release: Release) -> str:
+    run = kept.read_historic(release)
+    rows = []
+    for seed in run.seeds:
+        of_one = [row for row in run.rows if row.seed == seed]
+        found = [row for row in of_one if row.found]
+        beyond = sum(row.missed.startswith("needs ") for row in of_one)
+        rows.append(
+            (
+                str(seed),
+                f"{len(found)} of {len(of_one)}",
+                str(beyond),
+                ", ".join(f"{sum(row.how == how for row in found)} by {how}" for how in _ways(found)),
+                f"{max((row.seconds for row in found), default=0.0):.0f}",
+                f"{max((row.seconds for row in of_one if not row.found), default=0.0):.0f}",
+            )
+        )
+    names = ("seed", "found", "out of the drivers' reach", "how", "most seconds, found", "most seconds, not found")
+    return markdown_table(names, rows)
+
+
+def _ways(found: Sequence[Judged]) -> list[str]:
+    return sorted({row.how for row in found})

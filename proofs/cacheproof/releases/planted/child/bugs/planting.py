@@ -97,12 +97,12 @@ def recompiled(raw: Any, bug: Bug) -> Any:
         tree = replaced(tree, right, wrong)
     tree.decorator_list, tree.returns = [], None
     around = dict(zip(raw.__code__.co_freevars, [cell.cell_contents for cell in raw.__closure__ or ()], strict=True))
-    made = ast.parse(f"def made({', '.join(around)}):\n    return {tree.name}").body[0]
+    made = ast.parse(f"def made_by_planting({', '.join(around)}):\n    return {tree.name}").body[0]
     assert isinstance(made, ast.FunctionDef)
     made.body.insert(0, tree)
-    names = {**raw.__globals__}
-    exec(compile(ast.fix_missing_locations(ast.Module([made], [])), inspect.getfile(raw), "exec"), names)  # noqa: S102  # the release's own code
-    changed = names["made"](*around.values())
+    code = compile(ast.fix_missing_locations(ast.Module([made], [])), inspect.getfile(raw), "exec")
+    exec(code, raw.__globals__)  # noqa: S102  # the release's own code; it sees what is put into its module later
+    changed = raw.__globals__.pop(made.name)(*around.values())
     return functools.wraps(raw)(changed)
 
 
