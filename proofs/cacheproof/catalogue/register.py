@@ -35,6 +35,7 @@ REPOSITORIES = MappingProxyType(
         "verl": "volcengine/verl",
         "vllm": "vllm-project/vllm",
         "vllm-ascend": "vllm-project/vllm-ascend",
+        "vllm-gaudi": "vllm-project/vllm-gaudi",
         "vllm-metal": "vllm-project/vllm-metal",
         "vllm-omni": "vllm-project/vllm-omni",
     }
