@@ -97,4 +97,5 @@ def test_releases_share_the_block(version: str) -> None:
         target.close()
     assert outcomes == run(ERAS[version], calls(hit=1))[0]
     references = shown["references"]
+    assert isinstance(references, tuple)
     assert dict(zip(references[::2], references[1::2], strict=True))[1] == len(["of A", "of B"])
