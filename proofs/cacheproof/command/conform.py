@@ -156,6 +156,7 @@ def command(
     undriven: list[nearest.Undriven] = []
     results: list[EraResult] = []
     searches: list[EraSearch] = []
+    to_search: list[Era] = []
     with progress() as line, interruptible() as stop:
         for release in releases:
             there = add(release, told_at_once(line)) if install else needed(release)
@@ -175,12 +176,11 @@ def command(
             if results[-1].interrupted:
                 raise KeyboardInterrupt
         limit = Limit(None if seconds is not None else violations, seconds)
-        agreeing = [result.era for result in results if result.agrees]
-        if component in (None, SCHEDULER):
-            agreeing += without_era(table(), releases)
-        for era in agreeing if violations else []:
+        to_search = searchable(results, component, releases) if violations else []
+        for era in to_search:
             told = partial(_told, line, f"{era.component} of {era.release.name}")
             searches.append(search(table(), era, limit=limit, seed=seed, progress=told, explored=explorations.get(era)))
+            searches[-1].hint = era in nearest.hints(results)
             if searches[-1].interrupted:
                 raise KeyboardInterrupt
     found = found_in(searches)
@@ -190,6 +190,7 @@ def command(
         *(case_of(done, new_falls_short=new_falls_short) for done in searches),
     ]
     write(junit, "conform", cases, interrupted=stop.happened)
+    not_searched = nearest.unsearched(results, undriven, to_search) if violations else []
     data = {
         "seed": seed,
         "configurations": configurations.value,
@@ -198,15 +199,26 @@ def command(
             {"component": one.component, "target": one.release.name, "reason": one.reason} for one in undriven
         ],
         "violations": found,
+        "not_searched": not_searched,
         "searched": [searched_message(done) for done in searches],
     }
-    shown = [*rendered(results, undriven), *rendered_searches(searches, found, show or [], every=every)]
+    shown = [
+        *rendered(results, undriven),
+        *rendered_searches(searches, found, show or [], every=every),
+        *(f"not searched for broken properties: {one}" for one in not_searched),
+    ]
     judged = [result for result in results if result.era.like is None]
     by_neighbours = nearest.status(results, undriven)
     ended = worst(
         [status(judged), by_neighbours, *(status_of(done, new_falls_short=new_falls_short) for done in searches)]
     )
     return Report(data, shown, ended, interrupted=stop.happened)
+
+
+def searchable(results: list[EraResult], component: str | None, releases: list[Release]) -> list[Era]:
+    """The eras to search beside: those that agree, hints of neighbours, and schedulers without an era, alone."""
+    alone = without_era(table(), releases) if component in (None, SCHEDULER) else []
+    return [*(result.era for result in results if result.agrees), *nearest.hints(results), *alone]
 
 
 def explored(eras: list[Era], explore: Explore, line: Callable[[str], None]) -> dict[Era, Exploration | None]:

@@ -199,6 +199,8 @@ class _Search:
     seconds_to_shrink: float
     progress: Callable[[str], None] | None
     tried: dict[Key, int] = field(default_factory=dict)
+    refuted: dict[Key, int] = field(default_factory=dict)
+    """How often the target did not do what the specification's side has shown: then it is not shrunk any more."""
 
     def run(self, pair: Pair, source: random.Random) -> None:
         """One episode, and what comes of it."""
@@ -282,6 +284,8 @@ class _Search:
             if self.tried.get(key, 0) >= MORE_TRIES or len(calls) <= shortest:
                 return
             self.tried[key] = self.tried.get(key, 0) + 1
+        if self.refuted.get(key, 0) >= MORE_TRIES:
+            return
         left = shrunk_alone(subject, rule, kind, calls, self.seconds_to_shrink, self.kept)
         if left is None:
             return
@@ -290,6 +294,8 @@ class _Search:
             return
         if self.agrees(self.confirm(pair, found)):
             self.hunt.found = [*(one for one in self.hunt.found if not found.covers(one)), found]
+        else:
+            self.refuted[key] = self.refuted.get(key, 0) + 1
 
     def described(self, subject: Subject, seen: Seen, episode: int | None) -> Broken | None:
         """The finding with all that is said of it."""

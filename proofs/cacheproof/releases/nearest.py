@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from cacheproof.foundation.errors import ExitStatus
-from cacheproof.model.finding import Difference
+from cacheproof.model.finding import Breakdown, Difference
 from cacheproof.releases.conformance import EraResult
 from cacheproof.targets.vllm.eras import Era, Table
 from cacheproof.targets.vllm.release import Release
@@ -74,6 +74,39 @@ def verdict(result: EraResult) -> str:
 def explained(results: Iterable[EraResult]) -> frozenset[tuple[str, Release]]:
     """Components of releases with which an era of a neighbour was seen to agree."""
     return frozenset((one.era.component, one.era.release) for one in results if one.era.like and one.agrees)
+
+
+def hints(results: Iterable[EraResult]) -> list[Era]:
+    """The eras of neighbours beside which a component is searched although it is as none of them.
+
+    Such an era hints at where to look. What the release is said to break, it has done call by call as the era says.
+    """
+    tried = [result for result in results if result.era.like is not None]
+    known = explained(tried)
+    return [
+        result.era
+        for result in tried
+        if isinstance(result.finding, Difference) and (result.era.component, result.era.release) not in known
+    ]
+
+
+def unsearched(results: Iterable[EraResult], undriven: Iterable[Undriven], searched: Iterable[Era]) -> list[str]:
+    """Each component of a release in which no broken properties were searched for, with the reason."""
+    there = {(era.component, era.release) for era in searched}
+    reasons: dict[tuple[str, Release], list[str]] = {}
+    for result in results:
+        key = (result.era.component, result.era.release)
+        if key not in there:
+            reasons.setdefault(key, []).append(_why_not(result))
+    for one in undriven:
+        reasons.setdefault((one.component, one.release), []).append(f"not driven: {one.reason}")
+    return [f"{component} of {release.name}: {'; '.join(why)}" for (component, release), why in reasons.items()]
+
+
+def _why_not(result: EraResult) -> str:
+    if isinstance(result.finding, Breakdown):
+        return f"the driver failed beside {result.era.variant}"
+    return f"not as its era {result.era.variant}"
 
 
 def status(results: Iterable[EraResult], undriven: Iterable[Undriven]) -> ExitStatus:

@@ -76,6 +76,8 @@ class EraSearch:
     failure: str = ""
     """Why nothing more is known: the driver failed."""
     seconds: float = 0.0
+    hint: bool = False
+    """Whether the release is not as the era, which only says where to look: that the two part is then no news."""
 
     @property
     def interrupted(self) -> bool:

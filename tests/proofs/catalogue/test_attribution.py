@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from cacheproof.catalogue import mends as all_mends
@@ -18,7 +19,7 @@ from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.wire import Message, config_from_message, operation_from_message
-from cacheproof.releases.results.attributing import attributed as of_record
+from cacheproof.releases.results.attributing import attribute
 from cacheproof.releases.results.cases import records
 from cacheproof.releases.results.record import Record
 from cacheproof.targets.vllm.eras import table
@@ -261,12 +262,21 @@ def test_public_threads_come_from_the_register() -> None:
     assert Attribution((Cause("C-ENC-8"), Cause("C-ENC-1"))).issues == tuple(entry.threads)
 
 
-@pytest.mark.parametrize(
-    "record", [one for one in records() if one.target.startswith("vllm==")], ids=lambda one: one.target
-)
-def test_a_record_is_attributed_to_the_catalogue_as_it_is(record: Record) -> None:
-    """Otherwise `cacheproof results attribute` does it again."""
+OF_ERAS = [one for one in records() if one.target.startswith("vllm==")]
+
+
+@pytest.mark.parametrize("record", OF_ERAS, ids=lambda one: one.target)
+def test_a_record_says_of_each_violation_whether_it_has_a_cause(record: Record) -> None:
     for violation in record.violations:
-        if violation.found == "search" and violation.variant:
-            known = of_record(violation)
-            assert (violation.catalogue, violation.certainty) == (list(known.catalogue), known.certainty.value)
+        assert (violation.certainty == Certainty.CAUSE.value) == bool(violation.catalogue)
+        assert violation.certainty in {each.value for each in Certainty}
+
+
+def test_a_record_is_attributed_anew() -> None:
+    """As the catalogue is now: the wrong attribution is replaced, and the id follows."""
+    (record,) = (one for one in OF_ERAS if one.target == "vllm==0.33.0")
+    wrong = next(one for one in record.violations if one.catalogue == ["C-SHM-12"])
+    anew = msgspec.structs.replace(wrong, catalogue=["C-SHM-1"], certainty="like", id="wrong", found="search")
+    counts = attribute(msgspec.structs.replace(record, violations=[anew]))
+    assert (anew.catalogue, anew.certainty, anew.id) == (["C-SHM-12"], "cause", wrong.id)
+    assert counts == {"cause": 1}

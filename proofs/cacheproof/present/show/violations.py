@@ -132,6 +132,12 @@ def reproducing(message: Mapping[str, Any]) -> str:
     return f"cacheproof reproduce {message['id']} {message['target']}"
 
 
+def era_of(message: Mapping[str, Any]) -> str:
+    """The component and the era that was beside it; of a release that is as no era, as a hint."""
+    hint = " (hint)" if message.get("hint") else ""
+    return f"{message['component']} {message['variant']}".strip() + hint
+
+
 def package_of(message: Mapping[str, Any]) -> str:
     """The release, and another version of a dependency where that is the point."""
     return f"{message['target']} with {message['first']}" if message["first"] else str(message["target"])
@@ -139,8 +145,7 @@ def package_of(message: Mapping[str, Any]) -> str:
 
 def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     """The calls of one finding, and all that is said of it."""
-    where = f"{message['component']} {message['variant']}".strip()
-    yield f"{number}. {where}, {package_of(message)}: {message['property']} is broken"
+    yield f"{number}. {era_of(message)}, {package_of(message)}: {message['property']} is broken"
     yield f"   {message['severity']}: {message['statement']} ({explaining(message['property'])})"
     issues = "".join(f", {issue}" for issue in message["issues"])
     yield f"   {REACHES[message['reach']]}"
@@ -189,6 +194,7 @@ def _whose(done: EraSearch) -> Message:
         "target": era.release.name,
         "first": era.first,
         "seed": done.seed,
+        "hint": done.hint,
     }
 
 
@@ -221,11 +227,12 @@ def _outcome_text(outcome: Mapping[str, Any]) -> str:
 
 def status_of(done: EraSearch, *, new_falls_short: bool) -> ExitStatus:
     """What a search comes to: a difference from the era falls short, and on demand what the catalogue does not know."""
-    if any(not isinstance(finding, Breakdown) for finding in done.hunt.disagreements):
+    parted = [] if done.hint else done.hunt.disagreements
+    if any(not isinstance(finding, Breakdown) for finding in parted):
         return ExitStatus.FELL_SHORT
     if new_falls_short and any(is_new(message) for message in messages(done)):
         return ExitStatus.FELL_SHORT
-    if done.failure or done.hunt.disagreements or done.interrupted:
+    if done.failure or parted or done.interrupted:
         return ExitStatus.INCONCLUSIVE
     return ExitStatus.AS_EXPECTED
 

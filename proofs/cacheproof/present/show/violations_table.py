@@ -13,6 +13,7 @@ from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.violations import (
     Message,
     broken_by,
+    era_of,
     in_full,
     is_new,
     messages,
@@ -67,7 +68,7 @@ def as_table(lines: Iterable[Sequence[Numbered]]) -> Table:
             _numbers([number for number, _ in numbered]),
             first["severity"],
             ", ".join(reach for reach, _ in _reached(several)),
-            f"{first['component']} {first['variant']}".strip(),
+            era_of(first),
             package_of(first),
             first["property"],
             ", ".join(_some(dict.fromkeys(broken_by(one) for one in several))),
@@ -133,7 +134,9 @@ def rendered_searches(
     for done in searches:
         if done.failure:
             yield f"{done.era.component} of {done.era.release.name}: the driver failed: {done.failure}"
-        for finding in done.hunt.disagreements[:1]:
+        if done.hint:
+            yield _hinting(done)
+        for finding in () if done.hint else done.hunt.disagreements[:1]:
             yield ""
             yield from (f"{done.era.component} of {done.era.release.name}: not as the era:", FORMATS["table"](finding))
     for number, message in enumerate(found, 1):
@@ -143,6 +146,16 @@ def rendered_searches(
     for number in wanted:
         if number > len(found):
             yield f"--show {number}: there is no violation of this number, but {len(found)} in all"
+
+
+def _hinting(done: EraSearch) -> str:
+    """What a search beside an era says that the release is not."""
+    era, parted = done.era, len(done.hunt.disagreements)
+    like = f"{era.variant} of {era.like.name}" if era.like is not None else era.variant
+    return (
+        f"{era.component} of {era.release.name} is as no era: searched beside {like} as a hint, from which it parted "
+        f"{count(parted, 'time')}; each finding was made by both"
+    )
 
 
 def _table_with_legend(lines: Sequence[Sequence[Numbered]], *, every: bool) -> Iterator[Any]:

@@ -108,6 +108,22 @@ def test_what_should_be_driven_and_is_not_leaves_a_question_open() -> None:
     assert nearest.status(results, [known]) is ExitStatus.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(("tag", "variants"), [("M2", []), ("stale-growth", ["M2", "M3"]), (None, [])])
+def test_what_is_as_no_neighbour_is_searched_beside_all_of_them(tag: str | None, variants: list[str]) -> None:
+    """A driver that fails says nothing, and is not searched."""
+    results = tried(tag)
+    assert [era.variant for era in nearest.hints(results)] == variants
+
+
+def test_what_is_not_searched_is_said_with_the_reason() -> None:
+    new = nearest.Undriven("ring", BETWEEN, "no module", expected=False)
+    agreeing = tried("M2")
+    searched = [result.era for result in agreeing if result.agrees]
+    assert nearest.unsearched(agreeing, [new], searched) == ["ring of vllm==0.12.0: not driven: no module"]
+    failed = "the driver failed beside M2; the driver failed beside M3"
+    assert nearest.unsearched(tried(None), [], []) == [f"lru of vllm==0.25.0: {failed}"]
+
+
 Run = Callable[[str], tuple[int, str, str]]
 
 
@@ -177,3 +193,17 @@ def test_readers_apart_where_there_are_none(run: Run, monkeypatch: pytest.Monkey
     status, out, errors = run("conform vllm==0.20.2 --component lru --readers-apart")
     assert (status, out) == (2, "")
     assert "--readers-apart is for ring and object_store, and no era of these is meant" in errors
+
+
+def test_a_release_that_is_as_neither_neighbour_is_searched(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What both it and a neighbour's era do is found; that they part elsewhere is no finding of the search."""
+    released(monkeypatch, "stale-growth", {"lru": "", "ring": "no module"})
+    status, out, _ = run("conform vllm==0.25.0 --steps 400 --violations 400 --component lru")
+    assert status == 1
+    assert "lru of vllm==0.25.0 is as no era: searched beside M3 of vllm==0.33.0 as a hint" in out
+    assert "lru M3 (hint)" in out
+    assert "LRU-8" in out
+    assert "not as the era" not in out
+    told = json.loads(run("conform vllm==0.25.0 --steps 400 --violations 400 --component lru --json")[1])
+    assert {one["hint"] for one in told["violations"]} == {True}
+    assert told["not_searched"] == []
