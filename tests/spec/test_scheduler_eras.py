@@ -101,3 +101,48 @@ def test_a_decode_is_padded_with_drafts(model: int, beside: bool, budget: int, a
     config = Config(2, 12, budget, 1, 1, 2, model, (1, 2), (2, 3), drafts=2)
     before: list[Add | Schedule | Update] = [Add(1), Schedule(), Update(0)] if beside else []
     assert made("S3", config, [*before, Add(0), Schedule()]) == answered
+
+
+def test_rejected_drafts_do_not_count_for_a_request_preempted_in_their_round() -> None:
+    """0.11.0: the request stays in the plan, and its count is not that of a waiting one."""
+    config = Config(2, 6, 14, 1, 1, 4, 10, (1, 1), (7, 8), priorities=(0, 1), drafts=3, chunked_prefill=0, policy=1)
+    variant = COMPONENT.variants["S2"]
+    state = variant.start(config)
+    calls = [Add(1), Schedule(), Add(0), Update(0), Schedule(), Update(0), Schedule()]
+    for call in calls:
+        state, _ = variant.step(config, state, call)
+    assert (state.waiting, tuple(state.computed.items())) == ((1,), ((0, 5), (1, 4)))
+    state, _ = variant.step(config, state, Update(0))
+    assert tuple(state.computed.items()) == ((0, 2), (1, 1))
+
+
+@pytest.mark.parametrize("tag", ["normative", "S2", "S2b", "S3"])
+@pytest.mark.parametrize(("caching", "second"), [(1, (1, 4, 1)), (0, (1, 0, 5))])
+def test_without_prefix_caching_nothing_is_found(tag: str, caching: int, second: tuple[int, ...]) -> None:
+    config = Config(2, 12, 8, 1, 1, 2, 9, (5, 5), (1, 2), groups=(0, 0), shared=(5, 5), prefix_caching=caching)
+    assert made(tag, config, [Add(0), Schedule(), Update(0), Add(1), Schedule()]) == second
+
+
+@pytest.mark.parametrize("tag", ["normative", "S3"])
+@pytest.mark.parametrize(("free", "both"), [(1, (0, 0, 2, 1, 0, 2)), (2, (0, 0, 2))])
+def test_an_admission_beside_others_leaves_the_watermark_free(tag: str, free: int, both: tuple[int, ...]) -> None:
+    """Alone a request is admitted all the same."""
+    blocks = 3 if tag == "normative" else 4
+    config = Config(2, blocks, 8, 1, 1, 2, 6, (2, 2), (1, 1), watermark=free)
+    assert made(tag, config, [Add(0), Add(1), Schedule()]) == both
+
+
+@pytest.mark.parametrize(
+    ("tag", "chunk", "answered"),
+    [
+        ("normative", 0, (0, 0, 4, 1, 0, 2)),
+        *((tag, 0, (0, 0, 4)) for tag in ("S2b", "S3")),
+        *((tag, 1, (0, 0, 4, 1, 0, 2)) for tag in ("S2b", "S3")),
+    ],
+)
+def test_a_request_is_admitted_by_its_first_chunk_or_as_a_whole(
+    tag: str, chunk: int, answered: tuple[int, ...]
+) -> None:
+    blocks = 3 if tag == "normative" else 4
+    config = Config(2, blocks, 6, 1, 1, 2, 9, (4, 6), (1, 1), admit_by_chunk=chunk)
+    assert made(tag, config, [Add(0), Add(1), Schedule()]) == answered

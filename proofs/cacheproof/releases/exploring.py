@@ -33,7 +33,7 @@ from cacheproof.targets.vllm.eras import Era
 
 SCOPES = Path(__file__).parent / "explored.toml"
 KIND = "explored"
-STATES = 400
+STATES = 250
 """Of each configuration; most have fewer."""
 PAIRS = 2
 """Of so many settings at once, all combinations are explored unless more are asked for."""

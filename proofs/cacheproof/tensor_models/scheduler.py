@@ -36,9 +36,15 @@ from cachespec.scheduler.state import Plan, Scheduled, State
 from cachespec.scheduler.worker import Worker, blocks_of, token
 from cachespec.scheduler.worker_properties import last_tokens
 
+NOT_THERE = ("prefix_caching", "watermark")
+"""Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
+
 
 def tables_of(config: Config, device: str) -> tensors.Config:
     """Requests of fewer items than the one with most have none at the places that they lack."""
+    for name in NOT_THERE:
+        if getattr(config, name) != Config._field_defaults[name]:
+            raise TargetError(f"{name} = {getattr(config, name)}: the implementation does not have this setting")
     encoder = encoder_cache.tables_of(configuration.encoder_config(config), device)
     (requests, items), contents = encoder.contents.shape, len(configuration.encoder_config(config).sizes)
     starts = [[item[START] for item in configuration.items_of(config, request)] for request in range(requests)]

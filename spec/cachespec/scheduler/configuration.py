@@ -64,6 +64,12 @@ class Config(NamedTuple):
     """0: what a request is admitted with is not cut to the token budget."""
     long_prefill_threshold: int = 0
     """If positive: the most tokens of one request that one step schedules."""
+    prefix_caching: int = 1
+    """0: no request begins with the KV of another one (`enable_prefix_caching`)."""
+    watermark: int = 0
+    """Blocks that an admission leaves free while another request runs (`watermark`, there a share of the pool)."""
+    admit_by_chunk: int = 0
+    """1: blocks for the first chunk admit a request in every scheduler (`scheduler_reserve_full_isl` is off)."""
     policy: int = FIRST_COME
     """`FIRST_COME`, or `BY_PRIORITY`."""
     ahead: int = 1
@@ -81,9 +87,9 @@ def invalid(config: Config) -> str | None:
         return "block_size, kv_blocks, token_budget, max_running, max_model_len and ahead must be positive"
     if min(config.encoder_compute, config.encoder_capacity) <= 0:
         return "encoder_compute and encoder_capacity must be positive"
-    if min(config.drafts, config.alignment, config.long_prefill_threshold) < 0:
-        return "drafts, alignment and long_prefill_threshold must not be negative"
-    for name in ("whole_items", "chunked_prefill", "policy", "aborts", "resets"):
+    if min(config.drafts, config.alignment, config.long_prefill_threshold, config.watermark) < 0:
+        return "drafts, alignment, long_prefill_threshold and watermark must not be negative"
+    for name in ("whole_items", "chunked_prefill", "prefix_caching", "admit_by_chunk", "policy", "aborts", "resets"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return _invalid_requests(config) or _invalid_items(config) or _invalid_groups(config)

@@ -8,16 +8,22 @@ from cachespec.scheduler.configuration import Config, Request, kv_config
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.parts import slots
 from cachespec.scheduler.round_state import Prefix, Slots
-from cachespec.scheduler.rounds import slots_for_chunk
+from cachespec.scheduler.rounds import slots_for_chunk, takes_watermark
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
 
 
 def slots_for_all(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
-    """S3: a request is admitted only where all of its tokens would find blocks (`scheduler_reserve_full_isl`)."""
+    """S3: a request is admitted only where all of its tokens would find blocks (`scheduler_reserve_full_isl`).
+
+    The watermark is left free beside all of them.
+    """
+    if config.admit_by_chunk:
+        return slots_for_chunk(rules, config, state, request, prefix, tokens)
     hits = len(prefix.hits) * config.block_size
     everything = known_length(config, state, request) - prefix.covered - hits
-    if not slots(rules, kv_config(config), state.kv, request, prefix.covered, everything, prefix.hits).yes:
+    whole = slots(rules, kv_config(config), state.kv, request, prefix.covered, everything, prefix.hits)
+    if not whole.yes or takes_watermark(config, state, whole):
         return Slots(state.kv, False)
     return slots_for_chunk(rules, config, state, request, prefix, tokens)
 

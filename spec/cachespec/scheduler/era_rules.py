@@ -314,13 +314,21 @@ def with_listed_released(rules: Table, config: Config, state: State, request: Re
 
 
 def counted(rules: Table, config: Config, state: State, part: Scheduled, rejected: int) -> State:
-    """The KV is written, and rejected drafts do not count as computed; of a request that runs."""
+    """The KV is written, and rejected drafts do not count as computed; of a request that runs.
+
+    S2: a request preempted in the round of the part has a count, too.
+    """
     if not any(request == part.request for request in state.running):
-        return state
+        return with_fewer(state, part.request, rejected) if state.computed.has(part.request) else state
     return state._replace(
         kv=written(rules, config, state.kv, part.request, part.start + part.tokens - rejected),
         computed=state.computed.set(part.request, state.computed.get(part.request, 0) - rejected),
     )
+
+
+def with_fewer(state: State, request: Request, rejected: int) -> State:
+    """So many tokens of the request count as computed no longer."""
+    return state._replace(computed=state.computed.set(request, state.computed.get(request, 0) - rejected))
 
 
 def executed_and_released(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:

@@ -73,7 +73,9 @@ def reported(rules: Table, config: Config, encoder: Cache) -> tuple[Cache, tuple
 
 
 def cached_prefix(rules: Table, config: Config, kv: Pool, request: Request, tokens: int) -> tuple[int, ...]:
-    """The blocks of the longest prefix of the request's tokens that is there."""
+    """The blocks of the longest prefix of the request's tokens that is there; none without prefix caching."""
+    if config.prefix_caching == 0:
+        return ()
     outcome = rules.kv.step(kv_config(config), kv, GetComputedBlocks(request, tokens))[1]
     return outcome.values
 

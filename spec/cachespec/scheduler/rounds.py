@@ -179,7 +179,16 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
 
 def room(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
     """Blocks for a waiting request, whose prefix was found."""
-    return rules.slots(rules, config, state, request, prefix, tokens)
+    answer = rules.slots(rules, config, state, request, prefix, tokens)
+    return Slots(state.kv, False) if answer.yes and takes_watermark(config, state, answer) else answer
+
+
+def takes_watermark(config: Config, state: State, answer: Slots) -> bool:
+    """An admission would leave fewer free blocks than the watermark, though another request runs.
+
+    A request that is alone is admitted all the same, so the watermark keeps none from being served (SCH-8).
+    """
+    return len(state.running) > 0 and answer.kv.free_count() < config.watermark
 
 
 def slots_for_chunk(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:

@@ -24,6 +24,9 @@ SETTINGS = (
     "resets",
     "alignment",
     "external",
+    "uncached",
+    "watermark",
+    "admit_by_chunk",
 )
 """What a configuration may have, beside items and steps ahead of their output."""
 SHARES = (0.15, 0.35, 0.6)
@@ -95,6 +98,9 @@ def attempt(source: random.Random) -> Config:
         whole_items=int("whole_items" in there),
         chunked_prefill=chunks,
         long_prefill_threshold=limit,
+        prefix_caching=0 if "uncached" in there else 1,
+        watermark=source.randint(1, 3) if "watermark" in there else 0,
+        admit_by_chunk=int("admit_by_chunk" in there),
         ahead=source.choice((1, 1, 1, 2, 2, 3)),
         aborts=int("aborts" in there),
         resets=int("resets" in there),

@@ -399,6 +399,7 @@ STEP = Proof(
         (rounds, "scheduled", scheduled_and_judged),
         (rounds, "planned", planned),
         (rounds, "slots", answered),
+        (rounds, "takes_watermark", lambda *_: any_answer()),
         (rounds, "kv_config", lambda *_: opaque()),
         (rounds, "give_up", any_cache),
         (rounds, "take", any_cache),

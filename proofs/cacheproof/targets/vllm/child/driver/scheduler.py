@@ -95,6 +95,9 @@ class SchedulerDriver:
                 by_priority=bool(config["policy"]),
                 asynchronous=config["ahead"] > 1,
                 drafts=config["drafts"],
+                prefix_caching=bool(config.get("prefix_caching", 1)),
+                watermark=config.get("watermark", 0),
+                reserves=not config.get("admit_by_chunk", 0),
             )
         )
         self._hasher = self._classes.hasher(config["block_size"])

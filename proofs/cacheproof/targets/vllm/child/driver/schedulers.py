@@ -80,6 +80,10 @@ class Settings(NamedTuple):
     by_priority: bool = False
     asynchronous: bool = False
     drafts: int = 0
+    prefix_caching: bool = True
+    watermark: int = 0
+    reserves: bool = True
+    """A request is admitted only if all of its tokens find blocks."""
 
 
 class Classes:
@@ -274,8 +278,8 @@ def engine_settings(settings: Settings) -> Any:
             disable_chunked_mm_input=settings.whole_items,
             policy=POLICIES[settings.by_priority],
             async_scheduling=settings.asynchronous,
-            scheduler_reserve_full_isl=True,
-            watermark=0.0,
+            scheduler_reserve_full_isl=settings.reserves,
+            watermark=(settings.watermark + 0.5) / settings.blocks if settings.watermark else 0.0,
             prefill_schedule_interval=1,
         ),
         model_config=SimpleNamespace(
@@ -292,7 +296,7 @@ def engine_settings(settings: Settings) -> Any:
         cache_config=SimpleNamespace(
             num_gpu_blocks=settings.blocks,
             block_size=settings.block_size,
-            enable_prefix_caching=True,
+            enable_prefix_caching=settings.prefix_caching,
             mamba_cache_mode="none",
             enable_mamba_shared_prefix_checkpoint=False,
         ),
