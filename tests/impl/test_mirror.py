@@ -37,6 +37,10 @@ CONFIGURATIONS = {
     "two senders": EVERY_FAULT._replace(capacity=2, sizes=(1, 1, 1), items=2, senders=2, channel=4),
     "fewer partitions": EVERY_FAULT._replace(capacity=2, sizes=(1, 1, 2), senders=3, partitions=2, channel=3),
     "rendering": EVERY_FAULT._replace(capacity=3, sizes=(1, 1, 2), rendered=2, channel=3),
+    "drafts": EVERY_FAULT._replace(
+        capacity=3, sizes=(1, 1, 2), rendered=2, processing=2, fan_out=2, outstanding=4, channel=4, cancel=1
+    ),
+    "embeddings": EVERY_FAULT._replace(capacity=2, sizes=(1, 1, 2), items=2, embeddings=1, fan_out=2, duplicate=1),
     "reordered": Config(capacity=2, sizes=(1, 1, 2), items=2, channel=4, outstanding=3, reorder=1),
 }
 

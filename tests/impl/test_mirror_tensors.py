@@ -43,6 +43,23 @@ RENDERING = Config(capacity=1, sizes=(1, 1), rendered=2, reject=1)
 TWO_SENDERS = Config(capacity=1, sizes=(1,), senders=2, partitions=1, reset=1, drop=1, reorder=1, impatient=1, faults=2)
 ONE_FAULT = Config(capacity=1, sizes=(1,), channel=3, outstanding=3, drop=1, reorder=1, faults=1)
 ONE_LOSS = ONE_FAULT._replace(reorder=0)
+DRAFTS = Config(
+    capacity=1,
+    sizes=(1, 1),
+    rendered=1,
+    processing=1,
+    fan_out=2,
+    embeddings=1,
+    outstanding=3,
+    channel=3,
+    cancel=1,
+    reject=1,
+    duplicate=1,
+    faults=2,
+)
+IN_PARTS = Config(capacity=1, sizes=(1, 1), fan_out=3, outstanding=4, channel=4, cancel=1)
+LOOKS = Config(capacity=1, sizes=(1, 1), processing=2, cancel=1)
+DOUBLED = Config(capacity=1, sizes=(1, 1), duplicate=1, drop=1, reorder=1, faults=2)
 WIDE = Config(capacity=5, sizes=(1, 2, 3, 4, 6), items=3, channel=4, outstanding=3, reorder=1, drop=1, reset=1)
 
 SCOPES = {
@@ -54,6 +71,10 @@ SCOPES = {
     "two senders": TWO_SENDERS,
     "one fault": ONE_FAULT,
     "one loss": ONE_LOSS,
+    "drafts": DRAFTS,
+    "in parts": IN_PARTS,
+    "look-ups": LOOKS,
+    "doubled": DOUBLED,
 }
 TRIPLES = 1000
 """Of each scope, breadth first."""
@@ -107,7 +128,7 @@ def test_every_triple_is_that_of_the_specification(name: str) -> None:
     assert found.triples > 50
 
 
-@pytest.mark.parametrize("name", ["calm", "rendering"])
+@pytest.mark.parametrize("name", ["calm", "rendering", "fan-out", "look-ups", "cancelled"])
 def test_counts_and_digests_are_those_of_the_reference(name: str) -> None:
     scope = next(scope for scope in scopes_of(MIRROR) if scope.name == name)
     wanted = scope.expectation("normative")
@@ -117,7 +138,9 @@ def test_counts_and_digests_are_those_of_the_reference(name: str) -> None:
     assert not found.violations
 
 
-@pytest.mark.parametrize("config", [WIDE, EVERY_FAULT, TWO_SENDERS], ids=["wide", "every fault", "two senders"])
+@pytest.mark.parametrize(
+    "config", [WIDE, EVERY_FAULT, TWO_SENDERS, DRAFTS], ids=["wide", "every fault", "two senders", "drafts"]
+)
 def test_in_lockstep_with_the_specification(config: Config) -> None:
     steps = 250
     campaign = lockstep(MIRROR, MIRROR.normative, config, TensorTarget(MIRROR), steps=steps, seed=5)
@@ -216,6 +239,7 @@ def test_what_has_no_row_is_refused_and_changes_nothing(operation: Any) -> None:
     "operation",
     [
         *(calls.Drop(0, 5), calls.DropAnswer(0, 0), calls.Reorder(0, 1), calls.ReorderAnswers(0, 9), calls.Abort(0, 1)),
+        *(calls.Process(0, 0), calls.Cancel(0, 0), calls.Duplicate(0, 0), calls.DuplicateAnswer(0, 0)),
         *(calls.Transmit(0), calls.Receive(0), calls.Expire(0), calls.Deliver(0), calls.Reject(0, 0), calls.Send(0, 3)),
     ],
     ids=lambda operation: operation.wire_name(),
@@ -303,6 +327,19 @@ BUGS: dict[str, tuple[Config, Change]] = {
     ),
     "the first of several is lost twice": (ONE_LOSS, Change(line.without, "$places >= $which", "$places > $which")),
     "an overtaken row is gone": (ONE_FAULT, Change(line.overtaken, "$places - 1", "$places")),
+    "a copy takes the place of the next row": (
+        DOUBLED,
+        Change(line.doubled, "$places > $which", "$places > $which + 1"),
+    ),
+    "a look-up says the contrary": (LOOKS, Change(walking.absent, "(~$there).long()", "$there.long()")),
+    "the rest of several messages is one too few": (
+        IN_PARTS,
+        Change(mirror_environment.send, "$left > 1", "$left > 2"),
+    ),
+    "what is looked up can be sent": (
+        DRAFTS,
+        Change(mirror_environment.send, "$stage != LOOKED_UP", "$stage != RENDERED"),
+    ),
     "a row too few is appended": (REQUESTS, Change(line.appended, "$count + 1", "$count")),
 }
 

@@ -14,20 +14,22 @@ from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.verdict import unwitnessed
-from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Outcome
+from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, Code, Operation, Outcome
 from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.era_state import State as EraState
 from cachespec.mirror.eras import M3
-from cachespec.mirror.normative import NORMATIVE_MIRROR, deliver, join, look_up, send, submit, transmit
+from cachespec.mirror.normative import NORMATIVE_MIRROR, deliver, fan_out, join, look_up, send, submit, transmit
 from cachespec.mirror.normative_faults import reset_receiver, submit_rejected
 from cachespec.mirror.normative_state import Link, State, begun, with_link
 from cachespec.mirror.operations import (
     Abort,
     Deliver,
     Expire,
+    FanOut,
     Join,
     LookUp,
+    Process,
     Reorder,
     ResetReceiver,
     ResetSender,
@@ -128,6 +130,22 @@ def join_backwards(config: Config, state: State, op: Join) -> Result:
     return join(
         config, with_link(state, op.sender, link._replace(sender=link.sender._replace(log=link.sender.log[::-1]))), op
     )
+
+
+def send_the_last_again(config: Config, state: State, op: FanOut) -> Result:
+    """MIR-4/each: a message is made of the one before it, and is no update."""
+    after, outcome = fan_out(config, state, op)
+    before = state.links[op.sender].sender
+    if outcome.code is not Code.DONE or before.log == ():
+        return after, outcome
+    link = after.links[op.sender]
+    sender = before._replace(log=(*before.log, before.log[-1]._replace(items=op.items)))
+    return with_link(after, op.sender, link._replace(sender=sender)), outcome
+
+
+def lose_what_is_processed(config: Config, state: State, op: Process) -> Result:
+    """MIR-6/drafts: a request that is looked up is never heard of again."""
+    return state, ABSENT
 
 
 def die_of_it(config: Config, state: EraState, op: Deliver) -> tuple[EraState, Outcome]:
@@ -256,11 +274,17 @@ PLANTED = [
     Planted("MIR-2", bug({Deliver: send_no_payload}), Config(1, (1, 1))),
     Planted("MIR-3", bug({Deliver: skip_what_is_missing}), LOSS),
     Planted("MIR-4", bug({SubmitRejected: update_and_reject}), Config(1, (1, 1), reject=1)),
+    Planted(
+        "MIR-4/each",
+        bug({FanOut: send_the_last_again}),
+        Config(1, (1, 1), fan_out=2, outstanding=3, channel=3),
+    ),
     Planted("MIR-5", bug({Deliver: use_backwards}), Config(2, (1, 1), items=2)),
     Planted("MIR-6", bug({Deliver: use_another}), NAMED_ALIKE),
     Planted("MIR-6/kept", bug({Submit: send_without_the_last}), LARGE),
     Planted("MIR-6/kept", bug({Send: send_the_oldest}), Config(1, (1, 1), rendered=2)),
     Planted("MIR-6/kept", bug({Join: join_backwards}), Config(1, (1, 1), reset=1)),
+    Planted("MIR-6/drafts", bug({Process: lose_what_is_processed}), Config(1, (1, 1), processing=1)),
     Planted("MIR-7", M3.era("planted", "a planted bug", {Deliver: die_of_it}, {Deliver: "planted"}), Config(1, (1, 1))),
     Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET, frozenset({"MIR-6/kept"})),
     Planted("MIR-7/served", NORMATIVE_MIRROR.lacking({Expire: "planted"}), LOSS),
@@ -301,7 +325,7 @@ def test_every_property_has_a_planted_bug() -> None:
     assert {rule.name for rule in COMPONENT.properties()} == {planted.breaks for planted in PLANTED}
 
 
-WITNESSES = ("calm", "look-ups", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")
+WITNESSES = ("calm", "look-ups", "fan-out", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:

@@ -56,6 +56,8 @@ class MirrorOperation(Operation):
     """The value from which on the setting allows it."""
     frontend: ClassVar[bool] = False
     """The frontend serves a request with it: it must not fail, and it may change P0."""
+    takes: ClassVar[tuple[int, ...]] = ()
+    """For an operation on the draft at `which`: the stages in which it can be."""
     withdraws: ClassVar[bool] = False
     """It ends the draft at `which`, so P0 must not have been updated for it."""
     clears: ClassVar[str] = ""

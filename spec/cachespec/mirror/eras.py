@@ -40,7 +40,11 @@ from cachespec.mirror.operations import (
 )
 from cachespec.mirror.view import View
 
-KEPT = {"MIR-6/kept": "P0 keeps no request; a message carries its own contents"}
+KEPT = {
+    "MIR-6/kept": "P0 keeps no request; a message carries its own contents",
+    "MIR-6/drafts": "the eras show no drafts",
+    "MIR-4/each": "P0 is updated where a request is rendered",
+}
 REPEATED = {"MIR-10": "the eras do not account for repeated sends"}
 NEEDED = {"MIR-10/needed": "each era has its own walk on each side"}
 MENDED = {"MIR-1/mended": "no era repairs a miss"}

@@ -80,6 +80,7 @@ class Process(MirrorOperation):
     lane: ClassVar[tuple[str, str]] = (FRONTEND, FRONTEND)
     setting: ClassVar[str] = "processing"
     frontend: ClassVar[bool] = True
+    takes: ClassVar[tuple[int, ...]] = (LOOKED_UP,)
     sender: SenderName
     which: Which
 
@@ -105,6 +106,7 @@ class Send(MirrorOperation):
 
     lane: ClassVar[tuple[str, str]] = (FRONTEND, CHANNEL)
     frontend: ClassVar[bool] = True
+    takes: ClassVar[tuple[int, ...]] = (RENDERED, PARTLY_SENT)
     sender: SenderName
     which: Which
 
@@ -282,6 +284,7 @@ class Reject(MirrorOperation):
     lane: ClassVar[tuple[str, str]] = (FRONTEND, "client")
     setting: ClassVar[str] = "reject"
     withdraws: ClassVar[bool] = True
+    takes: ClassVar[tuple[int, ...]] = (RENDERED,)
     sender: SenderName
     which: Which
 
@@ -341,6 +344,7 @@ class Cancel(MirrorOperation):
     lane: ClassVar[tuple[str, str]] = ("client", FRONTEND)
     setting: ClassVar[str] = "cancel"
     withdraws: ClassVar[bool] = True
+    takes: ClassVar[tuple[int, ...]] = (LOOKED_UP, RENDERED, PARTLY_SENT)
     sender: SenderName
     which: Which
 

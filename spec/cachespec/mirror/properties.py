@@ -7,8 +7,10 @@ from cachespec.mirror.configuration import Config, identity
 from cachespec.mirror.declaration import FRONTEND, RECEIVER, MirrorOperation, Requests
 from cachespec.mirror.operations import (
     Deliver,
+    FanOut,
     Join,
     LookUp,
+    Process,
     Receive,
     Reorder,
     ResetReceiver,
@@ -85,11 +87,16 @@ def update_has_message(config: Config, before: View, op: Operation, outcome: Out
     return makes_message or type(op) in (Join, Retry) or unchanged
 
 
+def each_message_is_an_update(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, MirrorOperation) or not op.sends(config) or outcome.code is not Code.DONE:
+        return True
+    return after.links[sender_of(op)].updates == before.links[sender_of(op)].updates + 1
+
+
 def updated_draft(before: View, op: Operation) -> bool:
     """Whether P0 was updated for the draft that this operation names."""
     updated = before.links[sender_of(op)].rendered
-    which: int = getattr(op, "which", 0)
-    return which < len(updated) and updated[which]
+    return position_of(op) < len(updated) and updated[position_of(op)]
 
 
 def sender_of(op: Operation) -> int:
@@ -146,6 +153,20 @@ def requests_are_as_asked(config: Config, before: View, op: Operation, outcome: 
         if (a.drafts, a.kept) != expected:
             return False
     return True
+
+
+def drafts_are_there(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, MirrorOperation) or op.takes == ():
+        return True
+    drafts, which = before.links[sender_of(op)].drafts, position_of(op)
+    there = which < len(drafts) and drafts[which].stage in op.takes
+    return (outcome.code is Code.ABSENT) is not there
+
+
+def position_of(op: Operation) -> int:
+    """The position that an operation names; 0 if it names none."""
+    which: int = getattr(op, "which", 0)
+    return which
 
 
 def old_epochs_are_void(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -271,6 +292,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: isinstance(op, MirrorOperation) and op.sends(c) and o.code is Code.DONE,
     ),
     Step(
+        "MIR-4/each",
+        "each message of a request is an update of P0 of its own",
+        each_message_is_an_update,
+        lambda c, b, op, o, a: isinstance(op, FanOut) and o.code is Code.DONE and 1 in o.values,
+    ),
+    Step(
         "MIR-5",
         "P0 and P1 apply the items of a request in the same order",
         walks_agree,
@@ -286,7 +313,15 @@ STEPS: tuple[Step[Config, View], ...] = (
         "MIR-6/kept",
         "P0 keeps each request as its client sent it, in order, until an answer confirms it",
         requests_are_as_asked,
-        lambda c, b, op, o, a: isinstance(op, Send) and op.which > 0 and len(set(b.links[op.sender].drafts)) > 1,
+        lambda c, b, op, o, a: (
+            isinstance(op, Send) and o.code is Code.DONE and op.which > 0 and len(set(b.links[op.sender].drafts)) > 1
+        ),
+    ),
+    Step(
+        "MIR-6/drafts",
+        "an operation on a draft is absent if and only if no draft of its stage is at that position",
+        drafts_are_there,
+        lambda c, b, op, o, a: isinstance(op, Process) and o.code is Code.DONE and 1 in o.values,
     ),
     Step(
         "MIR-7",
