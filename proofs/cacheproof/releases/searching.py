@@ -160,25 +160,37 @@ def _open_alone(era: Era) -> Target:
 
 
 def _alone(done: EraSearch, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
-    """The scheduler and nothing beside it, search after search with another seed; of each sort the shortest is kept."""
-    left = None if limit.steps is None else limit.steps * CALLS_ALONE
-    seconds, number = limit.seconds, done.seed
+    """The scheduler and nothing beside it: half of the calls with plain loads, and half with rarer settings."""
+    steps = None if limit.steps is None else -(-limit.steps * CALLS_ALONE // 2)
+    half = Limit(steps, None if limit.seconds is None else limit.seconds / 2)
     target = opener(done.era)
     try:
-        while (left is None or left > 0) and (seconds is None or seconds > 0):
-            limits = Limit(left, seconds)
-            found = search_for_stalls(target, limit=limits, seed=number, suitable=done.era.has, progress=progress)
-            done.alone += found.tally.steps
-            left = None if left is None else left - found.tally.steps
-            seconds = None if seconds is None else seconds - found.seconds
-            stall, number = found.finding, number + 1
-            if stall is not None and _is_shorter(stall, done.stalls.get(stall.sort)):
-                done.stalls[stall.sort] = (stall, done.alone)
-            if found.interrupted:
-                done.hunt.interrupted = True
-                return
+        for wide in (False, True):
+            _with_loads(done, target, half, progress, wide=wide)
     finally:
         target.close()
+
+
+def _with_loads(done: EraSearch, target: Target, limit: Limit, progress: Progressing | None, *, wide: bool) -> None:
+    """Search after search with another seed; of each sort the shortest is kept.
+
+    Not every release has drafts in steps ahead of their output, so no load has both.
+    """
+
+    def suitable(config: Any) -> bool:
+        return done.era.has(config) and (config.ahead == 1 or config.drafts == 0)
+
+    left, seconds, number = limit.steps, limit.seconds, done.seed
+    while not done.hunt.interrupted and (left is None or left > 0) and (seconds is None or seconds > 0):
+        limits = Limit(left, seconds)
+        found = search_for_stalls(target, limit=limits, seed=number, wide=wide, suitable=suitable, progress=progress)
+        done.alone += found.tally.steps
+        left = None if left is None else left - found.tally.steps
+        seconds = None if seconds is None else seconds - found.seconds
+        stall, number = found.finding, number + 1
+        if stall is not None and _is_shorter(stall, done.stalls.get(stall.sort)):
+            done.stalls[stall.sort] = (stall, done.alone)
+        done.hunt.interrupted = found.interrupted
 
 
 def _is_shorter(stall: Stall, known: tuple[Stall, int] | None) -> bool:

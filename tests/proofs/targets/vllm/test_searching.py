@@ -17,6 +17,8 @@ from cacheproof.releases import searching
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Release
+from cachespec.kernel import FAILED, Operation, Outcome
+from cachespec.scheduler import Config as SchedulerConfig
 
 RELEASE = Release("0.20.2")
 ALONE = Era("scheduler", "", RELEASE)
@@ -45,21 +47,43 @@ def test_a_scheduler_alone_is_seen_to_stall(monkeypatch: pytest.MonkeyPatch) -> 
     component = component_named("scheduler")
     era = component.variants["S2"]
     monkeypatch.setattr(searching, "open_target", lambda *arguments: SpecificationTarget(component, era))
-    done = searching.search(table(), ALONE, limit=Limit(steps=390), seed=1)
+    done = searching.search(table(), ALONE, limit=Limit(steps=780), seed=1)
     assert set(done.stalls) == {Sort.STALL}
-    (told,) = messages(done)
+    (told,) = [one for one in messages(done) if one["ending"] == "stall"]
     assert (told["property"], told["ending"], told["reach"], told["variant"]) == ("SCH-8", "stall", "engine", "")
     assert told["idle"] >= 2 * len(told["config"]["prompts"])
     assert told["length"] == len(told["operations"]) == len(told["outcomes"]) <= 8
     assert (searched_message(done)["alone"], searched_message(done)["steps"]) == (done.alone, 0)
-    assert done.alone >= 390 * searching.CALLS_ALONE
+    assert done.alone >= 780 * searching.CALLS_ALONE
+
+
+def test_half_of_the_loads_are_wide_and_none_has_drafts_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target that fails as soon as a load has drafts: plain ones never have."""
+    component = component_named("scheduler")
+    loads: list[SchedulerConfig] = []
+
+    class Failing(SpecificationTarget):
+        def reset(self, config: SchedulerConfig) -> None:
+            loads.append(config)
+            super().reset(config)
+
+        def apply(self, operation: Operation) -> Outcome:
+            return FAILED if loads[-1].drafts else super().apply(operation)
+
+    monkeypatch.setattr(searching, "open_target", lambda *arguments: Failing(component, component.normative))
+    done = searching.search(table(), ALONE, limit=Limit(steps=60), seed=1)
+    assert set(done.stalls) == {Sort.FAILED}
+    assert any(load.drafts for load in loads)
+    assert not any(load.drafts and load.ahead > 1 for load in loads)
+    plain = next(place for place, load in enumerate(loads) if load.drafts)
+    assert plain > 10, "the plain half comes first"
 
 
 def test_a_number_that_no_violation_has_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     component = component_named("scheduler")
     era = component.variants["S2"]
     monkeypatch.setattr(searching, "open_target", lambda *arguments: SpecificationTarget(component, era))
-    done = searching.search(table(), ALONE, limit=Limit(steps=390), seed=1)
+    done = searching.search(table(), ALONE, limit=Limit(steps=780), seed=1)
     *_, last = rendered_searches([done], messages(done), [1, 7])
     assert last == "--show 7: there is no violation of this number, but 1 in all"
 
