@@ -162,7 +162,7 @@ def test_messages_out_of_turn_are_refused(source: Path, message: dict[str, Any],
     assert (answer["answer"], said in answer["text"]) == ("error", True), answer
 
 
-def test_an_operation_without_a_driver_or_with_a_wrong_field_is_refused(source: Path) -> None:
+def test_an_operation_without_a_driver_is_unsupported_and_a_wrong_field_is_refused(source: Path) -> None:
     lines = [
         {"do": "init", "component": "lru", "capacity": 3},
         {"do": "apply", "op": "evict"},
@@ -172,8 +172,9 @@ def test_an_operation_without_a_driver_or_with_a_wrong_field_is_refused(source: 
     asked = "".join(json.dumps(line) + "\n" for line in lines)
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False, timeout=60)
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert [answer.get("text") for answer in answers] == [
+    assert [answer.get("text", answer.get("code")) for answer in answers] == [
         None,
-        "no call for 'evict'",
+        "unsupported",
         "key must be an integer, not '0'",
     ]
+    assert {**answers[1], "answer": "state", "code": None} == {**answers[0], "code": None}
