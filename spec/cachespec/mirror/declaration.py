@@ -45,6 +45,14 @@ class Requests(NamedTuple):
     kept: tuple[tuple[int, ...], ...]
     """The contents of each message that was sent, oldest first."""
 
+    def without(self, which: int) -> tuple[Draft, ...]:
+        """The drafts but one. Transitions have their own function for it: a bug there is not hidden here."""
+        return tuple(draft for place, draft in enumerate(self.drafts) if place != which)
+
+    def replacing(self, which: int, draft: Draft) -> tuple[Draft, ...]:
+        """The drafts with one replaced; likewise."""
+        return tuple(draft if place == which else other for place, other in enumerate(self.drafts))
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorOperation(Operation):

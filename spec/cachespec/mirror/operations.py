@@ -12,7 +12,7 @@ from typing import ClassVar
 from cachespec.kernel import Kind
 from cachespec.mirror.configuration import Config, Key, SenderName, requests
 from cachespec.mirror.declaration import CHANNEL, FRONTEND, RECEIVER, Around, MirrorOperation, Requests
-from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED, Draft, replaced, without
+from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED, Draft
 
 Which = int
 """The position among the drafts, requests, messages or answers that the operation is about: 0 is the oldest."""
@@ -96,8 +96,8 @@ class Process(MirrorOperation):
     def moved(self, config: Config, requests: Requests) -> Requests:
         draft = requests.drafts[self.which]
         if config.rendered > 0:
-            return requests._replace(drafts=replaced(requests.drafts, self.which, Draft(draft.items, RENDERED)))
-        return Requests(without(requests.drafts, self.which), (*requests.kept, draft.items))
+            return requests._replace(drafts=requests.replacing(self.which, Draft(draft.items, RENDERED)))
+        return Requests(requests.without(self.which), (*requests.kept, draft.items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ class Send(MirrorOperation):
         return True
 
     def moved(self, config: Config, requests: Requests) -> Requests:
-        drafts, draft = without(requests.drafts, self.which), requests.drafts[self.which]
+        drafts, draft = requests.without(self.which), requests.drafts[self.which]
         if draft.left > 1:
-            drafts = replaced(requests.drafts, self.which, Draft(draft.items, PARTLY_SENT, draft.left - 1))
+            drafts = requests.replacing(self.which, Draft(draft.items, PARTLY_SENT, draft.left - 1))
         return Requests(drafts, (*requests.kept, draft.items))
 
 
@@ -299,7 +299,7 @@ class Reject(MirrorOperation):
         return (cls(sender, which) for which in around.drafts_in(RENDERED))
 
     def moved(self, config: Config, requests: Requests) -> Requests:
-        return requests._replace(drafts=without(requests.drafts, self.which))
+        return requests._replace(drafts=requests.without(self.which))
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +359,7 @@ class Cancel(MirrorOperation):
         return (cls(sender, which) for which in range(len(around.stages)))
 
     def moved(self, config: Config, requests: Requests) -> Requests:
-        return requests._replace(drafts=without(requests.drafts, self.which))
+        return requests._replace(drafts=requests.without(self.which))
 
 
 # Faults of the channel ----------------------------------------------------------------------------------------------
