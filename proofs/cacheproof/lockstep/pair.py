@@ -53,6 +53,8 @@ class Pair:
         self._over = False
         self._seen: set[int] = set()
         self._idle = 0
+        self.remark = ""
+        """What the target said of the last call beside its outcome."""
 
     @property
     def offered(self) -> tuple[Operation, ...]:
@@ -149,7 +151,8 @@ class Pair:
     def _answer(self, outcome: Outcome | None) -> Answer:
         """What the target says; a call that never returned has nothing to show after it."""
         hangs = outcome is not None and outcome.code is Code.DIVERGED
-        return Answer(outcome, {} if hangs else dict(self.target.observe()))
+        self.remark = str(getattr(self.target, "remark", "")) if outcome is not None else ""
+        return Answer(outcome, {} if hangs else dict(self.target.observe()), self.remark)
 
     def _compared(self, expected: Answer, actual: Answer, broken: AnyProperty | None) -> Finding | None:
         strange = sorted(set(actual.observations) - set(expected.observations))

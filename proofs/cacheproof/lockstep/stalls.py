@@ -57,6 +57,8 @@ class Stall:
     """What the target shows at the end, and showed all the time."""
     idle: int
     """Steps that were asked for after that, and scheduled nothing."""
+    remark: str = ""
+    """What the target said of the last call beside its outcome: the exception of one that failed."""
 
 
 @dataclass(slots=True)
@@ -196,7 +198,8 @@ class Watch:
         ended = Sort.DIVERGED if self._outcomes[-1].code is Code.DIVERGED else Sort.FAILED
         end = len(self._calls) if made is None else made
         calls, outcomes = tuple(self._calls[:end]), tuple(self._outcomes[:end])
-        return Stall(sort or ended, self._config, calls, outcomes, self._shown, idle)
+        remark = str(getattr(self._target, "remark", ""))
+        return Stall(sort or ended, self._config, calls, outcomes, self._shown, idle, remark)
 
     def _steps(self) -> Iterable[Operation]:
         """What the engine can do: the output of a step that is in flight, or another step."""

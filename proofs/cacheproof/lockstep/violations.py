@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cacheproof.lockstep.campaign import Draw
@@ -82,6 +82,8 @@ class Broken:
     """Random calls by the end of the episode that showed it: none where it was seen in the nearest states."""
     episode: int | None
     """Of random calls, from 0; None where it was seen in the nearest states."""
+    remark: str = ""
+    """What the target said of the last call beside its outcome: the exception of one that failed."""
 
     @property
     def calls(self) -> tuple[Operation, ...]:
@@ -292,7 +294,9 @@ class _Search:
         found = self.described(left[0], Seen(rule, kind, left[1]), episode)
         if found is None or any(one.covers(found) for one in self.hunt.found):
             return
-        if self.agrees(self.confirm(pair, found)):
+        again = Pair(subject=found.subject, target=pair.target, name=pair.name)
+        if self.agrees(self.confirm(again, found)):
+            found = replace(found, remark=again.remark)
             self.hunt.found = [*(one for one in self.hunt.found if not found.covers(one)), found]
         else:
             self.refuted[key] = self.refuted.get(key, 0) + 1
@@ -313,9 +317,8 @@ class _Search:
             ending = "diverged"
         return Broken(subject, seen.rule, trace, ending, cycle, self.hunt.steps, episode)
 
-    def confirm(self, pair: Pair, found: Broken) -> Finding | None:
+    def confirm(self, again: Pair, found: Broken) -> Finding | None:
         """Both sides make these calls, and a cycle twice: the first difference, or None where they agree throughout."""
-        again = Pair(found.subject, pair.target, pair.name)
         return again.replay((*found.calls, *found.cycle, *found.cycle), only_offered=False)
 
 

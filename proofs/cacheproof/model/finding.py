@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -27,6 +27,8 @@ class Answer:
 
     outcome: Outcome | None
     observations: Mapping[str, Observation]
+    remark: str = field(default="", compare=False)
+    """What the side says beside that, such as the exception of a call that failed; for people only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ def differing(expected: Answer, actual: Answer) -> list[str]:
     """What differs between two answers; observables that the target leaves out are not compared."""
     lines = []
     if expected.outcome != actual.outcome:
-        lines.append(f"outcome: the specification says {said(expected.outcome)}, the target {said(actual.outcome)}")
+        remark = f": {actual.remark}" if actual.remark else ""
+        lines.append(
+            f"outcome: the specification says {said(expected.outcome)}, the target {said(actual.outcome)}{remark}"
+        )
     for name, value in sorted(actual.observations.items()):
         if expected.observations.get(name) != value:
             lines.append(

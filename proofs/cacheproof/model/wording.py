@@ -23,6 +23,16 @@ def outcome_text(outcome: Outcome) -> str:
     return said(outcome)
 
 
+def answer_text(kind: type[Operation], outcome: Outcome) -> str:
+    """The outcome of such an operation with its values by name: `done: request 0, start 4, tokens 3; request 2`."""
+    names, values = kind.returns, outcome.values
+    if not values or not names or len(values) % len(names):
+        return outcome_text(outcome)
+    groups = (values[first : first + len(names)] for first in range(0, len(values), len(names)))
+    each = (", ".join(f"{name} {value}" for name, value in zip(names, group, strict=True)) for group in groups)
+    return f"{outcome.code.value}: {'; '.join(each)}"
+
+
 def observation_texts(observations: Mapping[str, Observation]) -> tuple[str, ...]:
     """`order [0, 1]` for each observable."""
     return tuple(f"{name} {shown(value)}" for name, value in observations.items())

@@ -53,6 +53,8 @@ class ChildTarget:
         self._config: Any = None
         self._observations: Mapping[str, Observation] = {}
         self._declared = Declaration()
+        self.remark = ""
+        """What the child said of the last call beside its outcome."""
 
     def declaration(self) -> Declaration:
         """What the child said of itself when it was greeted; it is started for that."""
@@ -77,6 +79,7 @@ class ChildTarget:
             outcome = outcome_from_message(answer)
         except InputError as error:
             raise self._failed(str(error), Failure.GARBAGE) from None
+        self.remark = str(answer.pop("remark", ""))
         self._take_observations(answer)
         return outcome
 

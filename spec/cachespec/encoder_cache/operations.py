@@ -69,6 +69,8 @@ class FreeRequest(_Call):
 class CachedInputs(_Call):
     """`get_cached_input_ids(request)`: returns the positions of the request's cached inputs."""
 
+    returns: ClassVar[tuple[str, ...]] = ("input",)
+
     request: Request
 
 

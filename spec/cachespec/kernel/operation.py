@@ -25,10 +25,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Base of every operation. `lane` names sender and receiver, for sequence diagrams."""
+    """Base of every operation.
+
+    `lane` names sender and receiver, for sequence diagrams. `returns` names the values of an outcome in their order; an
+    outcome with more values repeats them. It is empty if the values have several meanings.
+    """
 
     kind: ClassVar[Kind] = Kind.CALL
     lane: ClassVar[tuple[str, str]] = ("caller", "cache")
+    returns: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def wire_name(cls) -> str:

@@ -20,6 +20,8 @@ class _Call(Operation):
 class GetComputedBlocks(_Call):
     """`get_computed_blocks(request)`: returns the longest cached prefix. HIT with its blocks, or MISS."""
 
+    returns: ClassVar[tuple[str, ...]] = ("block",)
+
     request: Request
     tokens: int
     """Tokens that the request has now, of its prompt and of its output so far."""
@@ -31,6 +33,8 @@ class AllocateSlots(_Call):
 
     DONE with the new blocks; REFUSED if there is no room.
     """
+
+    returns: ClassVar[tuple[str, ...]] = ("block",)
 
     request: Request
     computed: int
@@ -47,6 +51,8 @@ class AllocateGroups(_Call):
 
     DONE with the new blocks of both tables; REFUSED if there is no room.
     """
+
+    returns: ClassVar[tuple[str, ...]] = ("block",)
 
     request: Request
     """The first table."""
@@ -68,6 +74,8 @@ class AppendSlots(_Call):
 
     Later releases merge it into `allocate_slots`. DONE with the new blocks; REFUSED if there is no room.
     """
+
+    returns: ClassVar[tuple[str, ...]] = ("block",)
 
     request: Request
     computed: int
@@ -122,6 +130,8 @@ class CommonPrefix(_Call):
 
     DONE with the number of blocks.
     """
+
+    returns: ClassVar[tuple[str, ...]] = ("common blocks",)
 
     request: Request
     running: tuple[Request, ...]

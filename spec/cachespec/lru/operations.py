@@ -76,3 +76,5 @@ class Clear(Operation):
 @dataclass(frozen=True, slots=True)
 class Stat(Operation):
     """`cache.stat(delta=True)`: returns hits and look-ups since the previous call."""
+
+    returns: ClassVar[tuple[str, ...]] = ("hits", "look-ups")

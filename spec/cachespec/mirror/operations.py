@@ -214,6 +214,7 @@ class Deliver(MirrorOperation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (CHANNEL, RECEIVER)
+    returns: ClassVar[tuple[str, ...]] = ("content",)
     sender: SenderName
 
 

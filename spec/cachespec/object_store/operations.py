@@ -40,6 +40,7 @@ class GetCached(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
+    returns: ClassVar[tuple[str, ...]] = ("address", "id")
     request: Request
     position: Position
 
@@ -50,6 +51,7 @@ class Put(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
+    returns: ClassVar[tuple[str, ...]] = ("address", "id")
     request: Request
     position: Position
 
@@ -167,6 +169,7 @@ class Read(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "store")
+    returns: ClassVar[tuple[str, ...]] = ("content",)
     reader: Reader
 
 
@@ -194,6 +197,7 @@ class Acknowledge(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "memory")
+    returns: ClassVar[tuple[str, ...]] = ("content",)
     reader: Reader
 
 
@@ -202,6 +206,7 @@ class FreeUnused(Operation):
     """P0 frees the oldest chunks without outstanding handles. Returns their ids."""
 
     lane: ClassVar[tuple[str, str]] = STORE
+    returns: ClassVar[tuple[str, ...]] = ("id",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ class Allocate(Operation):
     """
 
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
+    returns: ClassVar[tuple[str, ...]] = ("address", "id")
     content: Content
 
 
@@ -63,6 +64,7 @@ class Free(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
+    returns: ClassVar[tuple[str, ...]] = ("id",)
     want: int
     """Units."""
 

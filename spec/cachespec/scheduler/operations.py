@@ -28,6 +28,7 @@ class Schedule(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("scheduler", "workers")
+    returns: ClassVar[tuple[str, ...]] = ("request", "start", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Update(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("workers", "scheduler")
+    returns: ClassVar[tuple[str, ...]] = ("finished request",)
 
     accepted: int
     """Drafts of each request that were right, if it had that many."""

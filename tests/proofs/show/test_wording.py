@@ -7,15 +7,18 @@ from dataclasses import replace
 import pytest
 
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.model.finding import Difference, Finding
+from cacheproof.model.finding import Answer, Difference, Finding, differing
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
-from cacheproof.model.wording import count, settings
+from cacheproof.model.wording import answer_text, count, settings
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec import scheduler
+from cachespec.encoder_cache import Report
+from cachespec.kernel import Code, Outcome
+from cachespec.scheduler import Schedule
 
 
 def test_a_value_of_zero_is_shown_if_the_default_is_another() -> None:
@@ -67,3 +70,20 @@ def test_progress_names_what_runs() -> None:
     lockstep(component, component.normative, config, itself, steps=200, seed=1, progress=shown.append)
     assert shown
     assert all(line.startswith("lru normative: ") and "1 episodes" not in line for line in shown)
+
+
+def test_the_values_of_an_answer_are_named() -> None:
+    """As the operation declares them; values that do not fill whole groups stay as they are."""
+    plan = Outcome(Code.DONE, (0, 4, 3, 2, 0, 3))
+    assert answer_text(Schedule, plan) == "done: request 0, start 4, tokens 3; request 2, start 0, tokens 3"
+    assert answer_text(Schedule, plan._replace(values=(0, 4))) == "done (0, 4)"
+    assert answer_text(Schedule, Outcome(Code.MISS)) == "miss"
+    assert answer_text(Report, Outcome(Code.DONE, (1, 2))) == "done (1, 2)", "several meanings, by era"
+
+
+def test_the_exception_of_a_call_that_failed_is_said_beside_the_outcome() -> None:
+    expected = Answer(Outcome(Code.DONE), {})
+    failed = Answer(Outcome(Code.FAILED), {}, "KeyError: 3 at vllm/x.py:12")
+    (line,) = differing(expected, failed)
+    assert line == "outcome: the specification says done, the target failed: KeyError: 3 at vllm/x.py:12"
+    assert failed == Answer(Outcome(Code.FAILED), {}), "it is not compared"

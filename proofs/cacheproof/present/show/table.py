@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cacheproof.model.finding import Finding
 from cacheproof.model.wire import config_to_message
-from cacheproof.model.wording import changes, hints, observation_texts, operation_text, outcome_text, remarks, title
+from cacheproof.model.wording import answer_text, changes, hints, observation_texts, operation_text, remarks, title
 from cachespec.kernel import Kind
 
 STYLES = {Kind.CALL: "", Kind.INTERNAL: "dim", Kind.FAULT: "yellow"}
@@ -25,7 +25,13 @@ def to_table(finding: Finding) -> Any:
     table.add_row("", Text("at first", "dim"), "", "", "", Text("  ".join(observation_texts(trace.initial))))
     for number, (step, changed) in enumerate(zip(trace.steps, changes(trace), strict=True)):
         source, destination = step.operation.lane
-        cells = (operation_text(step.operation), source, destination, outcome_text(step.outcome), "  ".join(changed))
+        cells = (
+            operation_text(step.operation),
+            source,
+            destination,
+            answer_text(type(step.operation), step.outcome),
+            "  ".join(changed),
+        )
         mark = "↻ " if trace.cycle is not None and number >= trace.cycle else ""
         style = STYLES[step.operation.kind]
         table.add_row(f"{mark}{number + 1}", *(Text(cell, style) for cell in cells))

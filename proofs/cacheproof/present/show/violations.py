@@ -19,8 +19,8 @@ from cacheproof.model.finding import Breakdown, Subject
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
 from cacheproof.model.trace import Trace
-from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
-from cacheproof.model.wording import explaining, remarks, settings
+from cacheproof.model.wire import config_to_message, operation_to_message, outcome_from_message, outcome_to_message
+from cacheproof.model.wording import answer_text, explaining, remarks, settings
 from cacheproof.releases.reach import ENGINE, REACHES, reach_of
 from cacheproof.releases.searching import SCHEDULER, EraSearch
 from cachespec.kernel import Outcome
@@ -50,6 +50,7 @@ def of_broken(done: EraSearch, broken: Broken) -> Message:
         "config": config_to_message(config),
         "operations": [operation_to_message(call) for call in broken.calls],
         "outcomes": [_outcome(step.outcome) for step in broken.trace.steps],
+        "remark": broken.remark,
         "ending": broken.ending,
         "cycle": [operation_to_message(call) for call in broken.cycle],
         "idle": 0,
@@ -81,6 +82,7 @@ def of_stall(done: EraSearch, stall: Stall, steps: int) -> Message:
         "config": config_to_message(stall.config),
         "operations": [operation_to_message(call) for call in stall.calls],
         "outcomes": [_outcome(outcome) for outcome in stall.outcomes],
+        "remark": stall.remark,
         "ending": stall.sort.name.lower(),
         "cycle": [],
         "idle": stall.idle,
@@ -155,8 +157,10 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     for name in ("", "call", "answer"):
         shown.add_column(name, overflow="fold")
     for place, (call, outcome) in enumerate(zip(message["operations"], message["outcomes"], strict=True), 1):
-        shown.add_row(str(place), _call_text(call), _outcome_text(outcome))
+        shown.add_row(str(place), _call_text(call), _outcome_text(message["component"], call, outcome))
     yield shown
+    if message.get("remark"):
+        yield f"   the release: {message['remark']}"
     if message["cycle"]:
         yield f"   and then for ever: {', '.join(_call_text(call) for call in message['cycle'])}"
     elif message["ending"] == "stuck":
@@ -220,9 +224,10 @@ def _call_text(call: Mapping[str, Any]) -> str:
     return f"{call['op']}({', '.join(f'{name}={value}' for name, value in call.items() if name != 'op')})"
 
 
-def _outcome_text(outcome: Mapping[str, Any]) -> str:
-    values = f" ({', '.join(map(str, outcome['values']))})" if outcome["values"] else ""
-    return f"{outcome['code']}{values}"
+def _outcome_text(component: str, call: Mapping[str, Any], outcome: Mapping[str, Any]) -> str:
+    kinds = component_named(component).operations
+    kind = next(each for each in kinds if each.wire_name() == call["op"])
+    return answer_text(kind, outcome_from_message(outcome))
 
 
 def status_of(done: EraSearch, *, new_falls_short: bool) -> ExitStatus:

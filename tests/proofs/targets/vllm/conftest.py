@@ -29,7 +29,7 @@ LRU = """
                 pass
             assert key != 8
             if key == 9:
-                raise AttributeError('the driver does not fit')
+                raise AttributeError('no such attribute')
         def put(self, key, size):
             if size > self.maxsize:
                 raise ValueError('value too large')

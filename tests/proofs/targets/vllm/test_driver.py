@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -50,7 +51,12 @@ def test_what_the_release_answers(target: ChildTarget) -> None:
 def test_an_assertion_of_the_release_is_an_outcome(target: ChildTarget) -> None:
     target.apply(Put(8, 1))
     assert target.apply(Touch(8)) == FAILED
+    assert re.fullmatch(r"AssertionError at vllm/utils/cache\.py:\d+", target.remark), (
+        "what the release raised, and where"
+    )
     assert target.apply(Touch(8)) == FAILED, "the driver lives on"
+    assert target.apply(Touch(0)) == ABSENT
+    assert target.remark == "", "of the last call"
 
 
 def test_a_call_that_never_returns_is_an_outcome_and_ends_the_episode(target: ChildTarget) -> None:
@@ -65,7 +71,7 @@ def test_a_call_that_never_returns_is_an_outcome_and_ends_the_episode(target: Ch
 
 def test_an_error_that_only_a_wrong_driver_causes_is_no_outcome(target: ChildTarget) -> None:
     target.apply(Put(9, 1))
-    with pytest.raises(TargetError, match=r"AttributeError: the driver does not fit at cache\.py"):
+    with pytest.raises(TargetError, match=r"does not fit: no such attribute \(AttributeError at cache\.py:\d+\)"):
         target.apply(Touch(9))
 
 
@@ -117,17 +123,21 @@ def obstacles(source: Path, dependencies: Path) -> dict[str, str]:
 
 def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
     """The made-up release has three components; of the others it says what is missing."""
-    storage = "ModuleNotFoundError: No module named 'vllm.distributed.device_communicators.shm_object_storage'"
-    blocks = "ModuleNotFoundError: No module named 'vllm.v1.core.kv_cache_utils'"
-    assert obstacles(source, source / "dependencies") == {
+    fits = "the driver does not fit: "
+    storage = f"{fits}the release has no vllm.distributed.device_communicators.shm_object_storage"
+    blocks = f"{fits}the release has no vllm.v1.core.kv_cache_utils"
+    found = obstacles(source, source / "dependencies")
+    details = {component: why.partition(" (") for component, why in found.items()}
+    assert details["ring"][2].startswith("ModuleNotFoundError at ring.py:")
+    assert {component: why for component, (why, _, _) in details.items()} == {
         "lru": "",
         "encoder_cache": "",
         "mirror": "",
-        "encoder_budget": "DriverError: nothing in the release computes encoder budgets",
-        "configuration": "ModuleNotFoundError: nothing in the release chooses between caches",
+        "encoder_budget": "nothing in the release computes encoder budgets",
+        "configuration": f"{fits}nothing in the release chooses between caches",
         "block_hash": blocks,
         "kv_blocks": blocks,
-        "scheduler": "ModuleNotFoundError: nothing in the release schedules requests",
+        "scheduler": f"{fits}nothing in the release schedules requests",
         "ring": storage,
         "object_store": storage,
     }
@@ -136,7 +146,8 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
 def test_what_is_neither_listed_nor_installed_fails_at_import(source: Path, made_up: Replaced) -> None:
     other = made_up({"vllm/utils/cache.py": "import something_new_and_heavy\nclass LRUCache: pass\n"})
     found = obstacles(other, source / "dependencies")
-    assert found["lru"] == "ModuleNotFoundError: No module named 'something_new_and_heavy'"
+    why = "the driver does not fit: the release has no something_new_and_heavy (ModuleNotFoundError at cache.py:1)"
+    assert found["lru"] == why
     assert found["encoder_cache"] == "", "one component that cannot be driven does not spoil the others"
 
 

@@ -17,6 +17,8 @@ class Reply(NamedTuple):
 
     code: str
     values: tuple[int, ...] = ()
+    remark: str = ""
+    """Of a call that failed: the exception of the release's code, and the file and line that raised it."""
 
 
 DONE = Reply("done")
@@ -75,10 +77,11 @@ class Calls:
             return Reply("diverged")
         except OUTCOMES as error:
             if not self._is_the_releases(error):
-                raise DriverError(_described(error)) from error
-            return Reply(next((code for kind, code in (codes or {}).items() if isinstance(error, kind)), "failed"))
+                raise DriverError(unfit(error)) from error
+            code = next((code for kind, code in (codes or {}).items() if isinstance(error, kind)), "failed")
+            return Reply(code, remark=self._raised(error) if code == "failed" else "")
         except Exception as error:
-            raise DriverError(_described(error)) from error
+            raise DriverError(unfit(error)) from error
 
     def done(self, call: Callable[[], object], codes: Mapping[type[Exception], str] | None = None) -> Reply:
         """The reply to a call that returns nothing of interest."""
@@ -98,14 +101,44 @@ class Calls:
             entry = entry.tb_next
         return False
 
+    def _raised(self, error: Exception) -> str:
+        """What was raised, and where the release's own code was at that moment: `ValueError: ... at vllm/x.py:12`."""
+        where, entry = "", error.__traceback__
+        while entry is not None:
+            file = Path(entry.tb_frame.f_code.co_filename)
+            if file.is_relative_to(self.source):
+                where = f" at {file.relative_to(self.source).as_posix()}:{entry.tb_lineno}"
+            entry = entry.tb_next
+        said = f": {error}" if str(error) else ""
+        return f"{type(error).__name__}{said}{where}"
+
+
+def unfit(error: BaseException) -> str:
+    """That the driver does not fit the release: what is missing, and in a detail what was raised, and where."""
+    if isinstance(error, DriverError):
+        return str(error)
+    missing = str(error) or "no reason is given"
+    if missing.startswith("No module named") and isinstance(error, ImportError):
+        missing = f"the release has no {error.name}"
+    elif isinstance(error, AttributeError) and error.name and error.obj is not None:
+        missing = f"{_called(error.obj)} has no {error.name}"
+    return f"the driver does not fit: {missing} ({_described(error)})"
+
+
+def _called(owner: object) -> str:
+    """A module or class by its name, and an object by that of its class."""
+    return str(getattr(owner, "__name__", type(owner).__name__))
+
 
 def _described(error: BaseException) -> str:
-    """What was raised, and where."""
-    entry = error.__traceback__
-    while entry is not None and entry.tb_next is not None:
+    """What was raised, and where, the import system left out."""
+    where, entry = "", error.__traceback__
+    while entry is not None:
+        file = entry.tb_frame.f_code.co_filename
+        importing = file.startswith("<") or Path(file).parent.name == "importlib"
+        where = where if importing else f" at {Path(file).name}:{entry.tb_lineno}"
         entry = entry.tb_next
-    where = f" at {Path(entry.tb_frame.f_code.co_filename).name}:{entry.tb_lineno}" if entry is not None else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}{where}"
 
 
 def _interrupt(number: int, frame: types.FrameType | None) -> NoReturn:

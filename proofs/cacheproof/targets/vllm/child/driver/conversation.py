@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from . import stand_ins
-from .calls import UNSUPPORTED, Calls, DriverError, Reply
+from .calls import UNSUPPORTED, Calls, DriverError, Reply, unfit
 
 PROTOCOL = "0.1"
 
@@ -70,7 +70,7 @@ class Conversation:
         try:
             return self._answered(message)
         except Exception as error:  # noqa: BLE001  # every failure of the driver must be told as one
-            text = str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
+            text = str(error) if isinstance(error, DriverError) else unfit(error)
             return {"answer": "error", "error": "driver_failed", "text": text}
 
     def _answered(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +107,8 @@ class Conversation:
         operation = driver.operations.get(str(message.get("op")), _unsupported)
         reply = operation(message)
         self._diverged = reply.code == "diverged"
-        values = {"values": list(reply.values)} if reply.values else {}
+        values: dict[str, Any] = {"values": list(reply.values)} if reply.values else {}
+        values |= {"remark": reply.remark} if reply.remark else {}
         shown = {} if self._diverged else driver.observe()
         return {"answer": "outcome", "code": reply.code, **values, **shown}
 
@@ -141,7 +142,7 @@ def _obstacle(component: str, calls: Calls) -> str:
     try:
         driver_of(component, calls)
     except Exception as error:  # noqa: BLE001  # whatever a release does when it is imported
-        return f"{type(error).__name__}: {error}"
+        return unfit(error)
     return ""
 
 
