@@ -98,3 +98,10 @@ def test_twenty_lines_are_shown_and_the_others_on_demand(*, every: bool) -> None
     assert table.row_count == LINES + 3 * every
     assert ("3 more lines: --all" in shown) is not every
     assert sum("cacheproof explain P-" in str(part) for part in shown) == table.row_count
+
+
+def test_findings_beside_two_hints_are_one_line() -> None:
+    beside = [broken("LRU-8", variant=variant, hint=True) for variant in ("M2", "M3")]
+    assert len(folded(ranked(beside))) == 1
+    assert len(folded(ranked(broken("LRU-8", variant=variant) for variant in ("M2", "M3")))) == 2
+    assert "lru M2 (hint)" in printed(beside)

@@ -38,10 +38,11 @@ def ranked(found: Iterable[Message]) -> list[Message]:
 
 
 def _by_line(found: Iterable[Message]) -> list[list[Message]]:
-    """The findings of one property of one release together."""
+    """The findings of one property of one release together, those beside several hints too."""
     groups: dict[tuple[str, ...], list[Message]] = {}
     for one in found:
-        key = tuple(str(one[name]) for name in ("component", "variant", "target", "first", "property"))
+        beside = "" if one.get("hint") else one["variant"]
+        key = (beside, *(str(one[name]) for name in ("component", "target", "first", "property")))
         groups.setdefault(key, []).append(one)
     return list(groups.values())
 
