@@ -130,6 +130,13 @@ BUGS = (
     Bug("SHM-2", "resumed", changes=(Change(accounting.may_go, "$store.issued.get($identity, 0) == 0", "True"),)),
     Bug("SHM-2/served", "cleared", {Clear: clear_keeping}),
     Bug(
+        "SHM-2/served",
+        "delivered-twice",
+        changes=(
+            Change(readers.look, "$worker.acknowledged.has(($sent.request, $sent.position))", "$sent.again == 1"),
+        ),
+    ),
+    Bug(
         "SHM-3",
         "aborted",
         changes=(Change(accounting.issue, "$store.issued.get($identity, 0) + 1", "0"),),
@@ -167,6 +174,8 @@ BUGS = (
     Bug("SHM-6", "hot", {Put: put_and_take_the_newest}),
     Bug("SHM-7", "resumed", {Put: put_and_forget_a_handle}),
     Bug("SHM-7/walk", "cleared-in-the-walk", {Put: put_and_fail}),
+    Bug("SHM-7/walk", "walks-overlap", {Put: put_and_fail}),
+    Bug("SHM-7/touched", "walks-overlap", changes=(Change(writer.may_walk, "$current == $request or $free", "True"),)),
     Bug(
         "SHM-8/room",
         "halves",
@@ -210,7 +219,7 @@ BUGS = (
     Bug(
         "SHM-7/further", "resumed", changes=(Change(writer.put, "walked(drained($roomy), $op.request, RAW)", "$roomy"),)
     ),
-    Bug("SHM-7/further", "touched", changes=(Change(writer.touch, "$journey.touched + 1", "$journey.touched"),)),
+    Bug("SHM-7/further", "touched", changes=(Change(writer.touched, "$journey.touched + 1", "$journey.touched"),)),
     Bug("SHM-8/sent", "resumed", changes=(Change(journeys.resume, "$outcome == DONE", "False"),)),
     Bug("SHM-8/released", "rejected", {Release: released_in_vain}),
     Bug("SHM-8/freed", "cleared", changes=(Change(writer.clear, "settled($config, $store)", "$store"),)),

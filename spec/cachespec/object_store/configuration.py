@@ -37,7 +37,7 @@ SWITCHES = (
     "covered",
     "preempts",
 )
-FAULTS = ("clears", "deaths", "restarts", "forges", "reclaims")
+FAULTS = ("clears", "deaths", "restarts", "forges", "reclaims", "repeats")
 
 
 class Config(NamedTuple):
@@ -61,6 +61,8 @@ class Config(NamedTuple):
     """The largest count that the field in the shared memory holds."""
     renders: int = UNLIMITED
     """The maximum number of rendered requests; -1: any number. It bounds the eras, whose counts grow for ever."""
+    concurrent: int = 1
+    """The maximum number of requests that P0 renders at a time."""
     touches: int = 0
     """1: P0 touches every item of a request before it walks them."""
     skips: int = 0
@@ -91,6 +93,8 @@ class Config(NamedTuple):
     """1: a client may send a request with a handle that it made up."""
     reclaims: int = 0
     """1: unused chunks may be freed at any time, and not only when there is no room."""
+    repeats: int = 0
+    """1: the message that sends a request to the workers may be delivered twice."""
 
 
 def invalid(config: Config) -> str | None:
@@ -106,6 +110,8 @@ def invalid(config: Config) -> str | None:
         return f"an item of {config.largest} units and its header must fit into {config.capacity} units"
     if config.readers < 1 or config.limit < 1:
         return "there must be a reader, and a limit of at least 1"
+    if config.concurrent < 1:
+        return f"concurrent must be at least 1, not {config.concurrent}"
     for name in (*SWITCHES, *FAULTS):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"

@@ -1,8 +1,9 @@
 """Which operations a scope offers in a state.
 
-P0 renders one request at a time: it touches the items (where the scope has `touches`), walks them, each by `GetCached`
-where it is in the store and by `Put` otherwise, and sends. If a walk was given up, it releases what is still protected.
-All else may happen at any time when it makes sense.
+P0 renders up to `concurrent` requests at a time. It looks all items up, touches them (with `touches`), walks
+them, each by `GetCached` if the store has it and by `Put` otherwise, and sends. If a walk was given up, P0 releases the
+items that are still protected. Normatively P0 walks one request at a time. In the eras walks overlap, and each releases
+at its end. All else may happen at any time when it makes sense.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from cachespec.object_store.operations import (
     Reject,
     Release,
     Render,
+    Repeat,
     Restart,
     Resume,
     Schedule,
@@ -49,13 +51,23 @@ from cachespec.object_store.state import (
     WAITING,
     Store,
 )
-from cachespec.object_store.writer import idle, unused
+from cachespec.object_store.writer import may_begin, may_walk, unused, walker
 
 
 def calls(config: Config, store: Store) -> Iterable[Operation]:
-    """The operations, in a fixed order."""
+    """The operations, in a fixed order; P0 walks one request at a time."""
+    return calls_with(config, store, apart=True)
+
+
+def calls_of_overlapping_walks(config: Config, store: Store) -> Iterable[Operation]:
+    """The same, if P0 may walk several requests at a time."""
+    return calls_with(config, store, apart=False)
+
+
+def calls_with(config: Config, store: Store, *, apart: bool) -> Iterable[Operation]:
+    """The operations; walks are kept `apart`, or overlap."""
     for request in range(len(config.requests)):
-        yield from of_request(config, store, request)
+        yield from of_request(config, store, request, apart=apart)
     for reader in range(config.readers):
         yield from of_reader(config, store, reader)
     if store.writing:
@@ -67,21 +79,24 @@ def calls(config: Config, store: Store) -> Iterable[Operation]:
         yield Clear()
     if config.restarts:
         yield Restart()
-    if store.protected.length > 0 and idle(store):
+    between = walker(config, store) < 0 or not (apart or config.concurrent == 1)
+    if store.protected.length > 0 and between:
         yield Release()
 
 
-def of_request(config: Config, store: Store, request: Request) -> Iterable[Operation]:
+def of_request(config: Config, store: Store, request: Request, *, apart: bool) -> Iterable[Operation]:
     """What may happen to this request where it is."""
     phase = store.requests[request].phase
     if phase == ABSENT and unused(store, request):
         yield from of_nobody(config, store, request)
     elif phase == RENDERING and not store.writing:
-        yield from of_rendering(config, store, request)
+        yield from of_rendering(config, store, request, apart=apart)
     elif phase == WAITING:
         yield from (Schedule(request, covered) for covered in range(len(config.requests[request]) * config.covered + 1))
     elif phase == RUNNING:
         yield Finish(request)
+        if config.repeats and not has_copies(store, request):
+            yield Repeat(request)
         if config.preempts:
             yield Preempt(request)
     elif phase == PREEMPTED:
@@ -94,17 +109,26 @@ def of_request(config: Config, store: Store, request: Request) -> Iterable[Opera
 
 def of_nobody(config: Config, store: Store, request: Request) -> Iterable[Operation]:
     """Requests arrive; and some have been made up."""
-    if idle(store) and store.renders_left != 0 and store.protected.length == 0:
+    if may_begin(config, store) and store.renders_left != 0:
         yield Render(request)
     if config.forges:
         first = content_of(config, request, 0)
         yield from (Forge(request, content) for content in range(len(config.payloads)) if content != first)
 
 
-def of_rendering(config: Config, store: Store, request: Request) -> Iterable[Operation]:
+def has_copies(store: Store, request: Request) -> bool:
+    """Whether a worker has a copy of the request's message."""
+    return any(
+        delivery.request == request and delivery.again == 2 for worker in store.workers for delivery in worker.inbox
+    )
+
+
+def of_rendering(config: Config, store: Store, request: Request, *, apart: bool) -> Iterable[Operation]:
     """The next item to touch, or to walk; or the end of the walk."""
     journey, items = store.requests[request], len(config.requests[request])
-    if config.touches and journey.touched < items:
+    if apart and journey.walked < items and not may_walk(config, store, request):
+        pass
+    elif config.touches and journey.touched < items:
         yield Touch(request, journey.touched)
     elif journey.walked < items:
         listed = store.listed.has(content_of(config, request, journey.walked))

@@ -27,6 +27,7 @@ from cachespec.object_store.operations import (
     Put,
     Read,
     Reject,
+    Repeat,
     Resume,
     Schedule,
 )
@@ -276,3 +277,10 @@ def schedule(config: Config, store: Store, op: Schedule) -> Result:
     """0.11.0: every handle is sent, and nothing is touched."""
     store, outcome = moved(store, op.request, (WAITING,), RUNNING)
     return (delivered(config, store, op.request, 0), outcome) if outcome == DONE else (store, outcome)
+
+
+def repeat(config: Config, store: Store, op: Repeat) -> Result:
+    """C-SHM-20: a copy of the message is read and counted as another request's."""
+    if store.requests[op.request].phase != RUNNING:
+        return store, NOT_THERE
+    return delivered(config, store, op.request, 2), DONE

@@ -8,6 +8,7 @@ from cachespec.kernel import ABSENT as NOT_THERE
 from cachespec.kernel import DONE, FAILED, STALE, Code, Containers, Outcome
 from cachespec.object_store import era_counting as counting
 from cachespec.object_store.configuration import NOTHING, Config, Request, content_of, positions, ring_config
+from cachespec.object_store.environment import calls_of_overlapping_walks
 from cachespec.object_store.era_counting import Result, counted_by_reader, is_meant
 from cachespec.object_store.journeys import moved, sent
 from cachespec.object_store.memory import NOBODY, found_at, place_of
@@ -27,6 +28,7 @@ from cachespec.object_store.operations import (
     ReaderTouch,
     Reject,
     Release,
+    Repeat,
     Restart,
     Resume,
     Schedule,
@@ -52,6 +54,7 @@ from cachespec.object_store.state import (
     with_request,
     with_worker,
 )
+from cachespec.object_store.writer import touched
 from cachespec.ring.configuration import Id
 from cachespec.ring.era_chunks import (
     clear_beginning_again,
@@ -96,6 +99,13 @@ def resume_as_new(config: Config, store: Store, op: Resume) -> Result:
     return (touched_and_sent(config, store, op.request, 1, 0), outcome) if outcome == DONE else (store, outcome)
 
 
+def repeat_touching(config: Config, store: Store, op: Repeat) -> Result:
+    """C-SHM-20: a copy of the message is read and counted as another request's."""
+    if store.requests[op.request].phase != RUNNING:
+        return store, NOT_THERE
+    return touched_and_sent(config, store, op.request, 2, 0), DONE
+
+
 def look_signed(config: Config, store: Store, op: Look) -> Result:
     """The signature first, then the id."""
     if not busy(store, op.reader, IDLE, READING):
@@ -127,12 +137,13 @@ def validate(config: Config, store: Store, op: ReaderTouch) -> Result:
 
 
 M3 = (
-    replace(NORMATIVE_STORE, view=counting.view, normal=normal_of_counts)
+    replace(NORMATIVE_STORE, view=counting.view, normal=normal_of_counts, alphabet=calls_of_overlapping_walks)
     .lacking({Die: NO_VERSION, Restart: NO_VERSION})
     .era(
         "M3",
         "store-2026-11",
         {
+            Touch: touched,
             GetCached: counting.get_cached,
             Put: counting.put,
             FreeUnused: counting.free_unused,
@@ -140,6 +151,7 @@ M3 = (
             Clear: clear_keeping,
             Reject: counting.reject,
             Schedule: schedule_touching,
+            Repeat: repeat_touching,
             Resume: resume_as_new,
             End: counting.end,
             ReaderTouch: validate,
@@ -148,6 +160,7 @@ M3 = (
             Acknowledge: counting.acknowledge,
         },
         {
+            Touch: "C-SHM-19: walks overlap, and the end of one releases what another has touched",
             GetCached: "C-SHM-8: the oldest chunk is handed out again although it blocks the ring",
             Put: "C-SHM-13: may free too little; C-MIR-9: fails if a found item has been evicted",
             FreeUnused: "C-SHM-13: frees at most twice the largest item",
@@ -155,6 +168,7 @@ M3 = (
             Clear: "C-SHM-12: frees chunks with outstanding handles",
             Reject: "C-SHM-4: issued handles stay counted",
             Schedule: "workers touch every item first",
+            Repeat: "C-SHM-20: the handles of a copy are read and counted again",
             Resume: "C-SHM-6: the handles of a resumed request are read and counted again",
             End: "C-SHM-4: handles issued and never read stay counted",
             ReaderTouch: "checks signature and id",
@@ -175,10 +189,10 @@ def touch_counting(config: Config, store: Store, op: Touch) -> Result:
     if journey.phase != RENDERING or journey.touched != op.position:
         return store, NOT_THERE
     content = content_of(config, op.request, op.position)
-    touched = with_request(store, op.request, journey._replace(touched=journey.touched + 1))
+    after = with_request(store, op.request, journey._replace(touched=journey.touched + 1))
     if not store.listed.has(content):
-        return touched, NOT_THERE
-    return counting.issued_again(touched, store.listed.get(content, NOTHING)), DONE
+        return after, NOT_THERE
+    return counting.issued_again(after, store.listed.get(content, NOTHING)), DONE
 
 
 def touch_by_count(config: Config, store: Store, op: ReaderTouch) -> Result:
@@ -187,12 +201,12 @@ def touch_by_count(config: Config, store: Store, op: ReaderTouch) -> Result:
         return store, NOT_THERE
     worker = store.workers[op.reader]
     handle = worker.inbox[0].handle
-    touched = with_worker(store, op.reader, next_one(worker))
+    after = with_worker(store, op.reader, next_one(worker))
     block = found_at(config, store, handle)
     count = config.readers * config.lookalikes if block == NOBODY else block.counter
     if count < config.readers:
-        return touched, DONE
-    return counted_by_reader(config, touched, place_of(config, handle.address)), DONE
+        return after, DONE
+    return counted_by_reader(config, after, place_of(config, handle.address)), DONE
 
 
 def clear_from_zero(config: Config, store: Store, op: Clear) -> Result:
@@ -276,11 +290,17 @@ def initial_with_a_chunk_that_is_not(config: Config, containers: Containers) -> 
 M1 = M2.era(
     "M1",
     "store-2025-10",
-    {Put: put_staying_behind, FreeUnused: free_unused_staying_behind, Schedule: counting.schedule},
+    {
+        Put: put_staying_behind,
+        FreeUnused: free_unused_staying_behind,
+        Schedule: counting.schedule,
+        Repeat: counting.repeat,
+    },
     {
         Put: "C-SHM-1: the start of the ring lags behind",
         FreeUnused: "C-SHM-1: likewise, and it fails on the phantom chunk",
         Schedule: "workers do not touch items",
+        Repeat: "C-SHM-20: the handles of a copy are read and counted again",
     },
     initial=initial_with_a_chunk_that_is_not,
     start_differs="C-SHM-1: the initial state contains a phantom chunk",

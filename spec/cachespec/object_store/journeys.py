@@ -18,6 +18,7 @@ from cachespec.object_store.operations import (
     Forge,
     Preempt,
     Reject,
+    Repeat,
     Restart,
     Resume,
     Schedule,
@@ -139,6 +140,13 @@ def delivered(config: Config, store: Store, request: Request, again: int) -> Sto
 def sent(worker: Worker, delivery: Delivery) -> Worker:
     """One thing more to do."""
     return worker._replace(inbox=(*worker.inbox, delivery))
+
+
+def repeat(config: Config, store: Store, op: Repeat) -> Result:
+    """SHM-3: a worker reads and acknowledges each handle once, so a copy of the message does no harm."""
+    if store.requests[op.request].phase != RUNNING:
+        return store, NOT_THERE
+    return delivered(config, store, op.request, 2), DONE
 
 
 def preempt(config: Config, store: Store, op: Preempt) -> Result:

@@ -112,6 +112,15 @@ class Schedule(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat(Operation):
+    """The message that sent a request to the workers reaches each of them a second time."""
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = ("fault", "workers")
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
 class Preempt(Operation):
     """P1 preempts a running request; it loses its blocks and waits again."""
 
@@ -244,6 +253,7 @@ OPERATIONS: tuple[type[Operation], ...] = (
     Reject,
     Forge,
     Schedule,
+    Repeat,
     Preempt,
     Resume,
     Finish,

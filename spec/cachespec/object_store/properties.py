@@ -23,7 +23,10 @@ from cachespec.object_store.operations import (
     Read,
     ReaderTouch,
     Reject,
+    Render,
+    Restart,
 )
+from cachespec.object_store.state import RENDERING
 from cachespec.object_store.view import Chunk, View
 
 READER_STEPS = (ReaderTouch, Read, Look, Copy, Acknowledge)
@@ -182,6 +185,24 @@ def walk_does_not_fail(config: Config, before: View, op: Operation, outcome: Out
     return type(op) not in (Put, GetCached) or outcome.code is not Code.FAILED
 
 
+def walks_are_protected(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if type(op) in (Clear, Restart):
+        return True
+    still = {(chunk.identity, chunk.epoch) for chunk in after.chunks if chunk.protected}
+    walks = [request for request in range(len(config.requests)) if request != getattr(op, "request", None)]
+    return all(
+        (chunk.identity, chunk.epoch) in still
+        for chunk in before.chunks
+        if chunk.protected and any(is_awaited(config, before, request, chunk.content) for request in walks)
+    )
+
+
+def is_awaited(config: Config, view: View, request: int, content: int) -> bool:
+    """Whether the request has touched this content in its walk and not reached it."""
+    touched = config.requests[request][view.walked[request] : view.touched[request]]
+    return view.phases[request] == RENDERING and content in touched
+
+
 def refusal_has_a_holder(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if type(op) is not Put or outcome.code is not Code.REFUSED:
         return True
@@ -264,6 +285,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "P0 never fails on an item: it hands out a handle or sends the payload",
         walk_does_not_fail,
         lambda c, b, o, r, a: type(o) is Put and 1 in b.skipped[o.request],
+    ),
+    Step(
+        "SHM-7/touched",
+        "a touched item stays protected until its own walk reaches it or ends, or the store is cleared",
+        walks_are_protected,
+        lambda c, b, o, r, a: type(o) is Render and any(chunk.protected for chunk in b.chunks),
     ),
     Step(
         "SHM-8/room",

@@ -52,13 +52,13 @@ def read(config: Config, store: Store, op: Read) -> Result:
 def look(config: Config, store: Store, op: Look) -> Result:
     """SHM-10: a handle that does not name what is there is given up before a byte is read.
 
-    SHM-3: what a resumed request had before is in the worker's own memory, and is neither read nor acknowledged twice
-    (C-SHM-6).
+    SHM-3: what the worker has acknowledged is in its own memory, and is neither read nor acknowledged twice, be the
+    request resumed (C-SHM-6) or its message delivered twice.
     """
     if not busy(store, op.reader, IDLE, READING):
         return store, NOT_THERE
     worker, delivery = store.workers[op.reader], store.workers[op.reader].inbox[0]
-    if delivery.again == 1 and worker.acknowledged.has((delivery.request, delivery.position)):
+    if worker.acknowledged.has((delivery.request, delivery.position)):
         return with_worker(store, op.reader, next_one(worker)), Outcome(Code.HIT, (delivery.handle.content,))
     if not is_meant(found_at(config, store, delivery.handle), delivery.handle):
         return with_worker(store, op.reader, next_one(worker)), STALE

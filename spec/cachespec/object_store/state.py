@@ -65,7 +65,7 @@ class Delivery(NamedTuple):
     handle: Handle
     task: int = READING
     again: int = 0
-    """Whether the request is resumed, and was sent before."""
+    """1: the request is resumed, and the worker is told that it was sent before. 2: a copy, and the worker is not."""
 
 
 class Worker(NamedTuple):

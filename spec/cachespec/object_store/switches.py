@@ -20,6 +20,7 @@ from cachespec.object_store.operations import (
     ReaderTouch,
     Reject,
     Release,
+    Repeat,
     Restart,
     Resume,
     Store,
@@ -37,6 +38,7 @@ SWITCHED: Mapping[str, tuple[type[Operation], ...]] = {
     "restarts": (Restart,),
     "forges": (Forge,),
     "reclaims": (FreeUnused,),
+    "repeats": (Repeat,),
 }
 
 

@@ -39,9 +39,27 @@ Result = tuple[Store, Outcome]
 # The walk over a request --------------------------------------------------------------------------------------------
 
 
-def idle(store: Store) -> bool:
-    """Whether P0 renders no request: it renders one at a time."""
-    return all(journey.phase != RENDERING for journey in store.requests)
+def may_begin(config: Config, store: Store) -> bool:
+    """Whether P0 may start rendering another request; first it releases what an abandoned walk has left protected."""
+    rendering = [journey for journey in store.requests if journey.phase == RENDERING]
+    left = store.protected.length > 0 and walker(config, store) == NOTHING
+    return len(rendering) < config.concurrent and not left
+
+
+def walker(config: Config, store: Store) -> Request:
+    """The request that P0 walks: it has touched or walked an item, and not walked all; -1 if there is none."""
+    for request in range(len(config.requests)):
+        journey = store.requests[request]
+        begun = journey.phase == RENDERING and journey.touched + journey.walked > 0
+        if begun and journey.walked < len(config.requests[request]):
+            return request
+    return NOTHING
+
+
+def may_walk(config: Config, store: Store, request: Request) -> bool:
+    """SHM-7: P0 renders several requests at a time and walks one: a walk protects its items alone (C-SHM-19)."""
+    current = walker(config, store)
+    return current == request or (current == NOTHING and store.protected.length == 0)
 
 
 def unused(store: Store, request: Request) -> bool:
@@ -60,9 +78,14 @@ def next_item(store: Store, request: Request, position: Position) -> bool:
     return journey.phase == RENDERING and journey.walked == position and store.writing == ()
 
 
+def walks_next(config: Config, store: Store, op: GetCached | Put) -> bool:
+    """Whether this is the next item of the only walk."""
+    return next_item(store, op.request, op.position) and may_walk(config, store, op.request)
+
+
 def render(config: Config, store: Store, op: Render) -> Result:
     """A look-up changes nothing that another process sees."""
-    if not idle(store) or not unused(store, op.request) or store.renders_left == 0 or store.protected.length > 0:
+    if not may_begin(config, store) or not unused(store, op.request) or store.renders_left == 0:
         return store, NOT_THERE
     found: tuple[int, ...] = ()
     for position in positions(config, op.request):
@@ -73,15 +96,22 @@ def render(config: Config, store: Store, op: Render) -> Result:
 
 
 def touch(config: Config, store: Store, op: Touch) -> Result:
+    """SHM-7: in a walk, and in no other at the same time."""
+    if not may_walk(config, store, op.request):
+        return store, NOT_THERE
+    return touched(config, store, op)
+
+
+def touched(config: Config, store: Store, op: Touch) -> Result:
     """What is touched is protected until it is looked up or released; no count changes (C-SHM-2, C-SHM-10)."""
     journey = store.requests[op.request]
     if journey.phase != RENDERING or journey.touched != op.position:
         return store, NOT_THERE
     content = content_of(config, op.request, op.position)
-    touched = with_request(store, op.request, journey._replace(touched=journey.touched + 1))
+    after = with_request(store, op.request, journey._replace(touched=journey.touched + 1))
     if not store.listed.has(content):
-        return touched, NOT_THERE
-    return touched._replace(protected=touched.protected.set(store.listed.get(content, NOTHING), 1)), DONE
+        return after, NOT_THERE
+    return after._replace(protected=after.protected.set(store.listed.get(content, NOTHING), 1)), DONE
 
 
 def release(config: Config, store: Store, op: Release) -> Result:
@@ -114,7 +144,7 @@ def handed_out(store: Store, request: Request, position: Position, identity: Id,
 def get_cached(config: Config, store: Store, op: GetCached) -> Result:
     """A hit: one handle more is out."""
     content = content_of(config, op.request, op.position)
-    if not next_item(store, op.request, op.position) or not store.listed.has(content):
+    if not walks_next(config, store, op) or not store.listed.has(content):
         return store, NOT_THERE
     return handed_out(store, op.request, op.position, store.listed.get(content, NOTHING), Code.HIT)
 
@@ -125,7 +155,7 @@ def put(config: Config, store: Store, op: Put) -> Result:
     What P0 expected to find and does not find it processes now; it does not fail (C-MIR-9, C-SHM-17).
     """
     content = content_of(config, op.request, op.position)
-    if not next_item(store, op.request, op.position):
+    if not walks_next(config, store, op):
         return store, NOT_THERE
     if store.listed.has(content):
         return store, PRESENT

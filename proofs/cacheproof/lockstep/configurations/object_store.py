@@ -32,7 +32,9 @@ def draw(source: random.Random) -> Config:
         readers=source.randint(1, 4),
         header=HEADER,
         modulus=source.choice((live + 2, 2 * live + 2, 2**31)),
+        concurrent=source.choice((1, 1, 2, 3)),
         touches=source.randint(0, 1),
+        skips=source.randint(0, 1),
         rejects=source.randint(0, 1),
         aborts=source.randint(0, 1),
         covered=source.randint(0, 1),
@@ -40,4 +42,5 @@ def draw(source: random.Random) -> Config:
         clears=source.randint(0, 1),
         forges=source.randint(0, 1),
         reclaims=source.randint(0, 1),
+        repeats=source.choice((0, 0, 1)),
     )

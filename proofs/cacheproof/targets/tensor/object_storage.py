@@ -96,12 +96,6 @@ def end(target: StoreTarget, operation: Any) -> Outcome:
     return DONE
 
 
-def resume(target: StoreTarget, operation: calls.Resume) -> Outcome:
-    """Every worker is told that it was sent before."""
-    target.deliver(operation.request, again=True)
-    return DONE
-
-
 # Workers ------------------------------------------------------------------------------------------------------------
 
 
@@ -109,7 +103,7 @@ def look(target: StoreTarget, operation: Any) -> Outcome:
     """The first step of reading."""
     worker = target.workers[operation.reader]
     delivery = worker.inbox[0]
-    if delivery.again and (delivery.request, delivery.position) in worker.had:
+    if (delivery.request, delivery.position) in worker.had:
         worker.done()
         return Outcome(Code.HIT, (int(delivery.handle.key),))
     address, identity, signature, key = delivery.handle
@@ -147,7 +141,7 @@ def read(target: StoreTarget, operation: calls.Read) -> Outcome:
     """The public call, which does the three steps."""
     worker = target.workers[operation.reader]
     delivery = worker.inbox[0]
-    if delivery.again and (delivery.request, delivery.position) in worker.had:
+    if (delivery.request, delivery.position) in worker.had:
         return look(target, operation)
     worker.done()
     try:
@@ -172,7 +166,7 @@ PERFORM: CallTable = {
     calls.Forge: forge,
     calls.Reject: end,
     calls.End: end,
-    calls.Resume: resume,
+    **dict.fromkeys((calls.Resume, calls.Repeat), object_storage_base.schedule),
     calls.Read: read,
     calls.Look: look,
     calls.Acknowledge: acknowledge,

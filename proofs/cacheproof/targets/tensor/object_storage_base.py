@@ -62,8 +62,6 @@ class Delivery(NamedTuple):
     request: int
     position: int
     handle: Handle
-    again: bool = False
-    """Whether the worker is told that it was sent before."""
 
 
 class Payload(Protocol):
@@ -194,10 +192,10 @@ class ObjectStoreTarget(ABC, Generic[S, W]):
         self.handles[operation.request].append((operation.position, handle))
         return Outcome(code, (address // self.unit, identity))
 
-    def deliver(self, request: int, *, again: bool = False) -> None:
+    def deliver(self, request: int) -> None:
         """Every worker is sent each handle."""
         for worker in self.workers:
-            worker.inbox += [Delivery(request, position, handle, again) for position, handle in self.handles[request]]
+            worker.inbox += [Delivery(request, position, handle) for position, handle in self.handles[request]]
 
 
 AnyTarget = ObjectStoreTarget[Any, Any]

@@ -73,11 +73,11 @@ class ReleasedStoreTarget(ObjectStoreTarget[ReleasedObjectStorage, Worker]):
     def signature_of(self, key: str) -> list[int]:
         return super().signature_of(key) if self.era is StoreEra.STORE_2026_11 else []
 
-    def deliver(self, request: int, *, again: bool = False) -> None:
+    def deliver(self, request: int) -> None:
         """Twice where P0 touches too: to touch all of them first."""
         touched = self.config.touches == 1 and self.era is not StoreEra.STORE_2025_10
         for _ in range(1 + touched):
-            super().deliver(request, again=again)
+            super().deliver(request)
 
 
 def unit_of(config: Config) -> int:
@@ -199,6 +199,7 @@ PERFORM: CallTable = {
     calls.Forge: forge,
     calls.FreeUnused: free_unused,
     **dict.fromkeys((calls.Reject, calls.End), object_storage_base.nothing),
+    calls.Repeat: object_storage_base.schedule,
     calls.Resume: resume,
     calls.ReaderTouch: reader_touch,
     calls.Read: read,

@@ -68,7 +68,8 @@ class ObjectStoreDriver:
         self._writer: Any = None
         self._readers: Readers = readers_of(calls)
         self._requests: list[list[int]] = []
-        self._touching = False
+        self._touching = self._skipping = False
+        self._expected: dict[int, tuple[int, ...]] = {}
         self._handles: dict[int, list[Handle | None]] = {}
         self._inboxes: list[list[Delivery]] = []
         playing = ("send", "abort", "end")
@@ -82,6 +83,7 @@ class ObjectStoreDriver:
             "reject": lambda message: DONE,
             "forge": self._forge,
             "schedule": self._schedule,
+            "repeat": self._schedule,
             "preempt": self._when_done,
             "finish": self._when_done,
             "resume": self._resume,
@@ -106,7 +108,8 @@ class ObjectStoreDriver:
         forget_name(ring)
         self._requests = list(config["requests"])
         self._touching = self._touches and integer(config, "touches") == 1
-        self._handles = {}
+        self._skipping = bool(config.get("skips"))
+        self._handles, self._expected = {}, {}
         self._inboxes = [[] for _ in range(readers)]
 
     def observe(self) -> dict[str, Any]:
@@ -149,7 +152,12 @@ class ObjectStoreDriver:
         request = integer(message, "request")
         self._handles[request] = []
         keys = [str(content) for content in self._requests[request]]
-        return self._calls.perform(lambda: Reply("done", tuple(int(self._writer.is_cached(key)) for key in keys)))
+
+        def looked_up() -> Reply:
+            self._expected[request] = tuple(int(self._writer.is_cached(key)) for key in keys)
+            return Reply("done", self._expected[request])
+
+        return self._calls.perform(looked_up)
 
     def _touch(self, message: Mapping[str, Any]) -> Reply:
         key = self._key(message)
@@ -162,7 +170,11 @@ class ObjectStoreDriver:
         return self._calls.perform(lambda: self._issued("hit", message, key, *self._writer.get_cached(key)))
 
     def _put(self, message: Mapping[str, Any]) -> Reply:
+        """The sender cache asserts that it has data for what is not in the store. P0 has none for what it found."""
         key = self._key(message)
+        found = self._expected[integer(message, "request")][integer(message, "position")]
+        if self._skipping and found and not self._writer.is_cached(key):
+            return Reply("failed")
 
         def stored() -> Reply:
             try:
