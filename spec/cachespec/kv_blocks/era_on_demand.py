@@ -17,10 +17,13 @@ from cachespec.kv_blocks.configuration import NOTHING, Config, Request, blocks_f
 from cachespec.kv_blocks.era_rules import (
     Result,
     common_by_count,
+    dereferenced,
+    each_once,
     failed,
     has_room,
     lengthened_from_list,
     new_blocks,
+    queued_unhashed_first,
     register_blocks,
     registered_to,
     scheduled_to,
@@ -30,7 +33,7 @@ from cachespec.kv_blocks.era_rules import (
 )
 from cachespec.kv_blocks.operations import AllocateSlots, CommonPrefix, FreeRequest, Withdraw
 from cachespec.kv_blocks.state import Pool, initial
-from cachespec.kv_blocks.transitions import holding_of, release, write
+from cachespec.kv_blocks.transitions import holding_of, write
 
 
 def initial_with_null(config: Config, containers: Containers) -> Pool:
@@ -95,7 +98,7 @@ def no_common_prefix(config: Config, pool: Pool, op: CommonPrefix) -> Result:
 
 def null_aside(pool: Pool) -> Pool:
     """K2: the null block is never free, and references to it, should a caller have named it, are not counted."""
-    return pool._replace(references=pool.references.remove(pool.null), free=pool.free.remove(pool.null))
+    return pool._replace(references=pool.references.remove(pool.null))
 
 
 def allocate_with_null_aside(config: Config, pool: Pool, op: AllocateSlots) -> Result:
@@ -109,11 +112,18 @@ def free_unhashed_first(config: Config, pool: Pool, op: FreeRequest) -> Result:
     if not pool.holdings.has(op.request):
         return pool, ABSENT
     flying = min(holding_of(pool, op.request).scheduled, config.lengths[op.request])
-    return null_aside(release(write(config, pool, op.request, flying), op.request)), DONE
+    return release_unhashed_first(write(config, pool, op.request, flying), op.request)
 
 
 def withdraw_unhashed_first(config: Config, pool: Pool, op: Withdraw) -> Result:
     """C-KV-6, in K2 too: what was registered for this step keeps its hash."""
     if not pool.holdings.has(op.request):
         return pool, ABSENT
-    return null_aside(release(pool, op.request)), DONE
+    return release_unhashed_first(pool, op.request)
+
+
+def release_unhashed_first(pool: Pool, request: Request) -> Result:
+    """K2: a block is queued where its last reference goes, so once."""
+    pool, unheld = dereferenced(pool, request)
+    pool, outcome = queued_unhashed_first(pool, each_once(unheld))
+    return null_aside(pool), outcome

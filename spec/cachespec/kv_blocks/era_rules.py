@@ -221,6 +221,23 @@ def dereferenced(pool: Pool, request: Request) -> tuple[Pool, tuple[Block, ...]]
     return pool._replace(holdings=pool.holdings.remove(request)), unheld
 
 
+def each_once(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Each block at its last place: there its last reference goes."""
+    rest = blocks
+    kept: tuple[Block, ...] = ()
+    for block in blocks:
+        rest = rest[1:]
+        kept = kept if block in rest else (*kept, block)
+    return kept
+
+
+def queued_unhashed_first(pool: Pool, unheld: tuple[Block, ...]) -> Result:
+    """0.33.0: blocks that are not findable to the front, the others to the end."""
+    pool = pool.prepended(tuple(block for block in unheld if not pool.registered.has(block)))
+    pool, whole = pool.appended(tuple(block for block in unheld if pool.registered.has(block)))
+    return pool, DONE if whole else FAILED
+
+
 def release_at_once(pool: Pool, request: Request) -> Result:
     """From 0.11.0 on: all references go first, and then all unreferenced places are queued (C-KV-15, C-KV-21)."""
     pool, unheld = dereferenced(pool, request)

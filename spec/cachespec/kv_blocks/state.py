@@ -78,6 +78,13 @@ class Pool(NamedTuple):
             pool = pool._replace(free=pool.free.push(block, 1))
         return pool, True
 
+    def prepended(self, blocks: tuple[Block, ...]) -> Pool:
+        """The blocks join the free queue at its front, in this order. For eras."""
+        pool = self
+        for turn in range(len(blocks)):
+            pool = pool._replace(free=pool.free.push_front(blocks[len(blocks) - 1 - turn], 1))
+        return pool
+
     def ended(self) -> Pool:
         """An assertion about the free queue has failed. For eras."""
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from cacheproof.catalogue.mends import AnyTransition, Mend, around, together, transitions
+from cacheproof.catalogue.mends import AnyTransition, Mend, around, never, together, transitions
 from cacheproof.model.finding import Subject
 from cachespec.kernel import ABSENT as NOT_THERE
 from cachespec.kernel import DONE, REFUSED, STALE, Code, Outcome
@@ -25,6 +25,7 @@ from cachespec.object_store.operations import (
     Put,
     ReaderTouch,
     Reject,
+    Repeat,
     Resume,
     Touch,
 )
@@ -221,6 +222,11 @@ def in_order(own: AnyTransition) -> AnyTransition:
     return store_part
 
 
+def one_render_at_a_time(subject: Subject) -> Subject:
+    """C-SHM-19: P0 renders one request, and then the next."""
+    return replace(subject, config=subject.config._replace(concurrent=1))
+
+
 MENDS = (
     Mend("C-MIR-4", RELEASED, around(settling, Reject)),
     Mend("C-MIR-9", RELEASED, around(partial(as_if_not_expected, cleared=False), Put)),
@@ -242,4 +248,7 @@ MENDS = (
     Mend("C-SHM-14", RELEASED, around(looking_again, Acknowledge)),
     Mend("C-SHM-16", RELEASED, around(in_order, StorePart)),
     Mend("C-SHM-17", RELEASED, around(partial(as_if_not_expected, cleared=True), Put)),
+    Mend("C-SHM-18", ("M2",), transitions({ReaderTouch: validate})),
+    Mend("C-SHM-19", RELEASED, one_render_at_a_time),
+    Mend("C-SHM-20", RELEASED, never(Repeat)),
 )
