@@ -166,7 +166,7 @@ def ends_are_evicted_first(config: Config, before: View, op: Operation, outcome:
         return True
     table, registered = dict(before.tables)[op.request], dict(before.registered)
     kept = tuple(block for block in freed(before, after) if block in registered)
-    expected = tuple(block for block in dict.fromkeys(reversed(table)) if block in kept)
+    expected = tuple(block for block in reversed(table) if block in kept)
     return kept == expected and after.free[len(after.free) - len(kept) :] == kept
 
 
