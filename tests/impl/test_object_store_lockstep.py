@@ -159,4 +159,4 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
     with planted(Change(*MUTANTS[name])):
-        assert any(run(config, 700, 5).finding is not None for config in CHOSEN)
+        assert any(run(config, 1_500, 5).finding is not None for config in CHOSEN)

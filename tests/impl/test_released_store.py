@@ -286,7 +286,7 @@ STORE_BUGS: dict[str, tuple[str, Change]] = {
 def test_a_planted_bug_of_the_store_is_found(name: str) -> None:
     era, change = STORE_BUGS[name]
     with planted(change):
-        found = any(finding_of(era, config, 2_500) is not None for config in (EVERYTHING, CALM))
+        found = any(finding_of(era, config, 5_000) is not None for config in (EVERYTHING, CALM))
     assert found
 
 
