@@ -89,16 +89,6 @@ class LinkedPool(Pool):
         free = joined(free, last, TAIL)
         return self.with_list(free._replace(counter=free.counter + len(blocks))), True
 
-    def prepended(self, blocks: tuple[Block, ...]) -> Pool:
-        """`prepend_n`, of later releases: the blocks before the first one."""
-        if len(blocks) == 0:
-            return self
-        free, first, last = self.free, self.free.following.get(HEAD, NONE), HEAD
-        for block in blocks:
-            free, last = joined(free, last, block), block
-        free = joined(free, last, first)
-        return self.with_list(free._replace(counter=free.counter + len(blocks)))
-
     def ended(self) -> Pool:
         """The engine ends with the exception."""
         return self.with_list(self.free._replace(ended=1))
