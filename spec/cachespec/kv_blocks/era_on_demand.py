@@ -11,7 +11,7 @@ watermarks for admission, frees that wait for a connector. All of them leave ful
 
 from __future__ import annotations
 
-from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, Containers, Outcome
+from cachespec.kernel import ABSENT, FAILED, REFUSED, Containers, Outcome
 from cachespec.kernel.outcome import Code
 from cachespec.kv_blocks.configuration import NOTHING, Config, Request, blocks_for
 from cachespec.kv_blocks.era_rules import (
