@@ -45,7 +45,7 @@ def adapter_and_salt_share_names() -> None:
     """A salt that is spelled like the name of an adapter gives the same key as that adapter."""
 
 
-@UTILITIES.broken("init_none_hash", since=PUT_BACK, fixed="#12621")
+@UTILITIES.broken("init_none_hash", since=PUT_BACK, fixed="#12621", needs="keys of two engines beside each other")
 def first_parent_is_known(released: Any, function: Any) -> Any:
     """The parent key of every first block is a constant, so keys can be computed outside the engine."""
     released(lambda value: function(0))
