@@ -21,7 +21,7 @@ from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption,
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
 from cacheproof.releases.planted import historic, kept
-from cacheproof.releases.planted.historic import Budget, Judged
+from cacheproof.releases.planted.historic import FAILED, NEEDS, Budget, Judged
 from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, as_released, historic_in, planted_in, selected
 from cacheproof.releases.planted.trial import Fate, perform
 from cacheproof.targets.families import families
@@ -32,8 +32,6 @@ PANEL = "Released engines"
 
 STEPS = 5_000
 SEED = 1
-NEEDS = "needs "
-"""What is missed begins so if the driver cannot reach the bug."""
 
 
 def command(
@@ -70,8 +68,8 @@ def command(
     The unchanged release is compared first: if it differs from its era, a found bug proves nothing. Fails if a bug is
     not found.
 
-    --historic goes on from the stored results of earlier runs with the same bugs, seed, budget and source. It counts
-    a bug that the driver cannot reach as not found, and does not fail for it.
+    --historic goes on from the stored results of earlier runs with the same bugs, seed, budget and source. A bug that
+    the driver cannot reach, or that no observable shows, counts as not found; the run does not fail for it.
     """
     if target.partition("==")[0] in [family.package for family in families() if family.observed is not None]:
         raise InputError(f"bugs are planted in releases that are compared with eras, as vLLM's are, not in {target}")
@@ -155,11 +153,16 @@ def of_historic(
 
 
 def status_of(rows: Sequence[Judged]) -> ExitStatus:
-    """A bug that the driver reaches and that is not found falls short; if a driver failed, nothing is known."""
+    """A bug that is not found, for no reason that is known, falls short; if a driver failed, nothing is known."""
     if any(not row.found and not row.missed for row in rows):
         return ExitStatus.FELL_SHORT
-    failed = any(not row.found and not row.missed.startswith(NEEDS) for row in rows)
+    failed = any(not row.found and row.missed.startswith(FAILED) for row in rows)
     return ExitStatus.INCONCLUSIVE if failed else ExitStatus.AS_EXPECTED
+
+
+def is_known_to_be_missed(row: Judged) -> bool:
+    """Whether it is said why it is not found."""
+    return not row.found and bool(row.missed) and not row.missed.startswith(FAILED)
 
 
 def case_of(row: Judged, release: Release) -> Case:
@@ -167,7 +170,7 @@ def case_of(row: Judged, release: Release) -> Case:
     return Case(
         f"planted.{release.name}.historic",
         f"{row.fixed} {row.name}",
-        CaseStatus.SKIPPED if row.missed.startswith(NEEDS) else STATUSES[status_of([row])],
+        CaseStatus.SKIPPED if is_known_to_be_missed(row) else STATUSES[status_of([row])],
         "" if row.found else f"not found: {row.missed}".removesuffix(": "),
         seconds=row.seconds,
         properties={"steps": row.steps},
@@ -184,10 +187,9 @@ def rendered_historic(rows: Sequence[Judged]) -> list[Any]:
         by = f"{row.component}, {row.how}" if row.found else ""
         calls = "" if row.calls is None else str(row.calls)
         shown.add_row(row.fixed, row.name, f"{row.steps:,}", f"{row.seconds:.1f}", calls, by, seen)
-    reached = [row for row in rows if not row.missed.startswith(NEEDS)]
     found = sum(row.found for row in rows)
     total = f"{found} of {len(rows)} historic bugs were found"
-    beyond = len(rows) - len(reached)
+    beyond = sum(row.missed.startswith(NEEDS) for row in rows)
     return [shown, "", f"{total}; {beyond} of the others need what the drivers lack" if beyond else total]
 
 

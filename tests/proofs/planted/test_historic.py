@@ -10,7 +10,8 @@ import pytest
 
 from cacheproof.command import planted as verb
 from cacheproof.command.frame import dispatch, main
-from cacheproof.foundation.errors import ExitStatus
+from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.present.book.planted_page import planted_part
 from cacheproof.releases.planted import historic, kept
 from cacheproof.releases.planted.child.bugs.declaring import Place
 from cacheproof.releases.planted.child.bugs.patterns import PatternError
@@ -126,6 +127,7 @@ def row(name: str = "historic_lru/one", *, found: bool = False, missed: str = ""
     [
         ([row(found=True)], ExitStatus.AS_EXPECTED),
         ([row(found=True), row(missed="needs windows")], ExitStatus.AS_EXPECTED),
+        ([row(found=True), row(missed="no observable shows it")], ExitStatus.AS_EXPECTED),
         ([row(found=True), row()], ExitStatus.FELL_SHORT),
         ([row(missed="the driver of lru failed: gone")], ExitStatus.INCONCLUSIVE),
         ([row(missed="the driver of lru failed: gone"), row()], ExitStatus.FELL_SHORT),
@@ -181,6 +183,35 @@ def test_runs_with_several_seeds_are_kept_beside_each_other(tmp_path: Path, monk
     assert [(one.seed, one.found) for one in run.rows] == [(1, False), (2, True)]
     kept.write_historic(PUT_BACK_INTO, [row("historic_lru/other")], steps=5, violations=4)
     assert kept.read_historic(PUT_BACK_INTO).names == ["historic_lru/other"]
+
+
+def test_what_the_page_shows_is_of_these_bugs() -> None:
+    run = kept.read_historic(PUT_BACK_INTO)
+    assert run.names == [one.name for one in EVERY], "run it anew, with --keep"
+    says = {one.name: one.bug.says for one in EVERY if one.bug is not None}
+    assert {row.name: row.says for row in run.rows} == says
+    assert (run.steps, run.violations) == (BUDGET.steps, BUDGET.violations)
+
+
+def test_the_page_has_a_column_for_each_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+    rows = [row("historic_lru/one", seed=1, found=True), row("historic_lru/two", seed=1, missed="needs windows")]
+    kept.write_historic(PUT_BACK_INTO, rows, steps=5, violations=4)
+    kept.write_historic(
+        PUT_BACK_INTO, [row("historic_lru/one", seed=2), row("historic_lru/two", seed=2)], steps=5, violations=4
+    )
+    first, second = planted_part(["historic", PUT_BACK_INTO.name]).splitlines()[-2:]
+    assert first.endswith("| **not found** |")
+    assert "lru/one" in first
+    assert "**not found**: needs windows" in second
+    summary = planted_part(["historic", PUT_BACK_INTO.name, "summary"]).splitlines()[-2:]
+    assert [line.split(" | ")[:3] for line in summary] == [["| 1", "1 of 2", "1"], ["| 2", "0 of 2", "0"]]
+
+
+@pytest.mark.parametrize("words", [[], ["historic"], ["historic", "vllm==0.33.0", "everything"], ["summary", "more"]])
+def test_a_marker_without_sense(words: list[str]) -> None:
+    with pytest.raises(InputError):
+        planted_part(words)
 
 
 def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.tables import markdown_table
 from cacheproof.releases.planted import kept
-from cacheproof.releases.planted.historic import Judged
+from cacheproof.releases.planted.historic import NEEDS, Judged
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release
 
@@ -92,7 +92,7 @@ def _historic_summary(release: Release) -> str:
     for seed in run.seeds:
         of_one = [row for row in run.rows if row.seed == seed]
         found = [row for row in of_one if row.found]
-        beyond = sum(row.missed.startswith("needs ") for row in of_one)
+        beyond = sum(row.missed.startswith(NEEDS) for row in of_one)
         rows.append(
             (
                 str(seed),

@@ -30,6 +30,8 @@ from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import driver_digest, needed, needed_environment
 
+NEEDS, FAILED = "needs ", "the driver of "
+"""What is missed begins so if the driver cannot reach the bug, and if the driver failed."""
 KIND = "historic"
 """The kind of these runs in the store."""
 PACKAGE = Path(__file__).parents[2]
@@ -60,7 +62,7 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float = 0.0
     """Of the clock."""
     missed: str = ""
-    """What the driver lacks, or why a driver failed; empty if nothing is known."""
+    """What the driver lacks, why no observable shows it, or why a driver failed; empty if nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def judged(planted: Planted, budget: Budget, progress: Progress | None = None) -
     assert bug is not None, "nothing is planted"
     begin = Judged(planted.name, bug.fixed, bug.reported, bug.where, bug.says, budget.seed, found=False)
     if bug.needs:
-        return msgspec.structs.replace(begin, missed=f"needs {bug.needs}")
+        return msgspec.structs.replace(begin, missed=f"{NEEDS}{bug.needs}")
     start, steps, failures = time.monotonic(), 0, list[str]()
     for look in _looks(planted, budget, progress):
         steps += look.steps
@@ -96,7 +98,8 @@ def judged(planted: Planted, budget: Budget, progress: Progress | None = None) -
                 seconds=round(time.monotonic() - start, 1),
             )
     seconds = round(time.monotonic() - start, 1)
-    return msgspec.structs.replace(begin, steps=steps, seconds=seconds, missed="; ".join(failures))
+    missed = "; ".join(failures) or bug.unseen
+    return msgspec.structs.replace(begin, steps=steps, seconds=seconds, missed=missed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ def _beside(planted: Planted, budget: Budget, progress: Progress | None) -> _Loo
     finding = result.finding
     if isinstance(finding, Difference):
         return _different(planted, finding, result.steps)
-    failure = "" if finding is None else f"the driver of {planted.component} failed: {getattr(finding, 'reason', '')}"
+    failure = "" if finding is None else f"{FAILED}{planted.component} failed: {getattr(finding, 'reason', '')}"
     return _Look(planted.component, result.steps, failure=failure)
 
 

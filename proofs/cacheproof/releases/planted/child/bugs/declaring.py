@@ -113,13 +113,14 @@ class Place:
         fixed: str,
         reported: str = "",
         needs: str = "",
+        unseen: str = "",
     ) -> Callable[[Broken], Bug]:
         """Declares a historic bug as parts of a method's code, each followed by its replacement."""
         assert len(parts) % 2 == 0, "each part is followed by its replacement"
         changes = tuple(zip(parts[::2], parts[1::2], strict=True))
 
         def declared(function: Broken) -> Bug:
-            bug = Bug(_named(function), self, method, _says(function), function, PUT_BACK, PUT_BACK)
+            bug = Bug(_named(function), self, method, _says(function), function, PUT_BACK, PUT_BACK, unseen)
             return replace(bug, changes=changes, fixed=fixed, reported=reported, needs=needs)
 
         return declared
