@@ -6,7 +6,8 @@ Lockstep with the era has to find those of our own. Historic ones, which were fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,15 @@ from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
 from cacheproof.releases.planted import historic, kept
 from cacheproof.releases.planted.historic import FAILED, NEEDS, Budget, Judged
-from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, as_released, historic_in, planted_in, selected
+from cacheproof.releases.planted.listing import (
+    PUT_BACK_INTO,
+    Planted,
+    as_released,
+    historic_in,
+    planted_in,
+    reached_by,
+    selected,
+)
 from cacheproof.releases.planted.trial import Fate, perform
 from cacheproof.targets.families import families
 from cacheproof.targets.vllm.eras import table
@@ -127,34 +136,45 @@ def chosen_historic(release: Release, component: str | None, only: Sequence[str]
 def of_historic(
     release: Release, todo: Sequence[Planted], budget: Budget, *, anew: bool, keep: bool, junit: Path | None
 ) -> Report:
-    """Look for each; what is known of a bug is stored at once, so that an interrupted run can go on."""
-    known = {} if anew else historic.kept(todo, release.name, budget)
-    rows: list[Judged] = []
+    """The release as it is, then each bug; what is known is stored at once, so that an interrupted run can go on."""
+    reached = [one.era for bug in todo if bug.bug is not None and not bug.bug.needs for one in reached_by(bug)]
+    every: dict[str, Callable[[], Judged]] = {}
+    for era in dict.fromkeys(reached):
+        every[f"{era.component}/as-released"] = partial(historic.as_released, era, budget)
+    for one in todo:
+        every[one.name] = partial(historic.judged, one, budget)
+    known = {} if anew else historic.kept(every, release.name, budget)
+    done: list[Judged] = []
     with progress() as show, interruptible() as stop:
-        for one in todo:
-            show(f"{len(rows)} of {len(todo)}: {one.name}")
-            if one.name not in known:
-                known[one.name] = historic.judged(one, budget)
-                historic.keep(known[one.name], release.name, budget)
-            rows.append(known[one.name])
+        for name, look in every.items():
+            show(f"{len(done)} of {len(every)}: {name}")
+            if name not in known:
+                known[name] = look()
+                historic.keep(known[name], release.name, budget)
+            done.append(known[name])
+    released, rows = [row for row in done if not row.fixed], [row for row in done if row.fixed]
     if keep and not stop.happened:
         path = kept.write_historic(release, rows, steps=budget.steps, violations=budget.violations)
         announce(f"kept in {path}")
-    write(junit, "planted", [case_of(row, release) for row in rows], interrupted=stop.happened)
+    write(junit, "planted", [case_of(row, release) for row in done], interrupted=stop.happened)
     data = {
         "target": release.name,
         "seed": budget.seed,
         "steps": budget.steps,
         "violations": budget.violations,
         "found": sum(row.found for row in rows),
+        "as_released": [msgspec.to_builtins(row) for row in released],
         "results": [msgspec.to_builtins(row) for row in rows],
     }
-    return Report(data, rendered_historic(rows), status_of(rows), interrupted=stop.happened)
+    return Report(data, rendered_historic(done), status_of(done), interrupted=stop.happened)
 
 
 def status_of(rows: Sequence[Judged]) -> ExitStatus:
-    """A bug that is not found, for no reason that is known, falls short; if a driver failed, nothing is known."""
-    if any(not row.found and not row.missed for row in rows):
+    """A bug that is not found, for no reason that is known, falls short, and so does a release that differs as it is.
+
+    If a driver failed, nothing is known.
+    """
+    if any(row.found if not row.fixed else not row.found and not row.missed for row in rows):
         return ExitStatus.FELL_SHORT
     failed = any(not row.found and row.missed.startswith(FAILED) for row in rows)
     return ExitStatus.INCONCLUSIVE if failed else ExitStatus.AS_EXPECTED
@@ -162,19 +182,26 @@ def status_of(rows: Sequence[Judged]) -> ExitStatus:
 
 def is_known_to_be_missed(row: Judged) -> bool:
     """Whether it is said why it is not found."""
-    return not row.found and bool(row.missed) and not row.missed.startswith(FAILED)
+    return bool(row.fixed) and not row.found and bool(row.missed) and not row.missed.startswith(FAILED)
 
 
 def case_of(row: Judged, release: Release) -> Case:
     """One historic bug for a CI service."""
     return Case(
         f"planted.{release.name}.historic",
-        f"{row.fixed} {row.name}",
+        f"{row.fixed} {row.name}".lstrip(),
         CaseStatus.SKIPPED if is_known_to_be_missed(row) else STATUSES[status_of([row])],
-        "" if row.found else f"not found: {row.missed}".removesuffix(": "),
+        "" if status_of([row]) is ExitStatus.AS_EXPECTED else outcome_of(row),
         seconds=row.seconds,
         properties={"steps": row.steps},
     )
+
+
+def outcome_of(row: Judged) -> str:
+    """In words."""
+    if not row.fixed:
+        return f"differs: {row.seen_in}" if row.found else row.missed or "agrees"
+    return row.seen_in if row.found else f"not found: {row.missed}".removesuffix(": ")
 
 
 def rendered_historic(rows: Sequence[Judged]) -> list[Any]:
@@ -183,10 +210,10 @@ def rendered_historic(rows: Sequence[Judged]) -> list[Any]:
     for name in ("fixed", "bug", "steps", "seconds", "calls", "found by", "seen in"):
         shown.add_column(name, justify="right" if name in ("steps", "seconds", "calls") else "left")
     for row in rows:
-        seen = row.seen_in if row.found else f"not found: {row.missed}".removesuffix(": ")
         by = f"{row.component}, {row.how}" if row.found else ""
         calls = "" if row.calls is None else str(row.calls)
-        shown.add_row(row.fixed, row.name, f"{row.steps:,}", f"{row.seconds:.1f}", calls, by, seen)
+        shown.add_row(row.fixed, row.name, f"{row.steps:,}", f"{row.seconds:.1f}", calls, by, outcome_of(row))
+    rows = [row for row in rows if row.fixed]
     found = sum(row.found for row in rows)
     total = f"{found} of {len(rows)} historic bugs were found"
     beyond = sum(row.missed.startswith(NEEDS) for row in rows)

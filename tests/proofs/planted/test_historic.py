@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replaced
 
 from cacheproof.command import planted as verb
 from cacheproof.command.frame import dispatch, main
@@ -19,7 +20,7 @@ from cacheproof.releases.planted.child.bugs.planting import recompiled, subclass
 from cacheproof.releases.planted.historic import Budget, Judged
 from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, historic_in, planted_in, reached_by
 from cacheproof.releases.planted.trial import open_with_a_bug
-from cacheproof.targets.vllm.eras import table
+from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release, installed
 
 AT_LEAST = 30
@@ -122,6 +123,9 @@ def row(name: str = "historic_lru/one", *, found: bool = False, missed: str = ""
     return Judged(name, "#1", "", "LRUCache.touch", "It is wrong.", seed, found=found, how=how, missed=missed)
 
 
+AS_RELEASED = replaced(row("lru/as-released"), fixed="")
+
+
 @pytest.mark.parametrize(
     ("rows", "status"),
     [
@@ -130,6 +134,8 @@ def row(name: str = "historic_lru/one", *, found: bool = False, missed: str = ""
         ([row(found=True), row(missed="no observable shows it")], ExitStatus.AS_EXPECTED),
         ([row(found=True), row()], ExitStatus.FELL_SHORT),
         ([row(missed="the driver of lru failed: gone")], ExitStatus.INCONCLUSIVE),
+        ([AS_RELEASED, row(found=True)], ExitStatus.AS_EXPECTED),
+        ([replaced(AS_RELEASED, found=True), row(found=True)], ExitStatus.FELL_SHORT),
         ([row(missed="the driver of lru failed: gone"), row()], ExitStatus.FELL_SHORT),
     ],
 )
@@ -162,17 +168,24 @@ def test_a_run_goes_on_from_what_is_stored(
         looked.append(planted.name)
         return row(planted.name, found=True, seed=budget.seed)
 
+    def as_released(era: Era, budget: Budget) -> Judged:
+        looked.append(f"{era.component}/as-released")
+        return replaced(row(looked[-1], seed=budget.seed), fixed="")
+
+    released = ["encoder_cache/as-released", "scheduler/as-released"]
     monkeypatch.setattr(historic, "judged", judged)
+    monkeypatch.setattr(historic, "as_released", as_released)
     given = ["planted", PUT_BACK_INTO.name, "--historic", "--component", "encoder_cache", "--json"]
     assert dispatch(given) == ExitStatus.AS_EXPECTED
     first = json.loads(capsys.readouterr().out)
     assert dispatch(given) == ExitStatus.AS_EXPECTED
     assert json.loads(capsys.readouterr().out)["results"] == first["results"]
-    assert looked == [one.name for one in EVERY if one.component == "encoder_cache"]
+    assert [row["name"] for row in first["as_released"]] == ["encoder_cache/as-released", "scheduler/as-released"]
+    assert looked == [*released, *(one.name for one in EVERY if one.component == "encoder_cache")]
     assert dispatch([*given, "--seed", "2"]) == ExitStatus.AS_EXPECTED
-    assert len(looked) == 2 * len(first["results"])
+    assert len(looked) == 2 * (len(released) + len(first["results"]))
     assert dispatch([*given, "--anew"]) == ExitStatus.AS_EXPECTED
-    assert len(looked) == 3 * len(first["results"])
+    assert len(looked) == 3 * (len(released) + len(first["results"]))
 
 
 def test_runs_with_several_seeds_are_kept_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from cacheproof.targets.vllm.release import driver_digest, needed, needed_enviro
 
 NEEDS, FAILED = "needs ", "the driver of "
 """What is missed begins so if the driver cannot reach the bug, and if the driver failed."""
+PARTED = "parted"
 KIND = "historic"
 """The kind of these runs in the store."""
 PACKAGE = Path(__file__).parents[2]
@@ -102,6 +103,28 @@ def judged(planted: Planted, budget: Budget, progress: Progress | None = None) -
     return msgspec.structs.replace(begin, steps=steps, seconds=seconds, missed=missed)
 
 
+def as_released(era: Era, budget: Budget, progress: Progress | None = None) -> Judged:
+    """The release as it is: it has to agree with the era, or a bug that is found proves nothing."""
+    start = time.monotonic()
+    look = _beside(Planted(era, None), budget, progress)
+    return Judged(
+        name=f"{era.component}/as-released",
+        fixed="",
+        reported="",
+        where=era.component,
+        says="nothing is planted",
+        seed=budget.seed,
+        found=bool(look.how),
+        component=era.component,
+        how=look.how,
+        seen_in=look.seen_in,
+        calls=look.calls,
+        steps=look.steps,
+        seconds=round(time.monotonic() - start, 1),
+        missed=look.failure,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     """One part of what `conform` does."""
@@ -148,7 +171,7 @@ def _searched(planted: Planted, budget: Budget, progress: Progress | None) -> It
     steps = done.hunt.steps + done.alone
     released = shown_by_the_release(planted.era, budget)
     parted = [one for one in done.hunt.disagreements if isinstance(one, Difference)]
-    if parted:
+    if parted and PARTED not in released:
         yield _different(planted, min(parted, key=lambda one: len(one.trace.steps)), steps)
     for found in sorted(done.hunt.found, key=lambda one: len(one.calls)):
         if found.rule.name not in released:
@@ -161,9 +184,13 @@ def _searched(planted: Planted, budget: Budget, progress: Progress | None) -> It
 
 @cache
 def shown_by_the_release(era: Era, budget: Budget) -> frozenset[str]:
-    """The names of the properties and of the sorts of stalls that the release as it is breaks and shows."""
+    """The names of the properties and of the sorts of stalls that the release as it is breaks and shows.
+
+    `PARTED` is among them if it parted from its era.
+    """
     done = _search(era, "", budget, None)
-    return frozenset((*(found.rule.name for found in done.hunt.found), *(sort.name for sort in done.stalls)))
+    parted = [PARTED for one in done.hunt.disagreements if isinstance(one, Difference)]
+    return frozenset((*parted, *(found.rule.name for found in done.hunt.found), *(sort.name for sort in done.stalls)))
 
 
 def _search(era: Era, bug: str, budget: Budget, progress: Progress | None) -> EraSearch:
@@ -197,9 +224,9 @@ def keep(one: Judged, release: str, budget: Budget) -> None:
     save(KIND, _name(one.name, release, budget), {"stamp": _stamp(budget), "judged": msgspec.to_builtins(one)})
 
 
-def kept(every: Iterable[Planted], release: str, budget: Budget) -> dict[str, Judged]:
-    """What earlier runs found of these, if the bugs, drivers, specification, checkers and budget were the same."""
-    names = {_name(one.name, release, budget) for one in every}
+def kept(every: Iterable[str], release: str, budget: Budget) -> dict[str, Judged]:
+    """What earlier runs found of these names, if bugs, drivers, specification, checkers and budget were the same."""
+    names = {_name(one, release, budget) for one in every}
     found: dict[str, Judged] = {}
     for record in load_all(KIND):
         if record["name"] in names and record.get("stamp") == _stamp(budget):
