@@ -71,7 +71,7 @@ def table_grows_past_the_models_length() -> None:
     "$block.block_hash is None and self.enable_caching",
     fixed="#51482",
     reported="#48017",
-    needs="prefix caching that is off",
+    needs="the numbers of blocks while prefix caching is off",
 )
 def freed_blocks_go_last_without_caching() -> None:
     """Without prefix caching, the blocks that were freed last are reused last."""

@@ -90,6 +90,7 @@ def padding_passes_the_models_length() -> None:
     "scheduled_spec_decode_tokens.pop($victim, None)",
     "None",
     fixed="#28558",
+    unseen="no observable shows the drafts of a request that is not in the plan",
 )
 def victim_keeps_scheduled_drafts() -> None:
     """The drafts of a request that is preempted by priority in a step stay in the plan of that step."""
@@ -100,6 +101,7 @@ def victim_keeps_scheduled_drafts() -> None:
     "if $request.spec_token_ids: $request.spec_token_ids = []",
     "pass",
     fixed="#30916",
+    unseen="the workers propose drafts after each step, and these replace the old ones",
 )
 def preempted_request_keeps_drafts() -> None:
     """A preempted request keeps the drafts that were proposed for it, and a later step can schedule them."""
