@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.model.wording import count
 from cacheproof.present.book.tables import markdown_table
 from cacheproof.releases.planted import kept
 from cacheproof.releases.planted.historic import NEEDS, Judged
@@ -83,7 +84,7 @@ def _historic(release: Release) -> str:
 def _fate(row: Judged) -> str:
     if not row.found:
         return f"**not found**: {row.missed}".removesuffix(": ")
-    return f"{row.component}, {row.how} in {row.calls} calls: {row.seen_in}"
+    return f"{row.component}, {row.how} in {count(row.calls or 0, 'call')}: {row.seen_in}"
 
 
 def _historic_summary(release: Release) -> str:
