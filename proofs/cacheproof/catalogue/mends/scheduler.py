@@ -135,6 +135,26 @@ def released_by_output(era: Table) -> Table:
     return era._replace(executed=executed, after_round=after_round)
 
 
+def freed_with_its_plan(era: Table) -> Table:
+    """C-ENC-26: a preempted request leaves no entry behind that only its part of the plan would have computed."""
+
+    def lose(rules: Table, config: Config, state: State, request: Request) -> State:
+        after = era.lose(rules, config, state, request)
+        cache: Any = after.encoder
+        for content, _ in tuple(cache.order.items()):
+            if not after.worker.outputs.has((content,)):
+                cache = cache._replace(
+                    free=cache.free + cache.given_back.get(content, 0),
+                    cached=cache.cached.remove(content),
+                    order=cache.order.remove(content),
+                    given_back=cache.given_back.remove(content),
+                    sizes=cache.sizes.remove(content),
+                )
+        return after._replace(encoder=cache)
+
+    return era._replace(lose=lose)
+
+
 def whole_at_the_start(era: Table) -> Table:
     """C-ENC-15: a chunk that begins with the item does not split it either."""
 
@@ -196,6 +216,7 @@ MENDS = (
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
     Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
     Mend("C-ENC-25", ("S2b", "S3"), by_rules(released_by_output)),
+    Mend("C-ENC-26", ("S2b", "S3"), by_rules(freed_with_its_plan)),
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
     Mend("C-SCH-5", QUEUEING, if_also(fits_blocks)),
     Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
