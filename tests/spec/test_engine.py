@@ -10,6 +10,7 @@ from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.verdict import unwitnessed
+from cachespec import scheduler
 from cachespec.encoder_cache import transitions as encoder_transitions
 from cachespec.engine import COMPONENT, Config, plans, state, transitions, worker
 from cachespec.engine.properties import OWN, PROGRESS
@@ -40,24 +41,21 @@ BUGS: dict[str, tuple[str, Change]] = {
     "X-1": (CROWDED, Change(plans.step_of, "$plan.dropped", "(*$plan.dropped, *$plan.dropped)")),
     "X-1/agreement": (CROWDED, Change(plans.step_of, "$plan.dropped", "()")),
     "ENC-8": (ALONE, Change(worker.encode, "$step.encodes", "()")),
-    "KV-7/read": (
-        ALONE,
-        Change(plans.reads, "$one.start // $config.block_size", "1 + $one.start // $config.block_size"),
-    ),
-    "KV-7/found": (ALONE, Change(plans.writes, "$one.tokens", "1")),
+    "KV-7/read": (ALONE, Change(worker.attend, "(*$step.loads, *$step.chunks)", "$step.loads")),
+    "KV-7/found": (ALONE, Change(worker.attend, "$worker._replace(memory=$memory)", "$worker")),
     "SHM-10/used": (FROZEN, Change(readers.acknowledge, "$worker.copied", "-1")),
     "SHM-8/heard": (
         FROZEN,
         Change(transitions.update, "completed($parts, $config, $state, $outcome.values)", "$state"),
     ),
-    "KV-7/filled": (ALONE, Change(plans._filled, "$position + 1", "$position - 1")),
+    "KV-7/told": (ALONE, Change(plans.chunk_of, "$one.start + $one.tokens", "$one.start + 1")),
     "X-3": (FROZEN, Change(transitions.received, "$state.received.set($request, 1)", "$state.received")),
     "X-4": (
         RESET,
         Change(
             worker.queue,
             "$worker._replace(inbox=(*$worker.inbox, $step))",
-            "$worker._replace(tensors=$worker.nothing, inbox=(*$worker.inbox, $step))",
+            "$worker._replace(memory=cleared(config, $worker.memory), inbox=(*$worker.inbox, $step))",
         ),
     ),
     "X-4/counted": (RESET, Change(transitions.reset_prefix_cache, "$state.resets_left - 1", "$state.resets_left - 2")),
@@ -113,3 +111,10 @@ def test_every_witness_is_reached_in_a_default_scope() -> None:
     assert {scope.set for scope in scopes} == {"default"}
     runs = [explore(COMPONENT, COMPONENT.normative, scope.config, scope.plan) for scope in scopes]
     assert unwitnessed(COMPONENT, runs) == ()
+
+
+def test_every_setting_of_the_scheduler_is_one_of_the_engine() -> None:
+    """With the same default, so that a scope of one is a scope of the other."""
+    assert set(scheduler.Config._fields) <= set(Config._fields)
+    defaults, own = scheduler.Config._field_defaults, Config._field_defaults
+    assert {name: own[name] for name in defaults} == defaults

@@ -19,7 +19,7 @@ def view(parts: Parts, config: Config, state: State) -> View:
         mirror=parts.mirror.view(mirror_config(config), state.mirror),
         store=parts.store.view(store_config(config), state.store),
         scheduler=parts.scheduler.view(scheduler_config(config), state.scheduler),
-        workers=tuple(worker_view(worker, parts.phases) for worker in state.workers),
+        workers=tuple(worker_view(config, worker, parts.phases) for worker in state.workers),
         submitted=members(state.submitted),
         received=members(state.received),
         rejected=members(state.rejected),

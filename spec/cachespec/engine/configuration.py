@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from cachespec import mirror, object_store, scheduler
 from cachespec.kernel import Name, apart
 from cachespec.object_store.configuration import Config as StoreConfig
-from cachespec.scheduler.configuration import CONTENT, Item, items_of
+from cachespec.scheduler.configuration import CONTENT, FIRST_COME, Item, items_of
 
 Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
@@ -38,8 +38,16 @@ class Config(NamedTuple):
     mirror_capacity: int
     """Bytes of each frontend's cache, and of its partition at P1."""
     items: tuple[tuple[Item, ...], ...] = ()
+    priorities: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()
+    external: tuple[int, ...] = ()
+    drafts: int = 0
+    alignment: int = 0
+    whole_items: int = 0
+    chunked_prefill: int = 1
+    long_prefill_threshold: int = 0
+    policy: int = FIRST_COME
     senders: tuple[int, ...] = ()
     """The frontend of each request; empty if there is one frontend."""
     shared_memory: int = 0
@@ -94,24 +102,9 @@ def contents_of(config: Config, request: Request) -> tuple[int, ...]:
 
 @cache
 def scheduler_config(config: Config) -> scheduler.Config:
-    """What the scheduler sees. Resets are counted here, so there they are always possible."""
-    return scheduler.Config(
-        block_size=config.block_size,
-        kv_blocks=config.kv_blocks,
-        token_budget=config.token_budget,
-        encoder_compute=config.encoder_compute,
-        encoder_capacity=config.encoder_capacity,
-        max_running=config.max_running,
-        max_model_len=config.max_model_len,
-        prompts=config.prompts,
-        outputs=config.outputs,
-        items=config.items,
-        groups=config.groups,
-        shared=config.shared,
-        ahead=config.ahead,
-        aborts=config.aborts,
-        resets=min(config.resets, 1),
-    )
+    """What the scheduler sees: each of its settings. Resets are counted here, so there they are always possible."""
+    settings = {name: getattr(config, name) for name in scheduler.Config._fields}
+    return scheduler.Config(**settings)._replace(resets=min(config.resets, 1))
 
 
 @cache

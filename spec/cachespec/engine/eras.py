@@ -21,7 +21,7 @@ from cachespec.kernel import Code, Outcome, Variant
 from cachespec.mirror.operations import Deliver
 from cachespec.object_store.eras import M3
 from cachespec.scheduler.era_rules import executed_only, released_at_once
-from cachespec.scheduler.eras import S2, S3, SchedulerVariant
+from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
 from cachespec.scheduler.eras import scheduler as scheduler_by
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import Add, ResetEncoderCache, Schedule
@@ -96,6 +96,7 @@ def engine_with(scheduler: SchedulerVariant, title: str) -> Variant[Config, Stat
 
 
 S2_ENGINE = engine_with(S2, "engine with scheduler-2025-10")
+S2B_ENGINE = engine_with(S2B, "engine with scheduler-2026-05")
 S3_ENGINE = engine_with(S3, "engine with scheduler-2026-11")
 
 M3_STORE = engine(
@@ -111,6 +112,7 @@ ERAS: tuple[Variant[Config, State, View], ...] = (
     DROPS_AT_ONCE,
     RESETS_AT_ONCE,
     S2_ENGINE,
+    S2B_ENGINE,
     S3_ENGINE,
     M3_STORE,
 )

@@ -1,52 +1,46 @@
-"""What the workers are told: a plan of the scheduler with the blocks and prefixes that it means."""
+"""What the workers are told: a plan of the scheduler with the slots and items that it means."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cachespec import scheduler
-from cachespec.engine.worker import UNFILLED, Block, Prefix, Step
-from cachespec.scheduler.configuration import CONTENT, chains, items_of
+from cachespec.engine.worker import Gather, Step
+from cachespec.scheduler.view import touched
+from cachespec.scheduler.work import by_content
+from cachespec.scheduler.worker import Chunk, Key, blocks_of
 
-Pairs = tuple[tuple[Block, Prefix], ...]
 
-
-def step_of(config: scheduler.Config, state: scheduler.State, plan: scheduler.Plan) -> Step:
+def step_of(config: scheduler.Config, before: scheduler.State, state: scheduler.State, plan: scheduler.Plan) -> Step:
     """The plan as a step, with the tables as they are now: they may have changed when it is executed."""
     return Step(
-        drops=plan.dropped,
-        encodes=tuple(_shown(config, part.request, index) for part in plan.scheduled for index in part.encode),
-        gathers=tuple(_shown(config, part.request, index) for part in plan.scheduled for index in part.relies),
-        reads=tuple(pair for part in plan.scheduled for pair in reads(config, state, part)),
-        writes=tuple(pair for part in plan.scheduled for pair in writes(config, state, part)),
+        drops=tuple((content,) for content in plan.dropped),
+        encodes=tuple(_key(config, part.request, index) for part in plan.scheduled for index in part.encode),
+        gathers=tuple(needed for part in plan.scheduled for needed in gathers(config, part)),
+        loads=tuple(chunk for part in plan.scheduled for chunk in loads(config, before, state, part)),
+        chunks=tuple(chunk_of(state, part) for part in plan.scheduled),
     )
 
 
-def _shown(config: scheduler.Config, request: int, index: int) -> int:
-    """The content of an item."""
-    return items_of(config, request)[index][CONTENT]
+def _key(config: scheduler.Config, request: int, index: int) -> Key:
+    """Requests that show the same content share its encoder output."""
+    return by_content(config, request, index)
 
 
-def reads(config: scheduler.Config, state: scheduler.State, part: scheduler.Scheduled) -> Pairs:
-    """The full blocks before the chunk, and what is in them for all that the scheduler knows."""
-    return tuple(
-        (block_of(state, part.request, position), chains(config)[part.request][position])
-        for position in range(part.start // config.block_size)
-    )
+def gathers(config: scheduler.Config, part: scheduler.Scheduled) -> Iterable[Gather]:
+    """ENC-8: the items of which the part computes a token."""
+    return (Gather(part.request, index, _key(config, part.request, index)) for index in touched(config, part))
 
 
-def writes(config: scheduler.Config, state: scheduler.State, part: scheduler.Scheduled) -> Pairs:
-    """The blocks that the chunk reaches, and what each of them holds afterwards if it is full then."""
-    end = part.start + part.tokens
-    return tuple(
-        (block_of(state, part.request, position), _filled(config, part.request, position, end))
-        for position in range(part.start // config.block_size, (end + config.block_size - 1) // config.block_size)
-    )
+def chunk_of(state: scheduler.State, part: scheduler.Scheduled) -> Chunk:
+    """KV-7: the slots of the part's tokens."""
+    return Chunk(part.request, part.start, part.start + part.tokens, blocks_of(state.kv, part.request))
 
 
-def _filled(config: scheduler.Config, request: int, position: int, end: int) -> Prefix:
-    """The content of a block that is full when the tokens before `end` are there."""
-    return chains(config)[request][position] if (position + 1) * config.block_size <= end else UNFILLED
-
-
-def block_of(state: scheduler.State, request: int, position: int) -> Block:
-    """The block at this position of the request's table."""
-    return state.kv.tables.get((request, position), UNFILLED)
+def loads(
+    config: scheduler.Config, before: scheduler.State, state: scheduler.State, part: scheduler.Scheduled
+) -> Iterable[Chunk]:
+    """What an external store has of the tokens before the first chunk of a request that has just been admitted."""
+    stored = min(config.external[part.request], part.start) if config.external else 0
+    if stored > 0 and not before.computed.has(part.request):
+        yield Chunk(part.request, 0, stored, blocks_of(state.kv, part.request))

@@ -11,10 +11,11 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
-from cachespec.scheduler.worker_properties import WORKER_SAFETY
+from cachespec.scheduler.worker import UNWRITTEN, holds
+from cachespec.scheduler.worker_properties import WORKER_SAFETY, last_tokens
 
-CONFIGURED = ("SCH-3/whole", "SCH-2", "SCH-2/proposed", "SHM-11")
-"""Properties of parts that speak of what an engine's configuration here does not vary."""
+CONFIGURED = ("SHM-11",)
+"""Properties of the object store that speak of what an engine's configuration does not vary."""
 
 OF_WORKERS = tuple(rule.name for rule in WORKER_SAFETY)
 """Properties of the scheduler's worker, which executes each plan at once. Here the engine's own workers are judged."""
@@ -30,12 +31,13 @@ def settled_outputs_are_those_counted(config: Config, view: View) -> bool:
 
 
 def settled_bytes_are_those_written(config: Config, view: View) -> bool:
-    return all(bytes_are_there(worker, view.scheduler.kv.registered) for worker in view.workers)
+    return all(bytes_are_there(config, worker, view.scheduler.kv.registered) for worker in view.workers)
 
 
-def bytes_are_there(worker: WorkerView, registered: tuple[tuple[int, int], ...]) -> bool:
-    memory = dict(worker.settled_memory)
-    return all(memory.get(block) == prefix for block, prefix in registered)
+def bytes_are_there(config: Config, worker: WorkerView, registered: tuple[tuple[int, int], ...]) -> bool:
+    inside = scheduler_config(config)
+    memory, ends = dict(worker.settled_memory), dict(last_tokens(inside))
+    return all(holds(inside, memory.get(block, UNWRITTEN), ends[content]) for block, content in registered)
 
 
 def received_were_sent(config: Config, view: View) -> bool:
@@ -86,7 +88,7 @@ OWN: tuple[Safety[Config, View], ...] = (
         "KV-7/read",
         "every block that a worker reads has the content that the scheduler assumes",
         lambda c, v: nothing_was_found(v, NO_BYTES),
-        lambda c, v: any(step.reads for worker in v.workers for step in worker.inbox),
+        lambda c, v: any(chunk.start > 0 for worker in v.workers for step in worker.inbox for chunk in step.chunks),
     ),
     Safety(
         "KV-7/found",
@@ -123,7 +125,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         view=lambda view: view.store,
     ),
     *lifted(
-        (rule for rule in scheduler.COMPONENT.safety if rule.name not in (*CONFIGURED, *OF_WORKERS)),
+        (rule for rule in scheduler.COMPONENT.safety if rule.name not in OF_WORKERS),
         config=scheduler_config,
         view=lambda view: view.scheduler,
     ),

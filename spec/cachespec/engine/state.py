@@ -17,6 +17,7 @@ from cachespec.engine.configuration import (
     store_config,
 )
 from cachespec.engine.worker import Intake, Phase, Step, Worker, executed
+from cachespec.engine.worker import initial as initial_worker
 from cachespec.kernel import Containers, IndexedBy, Map, Observation
 from cachespec.mirror.normative_state import State as Mirror
 from cachespec.object_store.state import Store
@@ -71,12 +72,11 @@ class View(NamedTuple):
 def initial(config: Config, containers: Containers) -> State:
     """No request was sent; no frontend has joined."""
     nobody = containers.map()
-    worker = Worker(nothing=containers.map(), tensors=containers.map(), memory=containers.map())
     return State(
         mirror=mirror.COMPONENT.normative.start(mirror_config(config), containers),
         store=object_store.COMPONENT.normative.start(store_config(config), containers),
         scheduler=scheduler.COMPONENT.normative.start(scheduler_config(config), containers),
-        workers=(worker,) * config.workers,
+        workers=(initial_worker(containers),) * config.workers,
         unconfirmed=((),) * frontends(config),
         submitted=nobody,
         received=nobody,
@@ -86,9 +86,10 @@ def initial(config: Config, containers: Containers) -> State:
     )
 
 
-def issued(state: State, step: Step, intake: Intake) -> State:
+def issued(config: Config, state: State, step: Step, intake: Intake) -> State:
     """Every worker gets the step."""
-    return state._replace(workers=tuple(intake(worker, step) for worker in state.workers))
+    told = scheduler_config(config)
+    return state._replace(workers=tuple(intake(told, worker, step) for worker in state.workers))
 
 
 def with_worker(state: State, name: WorkerName, worker: Worker) -> State:
@@ -114,19 +115,24 @@ def members(requests: Map[Request, int]) -> tuple[int, ...]:
     return tuple(request for request, _ in requests.items())
 
 
-def worker_view(worker: Worker, phases: tuple[Phase, ...]) -> WorkerView:
+def worker_view(config: Config, worker: Worker, phases: tuple[Phase, ...]) -> WorkerView:
     """The worker now, and after everything that it was told."""
     settled = worker
     while settled.inbox != ():
-        settled = executed(settled, phases)
+        settled = executed(scheduler_config(config), settled, phases)
     return WorkerView(
-        tensors=tuple(content for content, _ in worker.tensors.items()),
-        memory=tuple(worker.memory.items()),
+        tensors=contents(worker),
+        memory=tuple(worker.memory.memory.items()),
         inbox=worker.inbox,
         finding=worker.finding,
-        settled_tensors=tuple(content for content, _ in settled.tensors.items()),
-        settled_memory=tuple(settled.memory.items()),
+        settled_tensors=contents(settled),
+        settled_memory=tuple(settled.memory.memory.items()),
     )
+
+
+def contents(worker: Worker) -> tuple[int, ...]:
+    """The contents whose encoder outputs the worker has."""
+    return tuple(content for (content,), _ in worker.memory.outputs.items())
 
 
 OBSERVABLES: Mapping[str, str] = MappingProxyType(

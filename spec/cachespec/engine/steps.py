@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from cachespec.engine.configuration import Config
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.state import View
-from cachespec.engine.worker import UNFILLED
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.operations import ResetReceiver
 from cachespec.object_store.operations import Clear
@@ -81,11 +80,15 @@ def the_left_are_gone(config: Config, before: View, op: Operation, outcome: Outc
 
 
 def steps_are_in_turn(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """A plan comes last, a reset does so or is done at once; a worker takes the first, and only the one that is to."""
+    """A plan comes last, a reset does so or is done at once; a worker takes the first, and only the one that is to.
+
+    Memory of other workers only shrinks: free blocks are forgotten, and so is the KV of rejected drafts.
+    """
     return len(before.workers) == len(after.workers) and all(
         now.inbox[: len(was.inbox)] == was.inbox
         and len(now.inbox) - len(was.inbox) in added(op, outcome)
-        and (isinstance(op, (Schedule, ResetEncoderCache)) or (now.tensors, now.memory) == (was.tensors, was.memory))
+        and (isinstance(op, (Schedule, ResetEncoderCache)) or now.tensors == was.tensors)
+        and {block for block, _ in now.memory} <= {block for block, _ in was.memory}
         if not (isinstance(op, Execute) and op.worker == name)
         else now.inbox == was.inbox[1:]
         for name, (was, now) in enumerate(zip(before.workers, after.workers, strict=True))
@@ -99,20 +102,15 @@ def added(op: Operation, outcome: Outcome) -> tuple[int, ...]:
     return (0, 1) if isinstance(op, ResetEncoderCache) else (0,)
 
 
-def chunks_fill_their_blocks(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """Each chunk the blocks whose ends it passes; the plan and the step of a worker that acts on it say the same."""
+def steps_are_their_plans(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule) or outcome.code is not Code.DONE:
         return True
-    ends = sum(
-        (part.start + part.tokens) // config.block_size - part.start // config.block_size
-        for part in after.scheduler.plans[-1].scheduled
+    parts = tuple((part.request, part.start, part.start + part.tokens) for part in after.scheduler.plans[-1].scheduled)
+    return all(
+        tuple((chunk.request, chunk.start, chunk.end) for chunk in worker.inbox[-1].chunks) == parts
+        and all(len(chunk.blocks) * config.block_size >= chunk.end for chunk in worker.inbox[-1].chunks)
+        for worker in after.workers
     )
-    return all(filled(worker.inbox[-1].writes) == ends for worker in after.workers)
-
-
-def filled(writes: tuple[tuple[int, int], ...]) -> int:
-    """How many of the blocks that a step writes are full afterwards."""
-    return sum(prefix != UNFILLED for _, prefix in writes)
 
 
 def output_was_computed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -155,13 +153,13 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: isinstance(op, Execute) and len(b.workers[op.worker].inbox) > 1,
     ),
     Step(
-        "KV-7/filled",
-        "a step fills exactly the blocks whose last token is in one of its chunks",
-        chunks_fill_their_blocks,
+        "KV-7/told",
+        "a step computes exactly the tokens of its plan's chunks, and has a block for each of them",
+        steps_are_their_plans,
         lambda c, b, op, o, a: (
             isinstance(op, Schedule)
             and o.code is Code.DONE
-            and any(0 < filled(worker.inbox[-1].writes) < len(worker.inbox[-1].writes) for worker in a.workers)
+            and any(chunk.end % c.block_size > 0 for worker in a.workers for chunk in worker.inbox[-1].chunks)
         ),
     ),
     Step(

@@ -24,11 +24,13 @@ from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Ex
 from cachespec.engine.parts import Parts
 from cachespec.engine.plans import step_of
 from cachespec.engine.state import State, is_executed, issued, with_worker
-from cachespec.engine.worker import Step, executed
+from cachespec.engine.worker import Step, Worker, executed, kept_blocks
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.state import Scheduled
+from cachespec.scheduler.worker import truncated
 
 Result = tuple[State, Outcome]
 
@@ -114,7 +116,7 @@ def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) 
     if not state.cancelled.has(op.request) or not state.received.has(op.request):
         return state, ABSENT
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Abort(op.request))
-    state = state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request))
+    state = forgotten(config, state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request)))
     return (ended(parts, config, state, op.request) if config.shared_memory else state), outcome
 
 
@@ -123,13 +125,15 @@ def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) 
 
 def schedule(parts: Parts, config: Config, state: State, op: Schedule) -> Result:
     """A round; its plan goes to every worker, with the blocks as they are now."""
+    before = state.scheduler
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
     state = state._replace(scheduler=after)
     if outcome.code is not Code.DONE:
         return state, outcome
     plan = after.plans[-1]
     state = handed_out(parts, config, state, plan) if config.shared_memory else state
-    return issued(state, step_of(scheduler_config(config), after, plan), parts.takes_plan), outcome
+    step = step_of(scheduler_config(config), before, after, plan)
+    return forgotten(config, issued(config, state, step, parts.takes_plan)), outcome
 
 
 def execute(parts: Parts, config: Config, state: State, op: Execute) -> Result:
@@ -137,17 +141,41 @@ def execute(parts: Parts, config: Config, state: State, op: Execute) -> Result:
     if state.workers[op.worker].inbox == ():
         return state, ABSENT
     state = read_all(parts, config, state, op.worker) if config.shared_memory else state
-    after = executed(state.workers[op.worker], parts.phases)
-    return with_worker(state, op.worker, after), Outcome(Code.DONE if after.finding == 0 else Code.FAILED)
+    after = executed(scheduler_config(config), state.workers[op.worker], parts.phases)
+    state = forgotten(config, with_worker(state, op.worker, after))
+    return state, Outcome(Code.DONE if after.finding == 0 else Code.FAILED)
 
 
 def update(parts: Parts, config: Config, state: State, op: Update) -> Result:
     """The output of a plan that every worker has executed."""
     if state.scheduler.plans == () or not is_executed(state):
         return state, ABSENT
+    state = with_rejected_drafts(config, state, op.accepted)
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
-    state = state._replace(scheduler=after)
+    state = forgotten(config, state._replace(scheduler=after))
     return (completed(parts, config, state, outcome.values) if config.shared_memory else state), outcome
+
+
+def forgotten(config: Config, state: State) -> State:
+    """What a free block holds that nothing can find does not count: no step reads it before it is written."""
+    told, kv = scheduler_config(config), state.scheduler.kv
+    return state._replace(workers=tuple(kept_blocks(told, worker, kv) for worker in state.workers))
+
+
+def with_rejected_drafts(config: Config, state: State, accepted: int) -> State:
+    """The KV of drafts that the oldest plan has computed and the output rejects is of no use, at any worker."""
+    for part in state.scheduler.plans[0].scheduled:
+        rejected = 0 if part.void else max(0, part.drafts - accepted)
+        state = state._replace(
+            workers=tuple(without(config, state, worker, part, rejected) for worker in state.workers)
+        )
+    return state
+
+
+def without(config: Config, state: State, worker: Worker, part: Scheduled, tokens: int) -> Worker:
+    """One worker without the last tokens of a request."""
+    memory = truncated(scheduler_config(config), worker.memory, state.scheduler.kv, part.request, tokens)
+    return worker._replace(memory=memory)
 
 
 # Resets -------------------------------------------------------------------------------------------------------------
@@ -189,7 +217,7 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
         return state, REFUSED
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
     state = state._replace(scheduler=after, resets_left=state.resets_left - 1)
-    return (issued(state, Step(clears=1), parts.takes_reset) if outcome.code is Code.DONE else state), outcome
+    return (issued(config, state, Step(clears=1), parts.takes_reset) if outcome.code is Code.DONE else state), outcome
 
 
 def following(parts: Parts) -> Transitions[Config, State]:

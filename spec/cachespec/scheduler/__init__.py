@@ -3,11 +3,13 @@
 `NORMATIVE_SCHEDULER.step(config, state, operation)` does `Add(request)`, `Schedule()` (a whole round, whose plan is
 then the newest of `state.plans`), `Update(accepted)` (the oldest plan, `state.plans[0]`, was executed; without drafts
 `accepted` is 0), `Abort(request)`, `ResetPrefixCache()` and `ResetEncoderCache()`; `state.kv` and `state.encoder` are
-the caches, and the workers learn what to drop, encode and compute from the `Plan` alone.
+the caches, and the workers learn what to drop, encode and compute from the `Plan` alone. `state.worker` has what they
+really have computed.
 
 Read `configuration`, `operations` and `state`, then `rounds`, which is the definition of a scheduling step, with
-`counts` and `items`; `requests` says how requests come and go, `feasibility` which can be served, `properties` and
-`steps` what must hold. `rules` names the decisions in which released schedulers differ.
+`counts` and `items`; `requests` says how requests come and go, `feasibility` which can be served, `worker` and `work`
+what workers have and do, `properties` and `steps` what must hold. `rules` names the decisions in which released
+schedulers differ.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Chunk(NamedTuple):
     request: Request
     start: int
     end: int
-    blocks: tuple[int, ...]
+    blocks: tuple[Block, ...]
     """The request's blocks from position 0 on."""
 
 
