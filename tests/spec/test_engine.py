@@ -13,6 +13,7 @@ from cacheproof.search.verdict import unwitnessed
 from cachespec import scheduler
 from cachespec.encoder_cache import transitions as encoder_transitions
 from cachespec.engine import COMPONENT, Config, plans, state, transitions, worker
+from cachespec.engine.configuration import Own
 from cachespec.engine.properties import OWN, PROGRESS
 from cachespec.engine.steps import STEPS
 from cachespec.kv_blocks import transitions as kv_transitions
@@ -106,7 +107,7 @@ def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> No
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:
-    names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared")
+    names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared", "drafts")
     scopes = [scope_named(COMPONENT, name) for name in names]
     assert {scope.set for scope in scopes} == {"default"}
     runs = [explore(COMPONENT, COMPONENT.normative, scope.config, scope.plan) for scope in scopes]
@@ -115,6 +116,7 @@ def test_every_witness_is_reached_in_a_default_scope() -> None:
 
 def test_every_setting_of_the_scheduler_is_one_of_the_engine() -> None:
     """With the same default, so that a scope of one is a scope of the other."""
-    assert set(scheduler.Config._fields) <= set(Config._fields)
-    defaults, own = scheduler.Config._field_defaults, Config._field_defaults
-    assert {name: own[name] for name in defaults} == defaults
+    whole = COMPONENT.config
+    assert set(scheduler.Config._fields) <= set(whole._fields)
+    assert scheduler.Config._field_defaults.items() <= whole._field_defaults.items()
+    assert not set(whole._fields) - set(scheduler.Config._fields) - set(Own._fields)

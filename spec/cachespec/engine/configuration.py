@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cachespec import mirror, object_store, scheduler
-from cachespec.kernel import Name, apart
+from cachespec.kernel import Name, apart, joined
 from cachespec.object_store.configuration import Config as StoreConfig
-from cachespec.scheduler.configuration import CONTENT, FIRST_COME, Item, items_of
+from cachespec.scheduler.configuration import CONTENT, items_of
 
 Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
@@ -21,33 +21,13 @@ IDS = 8
 """How many ids chunks have, before they begin again."""
 
 
-class Config(NamedTuple):
-    """One engine core with its frontends and workers. Names of the scheduler's configuration have its meaning."""
+class Own(NamedTuple):
+    """What an engine has beside the settings of its scheduler."""
 
-    block_size: int
-    kv_blocks: int
-    token_budget: int
-    encoder_compute: int
-    encoder_capacity: int
-    max_running: int
-    max_model_len: int
-    prompts: tuple[int, ...]
-    outputs: tuple[int, ...]
     sizes: tuple[int, ...]
     """Bytes of each content, as the mirror weighs it."""
     mirror_capacity: int
     """Bytes of each frontend's cache, and of its partition at P1."""
-    items: tuple[tuple[Item, ...], ...] = ()
-    priorities: tuple[int, ...] = ()
-    groups: tuple[int, ...] = ()
-    shared: tuple[int, ...] = ()
-    external: tuple[int, ...] = ()
-    drafts: int = 0
-    alignment: int = 0
-    whole_items: int = 0
-    chunked_prefill: int = 1
-    long_prefill_threshold: int = 0
-    policy: int = FIRST_COME
     senders: tuple[int, ...] = ()
     """The frontend of each request; empty if there is one frontend."""
     shared_memory: int = 0
@@ -58,11 +38,15 @@ class Config(NamedTuple):
     """Worker processes."""
     channel: int = 2
     """Messages and answers in flight between frontends and P1."""
-    ahead: int = 1
-    aborts: int = 0
-    """1: the client of a request may go away at any time."""
     resets: int = 0
     """How many times one of the caches may be reset."""
+
+
+if TYPE_CHECKING:
+    Config = Own
+else:
+    Config = joined("Config", Own, scheduler.Config)
+    """All settings of the scheduler, and an engine's own. `scheduler_config` gives the former with their types."""
 
 
 def invalid(config: Config) -> str | None:
@@ -71,18 +55,25 @@ def invalid(config: Config) -> str | None:
         return "workers must be positive, and resets not negative"
     if config.shared_memory not in (0, 1):
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
-    if config.shared_memory and (config.ahead != 1 or frontends(config) != 1):
+    if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
         return "with shared memory there is one frontend, and one step in flight"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
     if wrong is not None:
         return wrong
-    if config.senders and (len(config.senders) != len(config.prompts) or min(config.senders) < 0):
-        return f"senders must be given for each of the {len(config.prompts)} requests, none of them negative"
-    if max((item[CONTENT] for items in config.items for item in items), default=0) >= len(config.sizes):
+    if config.senders and (len(config.senders) != len(requests(config)) or min(config.senders) < 0):
+        return f"senders must be given for each of the {len(requests(config))} requests, none of them negative"
+    if max((content for request in requests(config) for content in contents_of(config, request)), default=0) >= len(
+        config.sizes
+    ):
         return "every content of an item must have a size"
     return mirror.COMPONENT.invalid(mirror_config(config)) or (
         object_store.COMPONENT.invalid(store_config(config)) if config.shared_memory else None
     )
+
+
+def requests(config: Config) -> range:
+    """The names of all requests."""
+    return range(len(scheduler_config(config).prompts))
 
 
 def sender_of(config: Config, request: Request) -> SenderName:
@@ -113,9 +104,9 @@ def mirror_config(config: Config) -> mirror.Config:
     return mirror.Config(
         capacity=config.mirror_capacity,
         sizes=config.sizes,
-        items=max((len(contents_of(config, request)) for request in range(len(config.prompts))), default=1),
+        items=max((len(contents_of(config, request)) for request in requests(config)), default=1),
         senders=frontends(config),
-        outstanding=len(config.prompts),
+        outstanding=len(requests(config)),
         channel=config.channel,
         reset=min(config.resets, 1),
     )
@@ -128,13 +119,13 @@ def store_config(config: Config) -> StoreConfig:
     return StoreConfig(
         capacity=max(config.store_capacity, largest + HEADER),
         payloads=config.sizes,
-        requests=tuple(contents_of(config, request) for request in range(len(config.prompts))),
+        requests=tuple(contents_of(config, request) for request in requests(config)),
         largest=largest,
         readers=config.workers,
         header=HEADER,
         modulus=IDS,
         touches=1,
-        aborts=config.aborts,
+        aborts=scheduler_config(config).aborts,
         preempts=1,
         clears=min(config.resets, 1),
     )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cachespec import mirror, scheduler
-from cachespec.engine.configuration import Config, contents_of, mirror_config, scheduler_config, sender_of, store_config
+from cachespec.engine.configuration import (
+    Config,
+    contents_of,
+    mirror_config,
+    requests,
+    scheduler_config,
+    sender_of,
+    store_config,
+)
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, is_executed
@@ -43,8 +51,8 @@ def with_mirror(parts: Parts, config: Config, state: State) -> Iterable[Operatio
 
 def with_handles(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     """Requests go out with handles; P0 hears of their ends."""
-    yield from submissions(config, state, {sender_of(config, request) for request in range(len(config.prompts))})
-    for request in range(len(config.prompts)):
+    yield from submissions(config, state, {sender_of(config, request) for request in requests(config)})
+    for request in requests(config):
         if state.submitted.has(request) and not state.received.has(request):
             yield DeliverRequest(request)
     yield from (op for op in parts.store.alphabet(store_config(config), state.store) if isinstance(op, End))
@@ -52,7 +60,7 @@ def with_handles(parts: Parts, config: Config, state: State) -> Iterable[Operati
 
 def submissions(config: Config, state: State, may_send: set[int]) -> Iterable[Operation]:
     """Each request is sent once, when its frontend has joined and the network has room."""
-    for request in range(len(config.prompts)):
+    for request in requests(config):
         free = contents_of(config, request) == () or sender_of(config, request) in may_send
         if free and not state.submitted.has(request):
             yield SubmitRequest(request)
@@ -60,11 +68,11 @@ def submissions(config: Config, state: State, may_send: set[int]) -> Iterable[Op
 
 def departures(config: Config, state: State) -> Iterable[Operation]:
     """Clients that go away, and P1 that learns of it."""
-    for request in range(len(config.prompts)):
+    for request in requests(config):
         if state.cancelled.has(request):
             if state.received.has(request):
                 yield DeliverAbort(request)
-        elif config.aborts and is_waited_for(state, request):
+        elif scheduler_config(config).aborts and is_waited_for(state, request):
             yield Cancel(request)
 
 
@@ -77,12 +85,12 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
     """What a configuration rules out."""
     off: dict[type[Operation], str] = {Expire: "every answer arrives, in its turn"}
     off.update(dict.fromkeys((MIRRORED if config.shared_memory else HANDED), "the items take the other way"))
-    if not config.aborts:
+    if not scheduler_config(config).aborts:
         off.update(dict.fromkeys((Cancel, DeliverAbort), "aborts = 0"))
     if not config.resets:
         off.update(dict.fromkeys((ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
         off[Transmit] = "every message arrives in its turn"
-    if all(contents_of(config, request) == () for request in range(len(config.prompts))):
+    if all(contents_of(config, request) == () for request in requests(config)):
         off.update(dict.fromkeys((Deliver, Receive, Transmit), "no request has an item"))
     return off
 

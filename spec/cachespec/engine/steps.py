@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cachespec.engine.configuration import Config
+from cachespec.engine.configuration import Config, scheduler_config
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.state import View
+from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.operations import ResetReceiver
 from cachespec.object_store.operations import Clear
@@ -105,12 +106,18 @@ def added(op: Operation, outcome: Outcome) -> tuple[int, ...]:
 def steps_are_their_plans(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule) or outcome.code is not Code.DONE:
         return True
-    parts = tuple((part.request, part.start, part.start + part.tokens) for part in after.scheduler.plans[-1].scheduled)
+    size, plan = scheduler_config(config).block_size, after.scheduler.plans[-1]
+    parts = tuple((part.request, part.start, part.start + part.tokens) for part in plan.scheduled)
     return all(
         tuple((chunk.request, chunk.start, chunk.end) for chunk in worker.inbox[-1].chunks) == parts
-        and all(len(chunk.blocks) * config.block_size >= chunk.end for chunk in worker.inbox[-1].chunks)
+        and all(len(chunk.blocks) * size >= chunk.end for chunk in worker.inbox[-1].chunks)
         for worker in after.workers
     )
+
+
+def fills_in_part(config: Config, step: Told) -> bool:
+    """A chunk of the step ends within a block."""
+    return any(chunk.end % scheduler_config(config).block_size > 0 for chunk in step.chunks)
 
 
 def output_was_computed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -159,7 +166,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: (
             isinstance(op, Schedule)
             and o.code is Code.DONE
-            and any(chunk.end % c.block_size > 0 for worker in a.workers for chunk in worker.inbox[-1].chunks)
+            and any(fills_in_part(c, worker.inbox[-1]) for worker in a.workers)
         ),
     ),
     Step(

@@ -2,7 +2,7 @@
 
 from cachespec.kernel.component import NORMATIVE, Component, Observation, Transition, Transitions, Variant, variants
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
-from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, with_fields
+from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, joined, with_fields
 from cachespec.kernel.operation import Kind, Operation
 from cachespec.kernel.outcome import (
     ABSENT,
@@ -82,6 +82,7 @@ __all__ = [
     "Transitions",
     "Variant",
     "apart",
+    "joined",
     "lifted",
     "lifted_progress",
     "variants",

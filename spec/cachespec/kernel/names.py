@@ -20,7 +20,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from cachespec.kernel.containers import FrozenMap, FrozenQueue, Map, Queue
 
@@ -87,6 +87,23 @@ def with_fields(record: type[Record], **types: object) -> type[Record]:
     made: type[Record] = make(record.__name__, tuple(hints))
     made.__annotations__ = hints
     return made
+
+
+def joined(name: str, record: type[Record], *others: type) -> type[Record]:
+    """The class of a record that has the fields of other records, too; where both have one, its own.
+
+    Composites need it: a setting of a part is a setting of the whole, and is declared once. Fields without a default
+    come first.
+    """
+    records = (*others, record)
+    hints = {field: hint for part in records for field, hint in get_type_hints(part, include_extras=True).items()}
+    defaults = {field: value for part in records for field, value in getattr(part, "_field_defaults", {}).items()}
+    fields = (*(field for field in hints if field not in defaults), *defaults)
+    make: Any = namedtuple  # noqa: PYI024  # a class of which the fields are known at run time only
+    made = make(name, fields, defaults=tuple(defaults.values()), module=record.__module__)
+    made.__annotations__ = {field: hints[field] for field in fields}
+    made.__doc__, made.parts = record.__doc__, records
+    return cast("type[Record]", made)
 
 
 @cache

@@ -53,8 +53,8 @@ def executed_by_workers(rules: Table, config: Config, state: State, plan: Plan, 
 
 def reported_keys(rules: Table, config: Config, plan: Plan) -> tuple[Key, ...]:
     """The outputs that the plan drops. The encoder cache reports their keys one behind the other."""
-    shows = next((request for request in range(len(config.prompts)) if items_of(config, request)), None)
-    width = 1 if shows is None else len(rules.output_key(config, shows, 0))
+    shows = tuple(request for request in range(len(config.prompts)) if items_of(config, request))
+    width = len(rules.output_key(config, shows[0], 0)) if shows else 1
     return tuple(plan.dropped[index : index + width] for index in range(0, len(plan.dropped), width))
 
 

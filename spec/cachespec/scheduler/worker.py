@@ -17,6 +17,7 @@ from typing import Annotated, NamedTuple
 
 from cachespec.kernel import Containers, Map, Name
 from cachespec.kv_blocks import Pool
+from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.configuration import Config, ItemIndex, Request, items_of
 
 Key = tuple[int, ...]
@@ -144,7 +145,8 @@ def gathered(worker: Worker, request: Request, index: ItemIndex, key: Key) -> Wo
 
 def written(config: Config, worker: Worker, chunk: Chunk) -> Worker:
     """The KV of the chunk's tokens is in the slots of its blocks."""
-    memory, size = worker.memory, config.block_size
+    size = config.block_size
+    memory = worker.memory
     for position in range(chunk.start // size, (chunk.end + size - 1) // size):
         first, last = max(chunk.start, position * size), min(chunk.end, (position + 1) * size) - 1
         block = chunk.blocks[position] if position < len(chunk.blocks) else NO_BLOCK
@@ -200,9 +202,14 @@ def truncated(config: Config, worker: Worker, kv: Pool, request: Request, tokens
 def blocks_of(kv: Pool, request: Request) -> tuple[int, ...]:
     """The request's blocks, from position 0 on."""
     blocks: tuple[int, ...] = ()
-    while kv.tables.has((request, len(blocks))):
-        blocks = (*blocks, kv.tables.get((request, len(blocks)), NO_BLOCK))
+    for position in range(table_length(kv, request)):
+        blocks = (*blocks, kv.tables.get((request, position), NO_BLOCK))
     return blocks
+
+
+def table_length(kv: Pool, request: Request) -> int:
+    """How many blocks the request has."""
+    return kv.holdings.get(request, NO_TABLE).blocks
 
 
 def kept_blocks(config: Config, worker: Worker, kv: Pool) -> Worker:

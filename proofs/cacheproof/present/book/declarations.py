@@ -11,7 +11,12 @@ from itertools import pairwise
 
 
 def attribute_docs(owner: type) -> Mapping[str, str]:
-    """For each attribute of a class that has one, the string that stands below it, on one line."""
+    """For each attribute of a class that has one, the string that stands below it, on one line.
+
+    A class that the kernel has joined has the attributes of its parts.
+    """
+    if hasattr(owner, "parts"):
+        return {name: text for part in owner.parts for name, text in attribute_docs(part).items()}
     body = _tree(owner.__module__).body
     bodies = (node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner.__name__)
     return _below(next(bodies, []))
