@@ -21,7 +21,9 @@ class Round(NamedTuple):
     """What is left of the encoder compute budget."""
     scheduled: tuple[Scheduled, ...]
     chunks: tuple[Chunk, ...]
-    """The slots of each of them: a request preempted later in the step has other blocks then, or none."""
+    """The slots of each of them, at the time it was scheduled."""
+    told: Pool
+    """The blocks as they were when the step began: the workers know these tables."""
     preempted: tuple[Request, ...]
     closed: int
     """1: a request waits for room in the encoder cache, and no request behind it takes any (ENC-13)."""

@@ -25,7 +25,7 @@ def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
     """The whole step. SCH-1, SCH-4: what is scheduled and encoded stays within both budgets."""
     if len(state.plans) >= config.ahead:
         return state, REFUSED
-    begun = Round(state, config.token_budget, config.encoder_compute, (), (), (), 0, 0)
+    begun = Round(state, config.token_budget, config.encoder_compute, (), (), state.kv, (), 0, 0)
     return planned(rules, config, rules.admit_waiting(rules, config, rules.serve_running(rules, config, begun)))
 
 
@@ -267,10 +267,20 @@ def planned(rules: Table, config: Config, current: Round) -> tuple[State, Outcom
     if not (plan.scheduled or plan.dropped or plan.finished or plan.preempted):
         return state, MISS
     state = state._replace(leaving=emptied(config, state.leaving), plans=(*state.plans, plan))
-    state = executed_by_workers(rules, config, state, plan, current.chunks)
+    state = executed_by_workers(rules, config, state, plan, chunks_told(current))
     for part in plan.scheduled:
         state = rules.after_round(rules, config, state, part)
     return state, Outcome(Code.DONE, shown(plan))
+
+
+def chunks_told(current: Round) -> tuple[Chunk, ...]:
+    """The slots that the workers know of: a request preempted later in the step is not told its new blocks."""
+    return tuple(
+        chunk
+        if chunk.request in current.state.running
+        else chunk._replace(blocks=blocks_of(current.told, chunk.request))
+        for chunk in current.chunks
+    )
 
 
 def shown(plan: Plan) -> tuple[int, ...]:

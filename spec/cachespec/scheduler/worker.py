@@ -190,11 +190,12 @@ def truncated(config: Config, worker: Worker, kv: Pool, request: Request, tokens
     end = len(chunk.blocks) * config.block_size
     while end > 0 and not is_written(config, worker, chunk, end - 1):
         end = end - 1
-    memory = worker.memory
-    for position in range(max(end - tokens, 0), end):
-        memory = memory.remove(chunk.blocks[position // config.block_size])
     kept = max(end - tokens, 0)
-    if kept % config.block_size > 0 and tokens > 0:
+    memory = worker.memory
+    for position in range(kept, end):
+        if is_written(config, worker, chunk, position):
+            memory = memory.remove(chunk.blocks[position // config.block_size])
+    if kept % config.block_size > 0 and kept < end and is_written(config, worker, chunk, kept - 1):
         memory = memory.set(chunk.blocks[kept // config.block_size], token(config, request, kept - 1))
     return worker._replace(memory=memory)
 

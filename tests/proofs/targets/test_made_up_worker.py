@@ -63,6 +63,14 @@ def test_rejected_drafts_are_not_there() -> None:
     assert step(of, 0, 3, 4) == [(0, 2)]
 
 
+def test_rejected_drafts_of_a_lost_block_leave_the_new_owner_alone() -> None:
+    of = worker()
+    step(of, 0, 0, 4, 5, 6, whole=True)
+    step(of, 1, 0, 1, 6, whole=True)
+    of.reject(0, 2)
+    assert step(of, 1, 1, 2) == []
+
+
 @pytest.mark.parametrize("taken_away", ["dropped", "reset"])
 def test_an_encoder_output_is_there_until_it_is_dropped(taken_away: str) -> None:
     of = worker()

@@ -77,7 +77,8 @@ class Worker:
         while end > 0 and not self._has(request, end - 1):
             end -= 1
         for position in range(max(end - tokens, 0), end):
-            self._slots.pop(self._slot(request, position), None)
+            if self._has(request, position):
+                del self._slots[self._slot(request, position)]
 
     def reset_outputs(self) -> None:
         """No encoder output is in memory."""
