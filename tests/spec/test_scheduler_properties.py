@@ -25,6 +25,7 @@ from cachespec.scheduler import (
     items,
     lines,
     normative,
+    parts,
     requests,
     rounds,
 )
@@ -330,6 +331,16 @@ PLANTED = [
     ),
     bug("SCH-4", "compute-budget", (rounds.scheduled, "$fit.embeds", "current.embeds")),
     bug("ENC-8", "shared-item", (rounds.scheduled, "encode=$fit.encode", "encode=()")),
+    bug(
+        "SCH-11",
+        "watermark",
+        (rounds.takes_watermark, "$answer.kv.free_count() < $config.watermark", "$answer.kv.free_count() < 0"),
+    ),
+    bug(
+        "KV-6/off",
+        "without-prefix-caching",
+        (parts.cached_prefix, "$config.prefix_caching == 0", "$config.prefix_caching == 2"),
+    ),
     bug(
         "X-1/agreement",
         "three-requests",

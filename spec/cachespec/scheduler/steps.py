@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.scheduler.accounts import ACCOUNTS
+from cachespec.scheduler.admission_properties import ADMISSION
 from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final_length, items_of, priority_of
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.state import Scheduled, View
@@ -346,5 +347,6 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
     ),
     *ACCOUNTS,
+    *ADMISSION,
     *WORKER_STEPS,
 )
