@@ -22,7 +22,7 @@ IDS = 8
 
 
 class Own(NamedTuple):
-    """What an engine has beside the settings of its scheduler."""
+    """The settings of an engine, in addition to those of its scheduler."""
 
     sizes: tuple[int, ...]
     """Bytes of each content, as the mirror weighs it."""
