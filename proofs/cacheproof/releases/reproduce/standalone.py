@@ -32,7 +32,7 @@ from cachespec.kernel import Observation, Operation, Outcome
 
 CASE = "case.json"
 """The case of an archive, beside this module."""
-OF_ANSWERS = frozenset({"answer", "code", "values"})
+OF_ANSWERS = frozenset({"answer", "code", "values", "remark"})
 
 
 class Driven:
