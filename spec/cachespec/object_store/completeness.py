@@ -55,7 +55,8 @@ def to_read(inbox: tuple[Delivery, ...]) -> list[Slot]:
 
 
 def nothing_is_protected(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return type(op) not in (Release, Clear) or not any(chunk.protected for chunk in after.chunks)
+    ends = type(op) in (Release, Clear) and outcome.code is Code.DONE
+    return not ends or not any(chunk.protected for chunk in after.chunks)
 
 
 def oldest_is_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

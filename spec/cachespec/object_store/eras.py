@@ -54,7 +54,7 @@ from cachespec.object_store.state import (
     with_request,
     with_worker,
 )
-from cachespec.object_store.writer import touched
+from cachespec.object_store.writer import released, touched
 from cachespec.ring.configuration import Id
 from cachespec.ring.era_chunks import (
     clear_beginning_again,
@@ -144,6 +144,7 @@ M3 = (
         "store-2026-11",
         {
             Touch: touched,
+            Release: released,
             GetCached: counting.get_cached,
             Put: counting.put,
             FreeUnused: counting.free_unused,
@@ -161,6 +162,7 @@ M3 = (
         },
         {
             Touch: "C-SHM-19: walks overlap, and the end of one releases what another has touched",
+            Release: "C-SHM-19: the end of one walk releases what another has touched",
             GetCached: "C-SHM-8: the oldest chunk is handed out again although it blocks the ring",
             Put: "C-SHM-13: may free too little; C-MIR-9: fails if a found item has been evicted",
             FreeUnused: "C-SHM-13: frees at most twice the largest item",

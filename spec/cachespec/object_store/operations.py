@@ -68,7 +68,7 @@ class Store(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Release(Operation):
-    """P0 abandons the walk: items touched but not looked up lose their protection."""
+    """After its walks, P0 ends the protection of items touched and not looked up. ABSENT during a walk."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE

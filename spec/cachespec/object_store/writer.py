@@ -115,6 +115,11 @@ def touched(config: Config, store: Store, op: Touch) -> Result:
 
 
 def release(config: Config, store: Store, op: Release) -> Result:
+    """SHM-7: only between walks, so that no walk loses the protection of what it has touched."""
+    return released(config, store, op) if walker(config, store) == NOTHING else (store, NOT_THERE)
+
+
+def released(config: Config, store: Store, op: Release) -> Result:
     """SHM-8: no protection outlives the walk for which it was asked."""
     for content in range(len(config.payloads)):
         store = store._replace(protected=store.protected.remove(store.listed.get(content, NOTHING)))
