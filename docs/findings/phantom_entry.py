@@ -37,7 +37,7 @@ from vllm.v1.request import Request
 
 
 class Settings(SimpleNamespace):
-    """Settings of an engine, or of a request; what is not given is off."""
+    """Settings of an engine or of a request. A setting that is not given is None."""
 
     def __getattr__(self, name):
         return None

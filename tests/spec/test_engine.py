@@ -20,6 +20,7 @@ from cachespec.kv_blocks import transitions as kv_transitions
 from cachespec.mirror import protocol
 from cachespec.object_store import readers
 from cachespec.scheduler import requests
+from cachespec.scheduler import worker as memory
 
 
 def config_of(scope: str) -> Config:
@@ -97,6 +98,13 @@ def test_a_reset_that_forgets_nothing_is_noticed() -> None:
     """The other half of X-4."""
     with planted(Change(requests.reset_items, "$state._replace(encoder=$encoder)", "$state")):
         assert {found.property for found in run(config_of(RESET), "X-4").violations} >= {"X-4"}
+
+
+def test_kv_that_appears_without_a_step_is_noticed() -> None:
+    """The other half of X-1/turn: an output leaves a worker with more KV than it had."""
+    more = Change(memory.truncated, "token($config, $request, $kept - 1)", "token($config, $request, $kept + 1)")
+    with planted(more):
+        assert {found.property for found in run(config_of("drafts"), "X-1/turn").violations} >= {"X-1/turn"}
 
 
 @pytest.mark.parametrize("scope", sorted({scope for scope, _ in EVERY_BUG.values()}))

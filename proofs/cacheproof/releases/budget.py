@@ -11,7 +11,7 @@ class Budget:
     """What is spent on random configurations: many of them, a few short episodes in each."""
 
     times: int
-    """So many times as many calls as in the listed configurations."""
+    """The calls in random configurations, as a multiple of the calls in the listed ones."""
     steps_in_each: int
     """Calls in one configuration."""
     episode: int
@@ -21,5 +21,5 @@ class Budget:
 
 
 RANDOM: Mapping[str, Budget] = {"scheduler": Budget(times=8, steps_in_each=100, episode=50, patience=8)}
-"""By component; the others find their bugs in the listed configurations. Requests of a drawn scheduler have come and
-gone within 50 calls, and what is new lies in the settings and not far behind them."""
+"""By component. Other components find their bugs in the listed configurations. In a random configuration of the
+scheduler all requests end within about 50 calls, so more configurations find more than longer episodes do."""

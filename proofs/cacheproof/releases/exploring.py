@@ -36,7 +36,7 @@ KIND = "explored"
 STATES = 250
 """Of each configuration; most have fewer."""
 PAIRS = 2
-"""Of so many settings at once, all combinations are explored unless more are asked for."""
+"""All combinations of at most this many settings are explored, unless the caller asks for more."""
 
 Settings = Mapping[str, Any]
 
@@ -90,7 +90,7 @@ def is_explored(component: str) -> bool:
 def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
     """Every scope with every combination of settings that the release has, those with the fewest settings first.
 
-    `at_once`: of so many settings at the most; None for all.
+    `at_once`: the most settings in one combination; None for no limit.
     """
     component = component_named(era.component)
     bases, lines = scopes()

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from cachespec.engine.configuration import Config, scheduler_config
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
-from cachespec.engine.state import View
+from cachespec.engine.state import View, WorkerView
 from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.operations import ResetReceiver
 from cachespec.object_store.operations import Clear
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.worker import UNWRITTEN, holds
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
 
@@ -89,11 +90,17 @@ def steps_are_in_turn(config: Config, before: View, op: Operation, outcome: Outc
         now.inbox[: len(was.inbox)] == was.inbox
         and len(now.inbox) - len(was.inbox) in added(op, outcome)
         and (isinstance(op, (Schedule, ResetEncoderCache)) or now.tensors == was.tensors)
-        and {block for block, _ in now.memory} <= {block for block, _ in was.memory}
+        and nothing_is_written(config, was, now)
         if not (isinstance(op, Execute) and op.worker == name)
         else now.inbox == was.inbox[1:]
         for name, (was, now) in enumerate(zip(before.workers, after.workers, strict=True))
     )
+
+
+def nothing_is_written(config: Config, was: WorkerView, now: WorkerView) -> bool:
+    """What a worker has of a block now, it had before."""
+    memory = dict(was.memory)
+    return all(holds(scheduler_config(config), memory.get(block, UNWRITTEN), token) for block, token in now.memory)
 
 
 def added(op: Operation, outcome: Outcome) -> tuple[int, ...]:

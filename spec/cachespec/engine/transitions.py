@@ -28,6 +28,7 @@ from cachespec.engine.worker import Step, Worker, executed, kept_blocks
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
+from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.state import Scheduled
 from cachespec.scheduler.worker import truncated
@@ -165,7 +166,7 @@ def forgotten(config: Config, state: State) -> State:
 def with_rejected_drafts(config: Config, state: State, accepted: int) -> State:
     """The KV of drafts that the oldest plan has computed and the output rejects is of no use, at any worker."""
     for part in state.scheduler.plans[0].scheduled:
-        rejected = 0 if part.void else max(0, part.drafts - accepted)
+        rejected = rejected_drafts(part, accepted)
         state = state._replace(
             workers=tuple(without(config, state, worker, part, rejected) for worker in state.workers)
         )

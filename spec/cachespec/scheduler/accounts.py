@@ -7,6 +7,7 @@ from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, it
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, Schedule, Update
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import length_in_sight, live, new_plan, touched
+from cachespec.scheduler.worker import keys_in
 
 # Requests -----------------------------------------------------------------------------------------------------------
 
@@ -112,9 +113,8 @@ def evictions_are_told(config: Config, before: View, op: Operation, outcome: Out
         return True
     there = {key for key, _ in before.encoder.entries}
     evicted = {*there, *before.encoder.freed} - {key for key, _ in after.encoder.entries}
-    dropped, width = new_plan(before, op, after).dropped, max(map(len, evicted), default=1)
-    reported = {dropped[index : index + width] for index in range(0, len(dropped), width)}
-    return evicted <= reported | set(after.encoder.freed)
+    reported = keys_in(new_plan(before, op, after).dropped, max(map(len, evicted), default=1))
+    return evicted <= {*reported, *after.encoder.freed}
 
 
 def chunks_are_aligned(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from cachespec.scheduler.configuration import Config, Request, final_length
 from cachespec.scheduler.feasibility import limited
-from cachespec.scheduler.state import State
+from cachespec.scheduler.state import Scheduled, State
+
+
+def rejected_drafts(part: Scheduled, accepted: int) -> int:
+    """The drafts of an executed part that its output turns down. A void part has no output and rejects none."""
+    return 0 if part.void else at_least_none(part.drafts - accepted)
 
 
 def promised(state: State, request: Request) -> int:

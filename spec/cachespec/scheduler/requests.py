@@ -15,7 +15,7 @@ from cachespec.scheduler.configuration import (
     items_of,
     kv_config,
 )
-from cachespec.scheduler.counts import known_length
+from cachespec.scheduler.counts import known_length, rejected_drafts
 from cachespec.scheduler.lines import left_out, placed
 from cachespec.scheduler.parts import release, without_blocks, without_items, written
 from cachespec.scheduler.rounds import voided
@@ -91,7 +91,7 @@ def executed(rules: Table, config: Config, state: State, part: Scheduled, accept
     """KV is written, items behind it are released, and what was sampled is known. ENC-6: not before (C-ENC-9)."""
     if part.void:
         return state
-    rejected = max(0, part.drafts - accepted)
+    rejected = rejected_drafts(part, accepted)
     end = part.start + part.tokens - rejected
     state = state._replace(
         kv=written(rules, config, state.kv, part.request, end),

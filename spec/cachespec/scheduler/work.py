@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cachespec.scheduler.configuration import CONTENT, Config, ItemIndex, Request, items_of
+from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
@@ -17,6 +18,7 @@ from cachespec.scheduler.worker import (
     encoded,
     gathered,
     kept_blocks,
+    keys_in,
     read,
     truncated,
     written,
@@ -55,7 +57,7 @@ def reported_keys(rules: Table, config: Config, plan: Plan) -> tuple[Key, ...]:
     """The outputs that the plan drops. The encoder cache reports their keys one behind the other."""
     shows = tuple(request for request in range(len(config.prompts)) if items_of(config, request))
     width = len(rules.output_key(config, shows[0], 0)) if shows else 1
-    return tuple(plan.dropped[index : index + width] for index in range(0, len(plan.dropped), width))
+    return keys_in(plan.dropped, width)
 
 
 def with_gathered(rules: Table, config: Config, worker: Worker, part: Scheduled) -> Worker:
@@ -75,8 +77,8 @@ def loaded(config: Config, state: State, request: Request, prefix: Prefix) -> St
 
 def with_rejected(config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """The KV of rejected drafts is of no use."""
-    rejected = 0 if part.void else max(0, part.drafts - accepted)
-    return state._replace(worker=truncated(config, state.worker, state.kv, part.request, rejected))
+    tokens = rejected_drafts(part, accepted)
+    return state._replace(worker=truncated(config, state.worker, state.kv, part.request, tokens))
 
 
 def with_outputs_cleared(config: Config, state: State) -> State:

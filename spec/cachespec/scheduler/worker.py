@@ -140,6 +140,11 @@ def gathered(worker: Worker, request: Request, index: ItemIndex, key: Key) -> Wo
     return worker._replace(missing_outputs=(*worker.missing_outputs, (request, index)))
 
 
+def keys_in(values: tuple[int, ...], width: int) -> tuple[Key, ...]:
+    """Encoder outputs from their keys one behind the other, each of `width` values."""
+    return tuple(values[index : index + width] for index in range(0, len(values), width))
+
+
 # KV slots -----------------------------------------------------------------------------------------------------------
 
 

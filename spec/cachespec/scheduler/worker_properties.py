@@ -6,7 +6,7 @@ from cachespec.kernel import Operation, Outcome, Safety, Step
 from cachespec.scheduler.configuration import Config, chains
 from cachespec.scheduler.state import View
 from cachespec.scheduler.view import new_plan
-from cachespec.scheduler.worker import UNWRITTEN, Token, first_with, holds, token
+from cachespec.scheduler.worker import UNWRITTEN, Token, first_with, holds, keys_in, token
 
 
 def outputs_are_there(config: Config, view: View) -> bool:
@@ -53,9 +53,8 @@ def last_tokens(config: Config) -> tuple[tuple[int, Token], ...]:
 
 def dropped_outputs_were_there(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A key has one part, or two where outputs are not shared."""
-    dropped = new_plan(before, op, after).dropped
     width = max((len(key) for key in before.worker.outputs), default=1)
-    keys = [dropped[index : index + width] for index in range(0, len(dropped), width)]
+    keys = keys_in(new_plan(before, op, after).dropped, width)
     return len(keys) == len(set(keys)) and set(keys) <= set(before.worker.outputs)
 
 

@@ -146,7 +146,7 @@ def queued(pool: Pool, order: tuple[Block, ...]) -> Pool:
 
 
 def as_a_queue(subject: Subject) -> Subject:
-    """C-KV-21: what is free is in the queue once, and a removal removes it."""
+    """C-KV-21: each free block is in the queue exactly once, and a removal takes it out."""
     return replace(subject, variant=replace(subject.variant, state=Pool, initial=K1_QUEUED.initial))
 
 

@@ -50,7 +50,7 @@ Result = tuple[Store, Outcome]
 RELEASED = ("M1", "M2", "M3")
 
 
-# Handles that nobody acknowledges -----------------------------------------------------------------------------------
+# Handles that are never acknowledged ----------------------------------------------------------------------------------
 
 
 def settled(config: Config, store: Store, request: Request) -> Store:

@@ -191,7 +191,7 @@ def blocking(era: Table) -> Table:
 
 
 def out_of_the_plan(rules: Table) -> Table:
-    """C-SCH-11, C-SCH-14: a request that is preempted in its step is taken out of the plan, and nobody is skipped."""
+    """C-SCH-11, C-SCH-14: a request preempted in its own step leaves the plan. Those behind it are all served."""
     return rules._replace(serve_running=era_rounds.serve_and_restore, lose=lose_everything)
 
 

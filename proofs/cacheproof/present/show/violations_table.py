@@ -98,7 +98,7 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _some(texts: Iterable[str]) -> list[str]:
-    """So many of them as a cell of a table takes."""
+    """The first texts, at most as many as fit into a cell of the table."""
     every = list(texts)
     return every if len(every) <= MOST_IN_A_CELL else [*every[:MOST_IN_A_CELL], "..."]
 

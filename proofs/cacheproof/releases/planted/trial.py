@@ -60,7 +60,7 @@ def perform(
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
     progress: Callable[[str], None] | None = None,
 ) -> Fate:
-    """Look for the bug for so many steps in the listed configurations, and then in random ones, as `conform` does."""
+    """Look for the bug in the listed configurations for `steps` calls, and then in random ones, as `conform` does."""
     before = sum(os.times()[:4])
     trial = Trial.of(table(), planted.era, steps=steps, seed=seed, progress=progress)
     trial = trial.with_random_configurations().repeating(explored_of(planted.era, progress))

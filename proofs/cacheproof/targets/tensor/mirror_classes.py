@@ -121,7 +121,7 @@ def render(target: MirrorTarget, operation: Any) -> Outcome:
 
 
 def look_up(target: MirrorTarget, operation: Any) -> Outcome:
-    """What is not on record now would be processed."""
+    """The items that are not cached now: the renderer would process them."""
     link = target.links[operation.sender]
     missing = tuple(int(not link.sender.is_cached(str(content))) for content in operation.items)
     link.drafts.append(Draft(operation.items, LOOKED_UP))

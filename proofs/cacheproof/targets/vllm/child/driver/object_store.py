@@ -170,7 +170,7 @@ class ObjectStoreDriver:
         return self._calls.perform(lambda: self._issued("hit", message, key, *self._writer.get_cached(key)))
 
     def _put(self, message: Mapping[str, Any]) -> Reply:
-        """The sender cache asserts that it has data for what is not in the store. P0 has none for what it found."""
+        """The sender cache fails if an item was found before and is not in the store now: P0 has no data for it."""
         key = self._key(message)
         found = self._expected[integer(message, "request")][integer(message, "position")]
         if self._skipping and found and not self._writer.is_cached(key):
