@@ -28,8 +28,8 @@ from cacheproof.targets.tensor import TensorTarget
 from cacheproof.tensor_models import TensorRun, mirror_environment, mirror_settled, model_of
 from cacheproof.tensor_models.mirror_links import link_of
 from cachespec.kernel import FrozenQueue, Queue
+from cachespec.mirror import faults, recency
 from cachespec.mirror import operations as calls
-from cachespec.mirror import recency
 from cachespec.mirror.configuration import Config
 
 torch.set_num_threads(1)
@@ -151,7 +151,7 @@ def test_in_lockstep_with_the_specification(config: Config) -> None:
 def test_numbers_matter_by_order_and_adjacency_only() -> None:
     model = model_of(MIRROR, EVERY_FAULT)
     run = TensorRun(model)
-    for operation in (calls.Join(0), calls.Submit(0, (0,)), calls.Submit(0, (1,)), calls.Drop(0, 0), calls.Deliver(0)):
+    for operation in (calls.Join(0), calls.Submit(0, (0,)), calls.Submit(0, (1,)), faults.Drop(0, 0), calls.Deliver(0)):
         run.apply(operation)
     state: Any = run.state
     numbers = ("next", "expected", "message_sequences", "answer_expected", "marked")
@@ -238,9 +238,22 @@ def test_what_has_no_row_is_refused_and_changes_nothing(operation: Any) -> None:
 @pytest.mark.parametrize(
     "operation",
     [
-        *(calls.Drop(0, 5), calls.DropAnswer(0, 0), calls.Reorder(0, 1), calls.ReorderAnswers(0, 9), calls.Abort(0, 1)),
-        *(calls.Process(0, 0), calls.Cancel(0, 0), calls.Duplicate(0, 0), calls.DuplicateAnswer(0, 0)),
-        *(calls.Transmit(0), calls.Receive(0), calls.Expire(0), calls.Deliver(0), calls.Reject(0, 0), calls.Send(0, 3)),
+        *(
+            faults.Drop(0, 5),
+            faults.DropAnswer(0, 0),
+            faults.Reorder(0, 1),
+            faults.ReorderAnswers(0, 9),
+            faults.Abort(0, 1),
+        ),
+        *(calls.Process(0, 0), faults.Cancel(0, 0), faults.Duplicate(0, 0), faults.DuplicateAnswer(0, 0)),
+        *(
+            calls.Transmit(0),
+            calls.Receive(0),
+            calls.Expire(0),
+            calls.Deliver(0),
+            faults.Reject(0, 0),
+            calls.Send(0, 3),
+        ),
     ],
     ids=lambda operation: operation.wire_name(),
 )
@@ -361,7 +374,7 @@ def test_each_bug_is_caught(bug: str) -> None:
 
 
 LATE_COMPLAINT = (
-    *(calls.Join(0), calls.Submit(0, (0,)), calls.Submit(0, (0,)), calls.Submit(0, (0,)), calls.Drop(0, 0)),
+    *(calls.Join(0), calls.Submit(0, (0,)), calls.Submit(0, (0,)), calls.Submit(0, (0,)), faults.Drop(0, 0)),
     *(calls.Deliver(0), calls.Deliver(0), calls.Receive(0), calls.Transmit(0), calls.Receive(0), calls.Transmit(0)),
     *(calls.Deliver(0), calls.Deliver(0)),
 )

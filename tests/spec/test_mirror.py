@@ -16,22 +16,8 @@ from cachespec.lru import Config as LruConfig
 from cachespec.mirror import COMPONENT, recency
 from cachespec.mirror.configuration import Config, interchangeable, requests
 from cachespec.mirror.drafts import Draft
-from cachespec.mirror.operations import (
-    Abort,
-    Deliver,
-    Drop,
-    DropAnswer,
-    Expire,
-    Join,
-    Receive,
-    Reject,
-    Render,
-    Reorder,
-    ReorderAnswers,
-    Send,
-    Submit,
-    Transmit,
-)
+from cachespec.mirror.faults import Abort, Drop, DropAnswer, Reject, Reorder, ReorderAnswers
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Render, Send, Submit, Transmit
 from cachespec.mirror.protocol import (
     ACCEPTED,
     GAP,

@@ -19,25 +19,11 @@ from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.era_state import State as EraState
 from cachespec.mirror.eras import M3
+from cachespec.mirror.faults import Abort, Reorder, ResetReceiver, ResetSender, SubmitRejected
 from cachespec.mirror.normative import NORMATIVE_MIRROR, deliver, fan_out, join, look_up, send, submit, transmit
 from cachespec.mirror.normative_faults import reset_receiver, submit_rejected
 from cachespec.mirror.normative_state import Link, State, begun, with_link
-from cachespec.mirror.operations import (
-    Abort,
-    Deliver,
-    Expire,
-    FanOut,
-    Join,
-    LookUp,
-    Process,
-    Reorder,
-    ResetReceiver,
-    ResetSender,
-    Send,
-    Submit,
-    SubmitRejected,
-    Transmit,
-)
+from cachespec.mirror.operations import Deliver, Expire, FanOut, Join, LookUp, Process, Send, Submit, Transmit
 
 Result = tuple[State, Outcome]
 Bug = Mapping[type[Operation], Any]

@@ -21,25 +21,22 @@ from cachespec.kernel import ABSENT, DONE, REFUSED, UNSUPPORTED, Code, Kind, Ope
 from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, Draft
+from cachespec.mirror.faults import Cancel, Duplicate, DuplicateAnswer, Reject
 from cachespec.mirror.normative import NORMATIVE_MIRROR, fan_out, look_up, process, send, submit_embeddings
 from cachespec.mirror.normative_faults import cancel, duplicate, duplicate_answer
 from cachespec.mirror.normative_state import State, with_link
 from cachespec.mirror.operations import (
-    OPERATIONS,
-    Cancel,
     Deliver,
-    Duplicate,
-    DuplicateAnswer,
     FanOut,
     Join,
     LookUp,
     Process,
     Receive,
-    Reject,
     Send,
     Submit,
     SubmitEmbeddings,
 )
+from cachespec.mirror.vocabulary import OPERATIONS
 
 Result = tuple[State, Outcome]
 

@@ -12,20 +12,8 @@ import pytest
 from cachespec.kernel import ABSENT, DIVERGED, DONE, FAILED, REFUSED, STALE, TOO_LARGE, Code, Operation, Outcome
 from cachespec.mirror import COMPONENT
 from cachespec.mirror.configuration import Config
-from cachespec.mirror.operations import (
-    Deliver,
-    Drop,
-    Expire,
-    Join,
-    Receive,
-    Reorder,
-    ResetReceiver,
-    RestartReceiver,
-    Retry,
-    Submit,
-    SubmitRejected,
-    Transmit,
-)
+from cachespec.mirror.faults import Drop, Reorder, ResetReceiver, RestartReceiver, SubmitRejected
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 
 A, B, C, D = 0, 1, 2, 3
 

@@ -17,6 +17,7 @@ from cacheproof.tensor_models.mirror_links import initial, layout
 from cacheproof.tensor_models.mirror_settled import settled
 from cacheproof.tensor_models.model import Row, TensorModel, TensorOperation, named, no_operands, table
 from cachespec.kernel import FrozenQueue, Operation
+from cachespec.mirror import faults
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config, partitions
 from cachespec.mirror.drafts import Draft
@@ -36,7 +37,7 @@ def model(config: Config, device: str) -> TensorModel:
     }
 
     def operands_of(kind: type[Operation]) -> Callable[[Any], tuple[int, ...]]:
-        if kind in (calls.ResetReceiver, calls.RestartReceiver):
+        if kind in (faults.ResetReceiver, faults.RestartReceiver):
             return no_operands
         names = {field.name for field in fields(kind)}
         if "items" in names:
@@ -70,19 +71,19 @@ FUNCTIONS: Mapping[type[Operation], environment.Function] = {
     calls.Receive: environment.receive_answer,
     calls.Transmit: environment.transmit,
     calls.Expire: environment.expire,
-    calls.Reject: environment.reject,
-    calls.SubmitRejected: environment.submit_rejected,
-    calls.Abort: environment.abort,
-    calls.Cancel: environment.cancel,
-    calls.Reorder: environment.reorder,
-    calls.ReorderAnswers: environment.reorder_answers,
-    calls.Drop: environment.drop,
-    calls.DropAnswer: environment.drop_answer,
-    calls.Duplicate: environment.duplicate,
-    calls.DuplicateAnswer: environment.duplicate_answer,
-    calls.ResetSender: environment.reset_sender,
-    calls.ResetReceiver: environment.reset_receiver,
-    calls.RestartReceiver: environment.restart_receiver,
+    faults.Reject: environment.reject,
+    faults.SubmitRejected: environment.submit_rejected,
+    faults.Abort: environment.abort,
+    faults.Cancel: environment.cancel,
+    faults.Reorder: environment.reorder,
+    faults.ReorderAnswers: environment.reorder_answers,
+    faults.Drop: environment.drop,
+    faults.DropAnswer: environment.drop_answer,
+    faults.Duplicate: environment.duplicate,
+    faults.DuplicateAnswer: environment.duplicate_answer,
+    faults.ResetSender: environment.reset_sender,
+    faults.ResetReceiver: environment.reset_receiver,
+    faults.RestartReceiver: environment.restart_receiver,
 }
 
 

@@ -12,6 +12,7 @@ from cacheimpl.mirror.tensors.walk import NOTHING
 from cacheimpl.table import row
 from cacheproof.tensor_models.mirror_links import Link, State, link_of, most_drafts
 from cachespec.kernel import Kind, Operation
+from cachespec.mirror import faults
 from cachespec.mirror import operations as calls
 from cachespec.mirror.channel import possible
 from cachespec.mirror.configuration import Config, requests
@@ -27,8 +28,8 @@ def every_operation(config: Config) -> Iterator[Operation]:
         yield calls.Deliver(sender)
         yield calls.Receive(sender)
         yield from _of_fate(config, sender)
-    yield from [calls.ResetReceiver()] if config.reset else []
-    yield from [calls.RestartReceiver()] if config.restart else []
+    yield from [faults.ResetReceiver()] if config.reset else []
+    yield from [faults.RestartReceiver()] if config.restart else []
 
 
 def _of_frontend(config: Config, sender: int) -> Iterator[Operation]:
@@ -149,17 +150,17 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
         calls.Expire: expire,
         calls.Deliver: deliver,
         calls.Receive: receive,
-        calls.Reject: reject,
-        calls.Cancel: fate(lambda link: link.drafts.rows),
-        calls.SubmitRejected: fault,
-        calls.Abort: fate(lambda link: link.sender.log.rows),
-        calls.Reorder: fate(lambda link: link.messages.rows, 1),
-        calls.ReorderAnswers: fate(lambda link: link.answers.rows, 1),
-        calls.Drop: fate(lambda link: link.messages.rows),
-        calls.DropAnswer: fate(lambda link: link.answers.rows),
-        calls.Duplicate: fate(lambda link: link.messages.rows, grows=True),
-        calls.DuplicateAnswer: fate(lambda link: link.answers.rows, grows=True),
-        calls.ResetSender: fault,
-        calls.ResetReceiver: fault,
-        calls.RestartReceiver: fault,
+        faults.Reject: reject,
+        faults.Cancel: fate(lambda link: link.drafts.rows),
+        faults.SubmitRejected: fault,
+        faults.Abort: fate(lambda link: link.sender.log.rows),
+        faults.Reorder: fate(lambda link: link.messages.rows, 1),
+        faults.ReorderAnswers: fate(lambda link: link.answers.rows, 1),
+        faults.Drop: fate(lambda link: link.messages.rows),
+        faults.DropAnswer: fate(lambda link: link.answers.rows),
+        faults.Duplicate: fate(lambda link: link.messages.rows, grows=True),
+        faults.DuplicateAnswer: fate(lambda link: link.answers.rows, grows=True),
+        faults.ResetSender: fault,
+        faults.ResetReceiver: fault,
+        faults.RestartReceiver: fault,
     }

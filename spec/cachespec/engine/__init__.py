@@ -24,7 +24,8 @@ from cachespec.engine.properties import PROGRESS, SAFETY
 from cachespec.engine.state import OBSERVABLES, State, View, observe
 from cachespec.engine.steps import STEPS
 from cachespec.kernel import NORMATIVE, Component, variants
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Transmit
+from cachespec.mirror.faults import ResetReceiver
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 

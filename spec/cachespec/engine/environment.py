@@ -18,7 +18,8 @@ from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Ex
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, is_executed
 from cachespec.kernel import Operation
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
+from cachespec.mirror.faults import ResetReceiver
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 

@@ -8,7 +8,8 @@ from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Ex
 from cachespec.engine.parts import NORMATIVE_PARTS
 from cachespec.engine.state import State
 from cachespec.kernel import Outcome, Transitions
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Transmit
+from cachespec.mirror.faults import ResetReceiver
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 

@@ -9,7 +9,7 @@ from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitReq
 from cachespec.engine.state import View, WorkerView
 from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.mirror.operations import ResetReceiver
+from cachespec.mirror.faults import ResetReceiver
 from cachespec.object_store.operations import Clear
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.worker import UNWRITTEN, holds

@@ -26,7 +26,8 @@ from cachespec.engine.plans import step_of
 from cachespec.engine.state import State, is_executed, issued, with_worker
 from cachespec.engine.worker import Step, Worker, executed, kept_blocks
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, ResetReceiver, Submit, Transmit
+from cachespec.mirror.faults import ResetReceiver
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update

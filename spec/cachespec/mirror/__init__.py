@@ -13,11 +13,10 @@ from cachespec.mirror.configuration import Config, interchangeable, invalid
 from cachespec.mirror.eras import M0, M0B, M1, M2, M2B, M3
 from cachespec.mirror.normal_form import normal
 from cachespec.mirror.normative import NORMATIVE_MIRROR
-from cachespec.mirror.operations import OPERATIONS
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
 from cachespec.mirror.service import SERVICE
-from cachespec.mirror.switches import switched_off
 from cachespec.mirror.view import OBSERVABLES, View, observe
+from cachespec.mirror.vocabulary import OPERATIONS, switched_off
 
 COMPONENT: Component[Config, object, View] = Component(
     name="mirror",

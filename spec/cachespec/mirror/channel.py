@@ -10,7 +10,7 @@ from cachespec.kernel import Kind
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.declaration import Around, MirrorOperation
 from cachespec.mirror.drafts import PARTLY_SENT
-from cachespec.mirror.operations import OPERATIONS
+from cachespec.mirror.vocabulary import OPERATIONS
 
 Item = TypeVar("Item")
 

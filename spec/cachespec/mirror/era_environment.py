@@ -31,6 +31,7 @@ from cachespec.mirror.era_walks import (
     found_in,
     keys_of,
 )
+from cachespec.mirror.faults import ResetReceiver, RestartReceiver, SubmitRejected
 from cachespec.mirror.operations import (
     Deliver,
     FanOut,
@@ -38,13 +39,10 @@ from cachespec.mirror.operations import (
     Process,
     Receive,
     Render,
-    ResetReceiver,
-    RestartReceiver,
     Retry,
     Send,
     Submit,
     SubmitEmbeddings,
-    SubmitRejected,
 )
 from cachespec.mirror.view import InFlight, LinkView, View
 

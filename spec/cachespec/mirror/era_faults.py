@@ -10,7 +10,7 @@ from cachespec.mirror.channel import overtaken
 from cachespec.mirror.configuration import UNLIMITED, Config
 from cachespec.mirror.drafts import RENDERED, without
 from cachespec.mirror.era_state import Cache, Link, State, with_link
-from cachespec.mirror.operations import (
+from cachespec.mirror.faults import (
     Abort,
     Cancel,
     Drop,

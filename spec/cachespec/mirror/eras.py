@@ -21,23 +21,8 @@ from cachespec.mirror.era_walks import (
     touch_present,
     update,
 )
-from cachespec.mirror.operations import (
-    Deliver,
-    Drop,
-    FanOut,
-    LookUp,
-    Process,
-    Reject,
-    Render,
-    ResetReceiver,
-    ResetSender,
-    RestartReceiver,
-    Retry,
-    Send,
-    Submit,
-    SubmitEmbeddings,
-    SubmitRejected,
-)
+from cachespec.mirror.faults import Drop, Reject, ResetReceiver, ResetSender, RestartReceiver, SubmitRejected
+from cachespec.mirror.operations import Deliver, FanOut, LookUp, Process, Render, Retry, Send, Submit, SubmitEmbeddings
 from cachespec.mirror.view import View
 
 KEPT = {

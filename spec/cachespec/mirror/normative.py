@@ -23,6 +23,7 @@ from cachespec.mirror.channel import choices, owed
 from cachespec.mirror.configuration import Config, Key, partitions
 from cachespec.mirror.declaration import Around
 from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, Draft, replaced, without
+from cachespec.mirror.faults import ResetReceiver, RestartReceiver
 from cachespec.mirror.normative_faults import FAULTS
 from cachespec.mirror.normative_state import Link, State, begun, initial, over, with_link
 from cachespec.mirror.normative_view import view
@@ -35,8 +36,6 @@ from cachespec.mirror.operations import (
     Process,
     Receive,
     Render,
-    ResetReceiver,
-    RestartReceiver,
     Send,
     Submit,
     SubmitEmbeddings,

@@ -9,8 +9,7 @@ from cachespec.mirror import protocol
 from cachespec.mirror.channel import doubled, overtaken
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.drafts import RENDERED, without
-from cachespec.mirror.normative_state import State, counted, touched, with_link
-from cachespec.mirror.operations import (
+from cachespec.mirror.faults import (
     Abort,
     Cancel,
     Drop,
@@ -25,6 +24,7 @@ from cachespec.mirror.operations import (
     RestartReceiver,
     SubmitRejected,
 )
+from cachespec.mirror.normative_state import State, counted, touched, with_link
 
 Result = tuple[State, Outcome]
 

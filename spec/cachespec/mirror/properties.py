@@ -5,20 +5,8 @@ from __future__ import annotations
 from cachespec.kernel import Code, FrozenQueue, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
 from cachespec.mirror.declaration import FRONTEND, RECEIVER, MirrorOperation, Requests
-from cachespec.mirror.operations import (
-    Deliver,
-    FanOut,
-    Join,
-    LookUp,
-    Process,
-    Receive,
-    Reorder,
-    ResetReceiver,
-    Retry,
-    Send,
-    Submit,
-    Transmit,
-)
+from cachespec.mirror.faults import Reorder, ResetReceiver
+from cachespec.mirror.operations import Deliver, FanOut, Join, LookUp, Process, Receive, Retry, Send, Submit, Transmit
 from cachespec.mirror.recency import walk
 from cachespec.mirror.view import InFlight, LinkView, View
 

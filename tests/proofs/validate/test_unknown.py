@@ -12,7 +12,7 @@ from cacheproof.logs.validate.header import Header, Unlogged
 from cacheproof.logs.validate.verdict import Impossible, Inconclusive, Sort
 from cacheproof.model.wire import operation_from_message, outcome_to_message
 from cachespec.kernel import Operation
-from cachespec.mirror.operations import Drop, Reorder
+from cachespec.mirror.faults import Drop, Reorder
 
 LRU = {"capacity": 2, "sizes": [1, 1, 1]}
 

@@ -14,24 +14,17 @@ from cachespec.mirror.drafts import LOOKED_UP, RENDERED, replaced
 from cachespec.mirror.era_faults import clearing
 from cachespec.mirror.era_state import Answer, Cache, State, evicted, with_link
 from cachespec.mirror.era_walks import clear_at_once, found_in, frontend, keys_of, receiver, touch_present, update
-from cachespec.mirror.operations import (
+from cachespec.mirror.faults import (
     Cancel,
-    Deliver,
     Drop,
-    FanOut,
-    Process,
     Reject,
-    Render,
     Reorder,
     ResetReceiver,
     ResetSender,
     RestartReceiver,
-    Retry,
-    Send,
-    Submit,
-    SubmitEmbeddings,
     SubmitRejected,
 )
+from cachespec.mirror.operations import Deliver, FanOut, Process, Render, Retry, Send, Submit, SubmitEmbeddings
 from cachespec.mirror.view import View
 
 Result = tuple[State, Outcome]

@@ -25,20 +25,8 @@ from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
 from cachespec.kernel import DONE, Code, Observation, Operation, Outcome
 from cachespec.mirror.configuration import Config
-from cachespec.mirror.operations import (
-    Deliver,
-    Drop,
-    DropAnswer,
-    Expire,
-    Join,
-    Receive,
-    Reorder,
-    ReorderAnswers,
-    ResetReceiver,
-    ResetSender,
-    Submit,
-    Transmit,
-)
+from cachespec.mirror.faults import Drop, DropAnswer, Reorder, ReorderAnswers, ResetReceiver, ResetSender
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Submit, Transmit
 
 FORMAT, VERSION = "cacheproof-mirror-recording", "0.1"
 RECEIVER = "P1"

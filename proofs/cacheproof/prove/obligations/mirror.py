@@ -45,7 +45,7 @@ from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
 from cachespec import mirror
 from cachespec.kernel import Code, Operation
-from cachespec.mirror import normative, protocol, recency
+from cachespec.mirror import faults, normative, protocol, recency
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config
 
@@ -201,8 +201,8 @@ def out(sender: Any) -> Any:
 
 
 SENDS = (calls.Submit, calls.Send, calls.Process, calls.FanOut, calls.SubmitEmbeddings)
-CHANGES_P0 = (*SENDS, calls.Join, calls.ResetSender)
-CHANGES_P1 = (calls.Deliver, calls.Join, calls.ResetReceiver, calls.RestartReceiver)
+CHANGES_P0 = (*SENDS, calls.Join, faults.ResetSender)
+CHANGES_P1 = (calls.Deliver, calls.Join, faults.ResetReceiver, faults.RestartReceiver)
 
 LAWS = (
     Law(

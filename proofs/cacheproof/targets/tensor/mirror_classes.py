@@ -18,6 +18,7 @@ from cacheimpl.mirror.errors import MissingPayloadError, NotJoinedError
 from cacheimpl.mirror.messages import AnyMessage, from_plain, plain
 from cacheproof.model.target import CallTable, TargetError, call_of, factory_of
 from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, STALE, Code, Observation, Operation, Outcome
+from cachespec.mirror import faults
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config, partitions
 from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED, Draft
@@ -308,17 +309,17 @@ PERFORM: CallTable = {
     calls.Transmit: transmit,
     calls.Expire: expire,
     calls.Join: join,
-    calls.Reject: reject,
-    calls.SubmitRejected: submit_rejected,
-    calls.Abort: abort,
-    calls.Cancel: cancel,
-    calls.Reorder: lambda target, operation: overtaken(target.links[operation.sender].messages, operation.which),
-    calls.ReorderAnswers: lambda target, operation: overtaken(target.links[operation.sender].answers, operation.which),
-    calls.Drop: lambda target, operation: lost(target.links[operation.sender].messages, operation.which),
-    calls.DropAnswer: lambda target, operation: lost(target.links[operation.sender].answers, operation.which),
-    calls.Duplicate: lambda target, operation: doubled(target.links[operation.sender].messages, operation.which),
-    calls.DuplicateAnswer: lambda target, operation: doubled(target.links[operation.sender].answers, operation.which),
-    calls.ResetSender: reset_sender,
-    calls.ResetReceiver: reset_receiver,
-    calls.RestartReceiver: restart_receiver,
+    faults.Reject: reject,
+    faults.SubmitRejected: submit_rejected,
+    faults.Abort: abort,
+    faults.Cancel: cancel,
+    faults.Reorder: lambda target, operation: overtaken(target.links[operation.sender].messages, operation.which),
+    faults.ReorderAnswers: lambda target, operation: overtaken(target.links[operation.sender].answers, operation.which),
+    faults.Drop: lambda target, operation: lost(target.links[operation.sender].messages, operation.which),
+    faults.DropAnswer: lambda target, operation: lost(target.links[operation.sender].answers, operation.which),
+    faults.Duplicate: lambda target, operation: doubled(target.links[operation.sender].messages, operation.which),
+    faults.DuplicateAnswer: lambda target, operation: doubled(target.links[operation.sender].answers, operation.which),
+    faults.ResetSender: reset_sender,
+    faults.ResetReceiver: reset_receiver,
+    faults.RestartReceiver: restart_receiver,
 }

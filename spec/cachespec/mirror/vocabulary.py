@@ -1,4 +1,4 @@
-"""Which operations a configuration of the mirror rules out."""
+"""Every operation of the mirror, and which of them a configuration rules out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 from cachespec.kernel import Operation
 from cachespec.mirror.configuration import Config
-from cachespec.mirror.operations import OPERATIONS
+from cachespec.mirror.declaration import MirrorOperation
+from cachespec.mirror.faults import FAULTS
+from cachespec.mirror.operations import REGULAR
+
+OPERATIONS: tuple[type[MirrorOperation], ...] = (*REGULAR, *FAULTS)
 
 
 def switched_off(config: Config) -> Mapping[type[Operation], str]:
