@@ -66,7 +66,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="RELEASE",
-            help="Releases: vllm==X, sglang==X or transformers==X.",
+            help="Releases: vllm==X, vllm@PATH, sglang==X or transformers==X.",
             show_default="every vllm release that has an era",
         ),
     ] = None,

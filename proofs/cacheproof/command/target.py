@@ -30,7 +30,18 @@ def command(
     action: Annotated[Action, typer.Argument(help="The action.", show_default=False)],
     name: Annotated[
         str,
-        typer.Argument(help="The release: vllm==X, sglang==X or transformers==X. Not for list.", show_default=False),
+        typer.Argument(
+            help="The release: vllm==X, vllm@PATH, sglang==X or transformers==X. Not for list.", show_default=False
+        ),
+    ] = "",
+    era: Annotated[
+        str,
+        typer.Option(
+            metavar="VERSION",
+            help="The version that vllm@PATH counts as, such as 0.33.0. Its components are compared with the nearest "
+            "eras of that version.",
+            show_default="its own version",
+        ),
     ] = "",
 ) -> Report:
     """Install a released engine as a target, list installed releases, or remove one.
@@ -38,9 +49,14 @@ def command(
     add downloads the release with pip, and keeps only the modules that its cache classes need. It skips finished steps.
     All releases share one Python environment. pip reads its own environment variables.
 
+    vllm@PATH is a folder that contains the package vllm, a wheel or an sdist. vllm@PATH@BRANCH is a branch, a tag or a
+    commit of a checkout. add copies its modules; after a change to them, add it again.
+
     CACHEPROOF_CACHE is the folder for releases (default: the user's cache folder). TORCH_SPEC is the torch requirement
     of the shared environment (default: a fixed version).
     """
+    if era and action is not Action.ADD:
+        raise InputError("--era is for target add")
     if action is Action.LIST:
         if name:
             raise InputError("target list takes no name")
@@ -53,7 +69,7 @@ def command(
         removed = family.canonical(name)
         return Report({"removed": removed, "bytes": freed}, [f"{removed} is removed: {megabytes(freed)}"])
     with progress() as show:
-        added = family.add(name, told_at_once(show))
+        added = family.add(name, told_at_once(show), era)
     return Report({"added": row(added)}, [f"{added.name} is ready: {described(added)}"])
 
 

@@ -51,11 +51,15 @@ def lines_for(
 
 
 def neighbours(lines: Table, release: Release, component: str) -> list[Era]:
-    """The eras to try, the older ones first; one that both neighbours have is tried once."""
+    """The eras to try, the older ones first; one that both neighbours have is tried once.
+
+    One from a path has the same version as a release with eras if it is a checkout of that release: then these alone.
+    """
     plain = [era for era in lines.eras if era.component == component and not era.first]
     older = [era.release.parts for era in plain if era.release.parts < release.parts]
     newer = [era.release.parts for era in plain if era.release.parts > release.parts]
     near = [parts for parts in (max(older, default=None), min(newer, default=None)) if parts is not None]
+    near = [release.parts] if any(era.release.parts == release.parts for era in plain) else near
     tried = {era.variant: era for parts in reversed(near) for era in plain if era.release.parts == parts}
     kept = [era for parts in near for era in plain if era.release.parts == parts and tried[era.variant] is era]
     return [replace(era, release=release, like=era.release) for era in kept]

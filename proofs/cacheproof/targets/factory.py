@@ -19,7 +19,7 @@ from cacheproof.targets.vllm.opening import open_target as open_release
 
 FORMS = (
     "spec:VARIANT, torch[:DEVICE], exec:COMMAND, python:MODULE:FACTORY, vllm==VERSION[:readers-apart], "
-    "sglang==VERSION (conform only), transformers==VERSION (conform only)"
+    "vllm@PATH[:readers-apart], sglang==VERSION (conform only), transformers==VERSION (conform only)"
 )
 """Every form of a target, for help texts and errors."""
 
@@ -31,8 +31,8 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     process. Raises InputError for a text that means nothing, MissingExtraError where an extra is missing.
     """
     form, _, rest = text.partition(":")
-    if text.startswith("vllm=="):
-        return open_release(text.removeprefix("vllm=="), component, variant, seconds)
+    if text.startswith(("vllm==", "vllm@")):
+        return open_release(text, component, variant, seconds)
     if form == "spec":
         return SpecificationTarget(component, variant_named(component, rest))
     if form == "exec":

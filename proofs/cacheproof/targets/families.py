@@ -9,6 +9,7 @@ The scan is not `foundation.discover`, because each family is a module in a pack
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -52,8 +53,11 @@ class Family(Protocol):
         """The name of the release that a text means; raises InputError for what is none."""
         ...
 
-    def add(self, text: str, progress: Progress) -> Added:
-        """Install it; what is there already is not made again. Raises InputError and InconclusiveError."""
+    def add(self, text: str, progress: Progress, era: str = "") -> Added:
+        """Install it; what is there already is not made again. Raises InputError and InconclusiveError.
+
+        `era` is the version that it counts as, for a family whose releases may come without one.
+        """
         ...
 
     def discard(self, text: str) -> int:
@@ -76,8 +80,8 @@ def families() -> tuple[Family, ...]:
 
 
 def family_of(text: str) -> Family:
-    """The family of a release, by what is before `==`; raises InputError for a package that is not driven."""
-    name = text.strip().partition("==")[0]
+    """The family of a release, by what is before `==` or `@`; raises InputError for a package that is not driven."""
+    name = re.split("==|@", text.strip(), maxsplit=1)[0]
     for family in families():
         if family.package == name:
             return family

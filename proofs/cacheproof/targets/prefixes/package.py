@@ -67,8 +67,10 @@ class PrefixFamily:
         """The name of the release that a text means; raises InputError."""
         return self.parsed(text).name
 
-    def add(self, text: str, progress: Progress) -> Added:
+    def add(self, text: str, progress: Progress, era: str = "") -> Added:
         """Install it; what is there already is not made again. Raises InputError and InconclusiveError."""
+        if era:
+            raise InputError(f"--era is for vllm@PATH: {self.package} has no eras")
         package, root = self.parsed(text), targets_folder()
         with locked(root):
             sweep(root)

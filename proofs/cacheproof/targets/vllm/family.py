@@ -17,8 +17,9 @@ class VllmFamily:
     def canonical(self, text: str) -> str:
         return Release.parsed(text).name
 
-    def add(self, text: str, progress: Progress) -> Added:
-        return _added(add(Release.parsed(text), progress))
+    def add(self, text: str, progress: Progress, era: str = "") -> Added:
+        release = Release.parsed(text)
+        return _added(add(release.counted_as(era) if era else release, progress))
 
     def discard(self, text: str) -> int:
         return discard(Release.parsed(text))

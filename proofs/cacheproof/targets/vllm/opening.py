@@ -1,4 +1,4 @@
-"""`vllm==X`: the released package's own cache classes, driven in a child process."""
+"""`vllm==X` and `vllm@PATH`: the package's own cache classes, driven in a child process."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from cacheproof.targets.vllm.eras import dependency_of
 from cacheproof.targets.vllm.release import Release, needed, needed_environment
 
 READERS_APART = ":readers-apart"
-"""Behind a version: each reader of a shared memory is a process of its own."""
+"""Behind a release: each reader of a shared memory is a process of its own."""
 SHARED = ("ring", "object_store")
 """The components that have such readers."""
 
 
-def open_target(version: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> ChildTarget:
+def open_target(name: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> ChildTarget:
     """The release as a target of the component; raises InputError where it is not installed.
 
     `variant` is what it will be compared with: some stand for a release with another version of a dependency. Behind
-    the version may come `:readers-apart`.
+    the name may come `:readers-apart`.
     """
-    apart = version.endswith(READERS_APART)
+    apart = name.endswith(READERS_APART)
     if apart and component.name not in SHARED:
         raise InputError(
             f"{READERS_APART[1:]} is for {' and '.join(SHARED)}: nobody reads the memory of {component.name}"
         )
-    release = Release.parsed(f"vllm=={version.removesuffix(READERS_APART)}")
+    release = Release.parsed(name.removesuffix(READERS_APART))
     there, home = needed(release), needed_environment()
     obstacle = there.obstacle(component.name)
     if obstacle:

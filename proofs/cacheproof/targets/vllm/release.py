@@ -1,4 +1,4 @@
-"""A released vLLM in the cache folder: added from the package index, listed, removed, and started as a target."""
+"""A vLLM in the cache folder: added from the package index or a path, listed, removed, and started as a target."""
 
 from __future__ import annotations
 
@@ -27,28 +27,42 @@ from cacheproof.targets.folders import (
     targets_folder,
 )
 from cacheproof.targets.pip import Progress
+from cacheproof.targets.vllm.origins import PREFIX, VERSION, Origin
 
 START = Path(__file__).parent / "child" / "start.py"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version of the package, written `vllm==X`."""
+    """A version of the package, written `vllm==X`, or one from another origin, written `vllm@PATH`."""
 
     version: str
+    """Of an origin, the version that it counts as; empty if it is not known."""
+    origin: Origin | None = None
 
     @classmethod
     def parsed(cls, text: str) -> Release:
         """The release that a target's name means; raises InputError."""
-        match = re.fullmatch(r"vllm==([0-9]+(?:\.[0-9]+)*(?:(?:rc|a|b)[0-9]+)?(?:\.post[0-9]+)?)", text.strip())
+        name = text.strip()
+        if name.startswith(PREFIX):
+            origin = Origin.parsed(name.removeprefix(PREFIX))
+            record = record_of(targets_folder() / origin.folder)
+            return cls(origin.version() if record is None else str(record["version"]), origin)
+        match = re.fullmatch(rf"vllm==({VERSION})", name)
         if match is None:
-            raise InputError(f"'{text}' is not a release: write it as in vllm==0.33.0")
+            raise InputError(f"'{text}' is not a release: write it as in vllm==0.33.0, or as in vllm@/home/me/vllm")
         return cls(match.group(1))
+
+    def counted_as(self, era: str) -> Release:
+        """The same from its origin, as this version, such as 0.33.0; raises InputError."""
+        if self.origin is None:
+            raise InputError(f"--era is for vllm@PATH: {self.name} has its version")
+        return Release(Release.parsed(f"vllm=={era.removeprefix('vllm==')}").version, self.origin)
 
     @property
     def name(self) -> str:
         """As it is written."""
-        return f"vllm=={self.version}"
+        return f"vllm=={self.version}" if self.origin is None else f"{PREFIX}{self.origin}"
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -57,7 +71,7 @@ class Release:
 
     def folder(self, root: Path) -> Path:
         """Where it is kept."""
-        return root / f"vllm-{self.version}"
+        return root / (f"vllm-{self.version}" if self.origin is None else self.origin.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,8 @@ class Installed:
 def add(release: Release, progress: Progress) -> Installed:
     """Install a release; what is there already is not made again. Raises InputError and InconclusiveError."""
     root = targets_folder()
+    if not release.version:
+        raise InputError(f"{release.name} does not tell its version: name the nearest release, as in --era 0.33.0")
     with locked(root):
         sweep(root)
         try:
@@ -102,12 +118,23 @@ def add(release: Release, progress: Progress) -> Installed:
 
 
 def installed(release: Release) -> Installed | None:
-    """The release, if it is there, whole, and added for this driver: another one may need other modules."""
+    """The release, if it is there, whole, and added for this driver: another one may need other modules.
+
+    One from another origin is as it was when it was added.
+    """
     folder = release.folder(targets_folder())
     record = record_of(folder)
-    if record is None or record.get("driver") != driver_digest():
+    if record is None or record.get("driver") != driver_digest() or _changed(release, record):
         return None
     return Installed(release, folder, record)
+
+
+def _changed(release: Release, record: Mapping[str, Any]) -> bool:
+    """Whether the origin has other modules now, or counts as another version. One that is gone has not changed."""
+    if release.origin is None:
+        return False
+    kept = release.folder(targets_folder()) / "source"
+    return record["version"] != release.version or release.origin.changed(record["state"], kept, record["files"])
 
 
 @cache
@@ -123,7 +150,10 @@ def needed(release: Release) -> Installed:
     """The release, or an error that says how to get it."""
     there = installed(release)
     if there is None:
-        raise InputError(f"{release.name} is not installed: cacheproof target add {release.name}")
+        record = record_of(release.folder(targets_folder()))
+        changed = record is not None and _changed(release, record)
+        why = "has changed since it was added" if changed else "is not installed"
+        raise InputError(f"{release.name} {why}: cacheproof target add {release.name}")
     return there
 
 
@@ -140,7 +170,13 @@ def needed_environment() -> Environment:
 
 def all_installed() -> list[Installed]:
     """Every release that is there and whole, by version."""
-    found = (installed(Release(folder.name.removeprefix("vllm-"))) for folder in targets_folder().glob("vllm-*"))
+    root = targets_folder()
+    releases = [Release(folder.name.removeprefix("vllm-")) for folder in root.glob("vllm-*")]
+    for folder in root.glob(f"{PREFIX}*"):
+        record = record_of(folder)
+        if record is not None:
+            releases.append(Release(str(record["version"]), Origin.parsed(str(record["origin"]))))
+    found = (installed(release) for release in releases)
     return sorted((one for one in found if one is not None), key=lambda one: one.release.parts)
 
 
@@ -156,7 +192,7 @@ def _renewed(release: Release, root: Path, home: Environment) -> bool:
     """Whether what an older driver kept is enough for this one; if so it is marked as such, and nothing is fetched."""
     folder = release.folder(root)
     record = record_of(folder)
-    if record is None or not (folder / "source").is_dir():
+    if record is None or not (folder / "source").is_dir() or _changed(release, record):
         return False
     touched = probed(release.name, _call(release, home, folder / "source"))
     if touched["components"] != record.get("components") or touched["files"] != record.get("files"):
@@ -166,13 +202,18 @@ def _renewed(release: Release, root: Path, home: Environment) -> bool:
 
 
 def _install(release: Release, root: Path, home: Environment, progress: Progress) -> None:
-    """Wheel, modules, and a trial that finds out which of them are needed; then the folder gets its name."""
-    wheel = _downloaded(release, root, home, progress)
+    """The modules, and a trial that finds out which of them are needed; then the folder gets its name."""
+    wheel = _downloaded(release, root, home, progress) if release.origin is None else None
     making = root / f"{UNFINISHED}{release.folder(root).name}"
+    about: dict[str, Any] = {"version": release.version, "driver": driver_digest()}
     with clear_disk_errors(root):
         progress(f"{release.name}: unpacking the Python modules")
-        unpack(wheel, making / "all", lambda name: name.startswith("vllm/") and name.endswith(".py"))
-        about = {"version": release.version, "wheel": wheel.name, "driver": driver_digest()}
+        if wheel is not None:
+            unpack(wheel, making / "all", lambda name: name.startswith("vllm/") and name.endswith(".py"))
+            about["wheel"] = wheel.name
+        elif release.origin is not None:
+            release.origin.unpack(making / "all")
+            about |= {"origin": str(release.origin), "state": release.origin.state()}
         put_in_place(release.name, making, release.folder(root), lambda source: _call(release, home, source), about)
         remove(_wheels(release, root))
 

@@ -95,6 +95,12 @@ def make_wheel(folder: Path, name: str, version: str, files: Mapping[str, str]) 
     return path
 
 
+@pytest.fixture
+def wheel() -> Callable[..., Path]:
+    """Makes a wheel: takes its folder, its name, its version and its files."""
+    return make_wheel
+
+
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The made-up release, unpacked, with stand-ins of the dependencies that are installed beside a real one."""

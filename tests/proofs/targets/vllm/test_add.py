@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.model.registry import component_named
+from cacheproof.releases.nearest import neighbours
 from cacheproof.targets import environment, fetching
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.folders import COMPLETE, mark_complete, record_of, targets_folder
 from cacheproof.targets.vllm import release
+from cacheproof.targets.vllm.eras import table
+from cacheproof.targets.vllm.family import FAMILY
 from cacheproof.targets.vllm.release import Release, add, all_installed, discard, installed, needed
 from cachespec.kernel import DONE
 from cachespec.lru import Config, Put
@@ -157,6 +160,31 @@ def test_another_torch_is_another_environment(cache: Path, monkeypatch: pytest.M
     monkeypatch.setenv("TORCH_SPEC", "torch==2.14.0")
     with pytest.raises(InputError, match=r"no environment with torch==2\.14\.0: add a target again"):
         release.needed_environment()
+
+
+def test_a_checkout_is_a_target_as_it_was_when_it_was_added(
+    cache: Path, tmp_path: Path, made_up: Callable[[Mapping[str, str]], Path]
+) -> None:
+    """It is compared with the eras of its version, added again after a change, and listed and removed by its path."""
+    folder, component = made_up({}), component_named("lru")
+    name = f"vllm@{folder}"
+    with pytest.raises(InputError, match=r"does not tell its version: name the nearest release, as in --era 0\.33\.0"):
+        FAMILY.add(name, str)
+    added = FAMILY.add(name, str, "0.33.0")
+    assert (added.name, added.record["version"]) == (name, "0.33.0")
+    assert [one.name for one in FAMILY.all_added()] == [name, MADE_UP.name]
+    assert [era.variant for era in neighbours(table(), Release.parsed(name), "lru")] == ["M3"]
+    text = (folder / "vllm/utils/cache.py").read_text(encoding="utf-8")
+    (folder / "vllm/utils/cache.py").write_text(text + "\nchanged = 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match=rf"{folder} has changed since it was added: cacheproof target add {name}"):
+        open_target(name, component, component.normative)
+    FAMILY.add(name, str)
+    target = open_target(name, component, component.normative)
+    target.reset(Config(capacity=3, sizes=(1,)))
+    assert target.apply(Put(0, 1)) == DONE
+    target.close()
+    assert FAMILY.discard(name) > 0
+    assert [one.name for one in FAMILY.all_added()] == [MADE_UP.name]
 
 
 def test_removing(cache: Path) -> None:
