@@ -111,9 +111,8 @@ def test_a_bug_is_shown_with_its_shortest_calls_and_comes_again(project: Path) -
     for part in (
         "differ after 3 calls (seed ",
         "│ caller │ cache │ done",
-        "order: the specification has [",
-        "sequenceDiagram",
-        "L0->>L1: 3. put(key=",
+        "┃ specification ┃ yours",
+        "breaks LRU-7/recency: a used key becomes the most recent",
     ):
         assert part in first.stdout
     assert "Traceback" not in first.stdout

@@ -37,6 +37,7 @@ from cacheproof.model.wording import remarks
 from cacheproof.present import macros_report as report
 from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.present.show.plain import as_text, finding_as_text
+from cacheproof.present.show.reading import Reading
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
 from cachespec.kernel import NORMATIVE
@@ -207,7 +208,7 @@ def _case(plan: Plan, campaign: Campaign) -> Case:
 
 def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
     finding = campaign.finding
-    told = None if finding is None else finding_to_message(finding)
+    told = None if finding is None else {**finding_to_message(finding), "reading": Reading(finding).message()}
     return {
         "run": _run_name(plan),
         "component": plan.subject.component.name,
@@ -236,8 +237,7 @@ def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
     if campaign.finding is None:
         return [_agreement(plan, campaign)]
     parts = [_headline(campaign.finding, campaign)]
-    for name in ("table", "mermaid", "pytest"):
-        parts += ["", FORMATS[name](campaign.finding)]
+    parts += ["", FORMATS["table"](campaign.finding)]
     kept = f"kept: cacheproof show {shlex.quote(_run_name(plan))} --format {'|'.join(FORMATS)}"
     return [*parts, *(f"written: {path}" for path in files), kept]
 

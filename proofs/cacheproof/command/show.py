@@ -12,6 +12,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.present.show.formats import FORMATS, shown_as
 from cacheproof.present.show.lookup import find
+from cacheproof.present.show.reading import Reading
 
 PANEL = "Check and prove"
 
@@ -40,9 +41,10 @@ def command(
     if others:
         announce(f"{name}; {len(others)} more: " + ", ".join(dict.fromkeys(other for other, _ in others)))
     shown = shown_as(finding, form)
+    data = {"run": name, "finding": {**finding_to_message(finding), "reading": Reading(finding).message()}}
     if output is None:
         rendered = [shown.removesuffix("\n") if isinstance(shown, str) else shown]
-        return Report({"run": name, "finding": finding_to_message(finding)}, rendered)
+        return Report(data, rendered)
     if not isinstance(shown, str):
         raise InputError(f"a {form} is not a file: choose another format")
     if output.exists() and not force:
@@ -51,4 +53,4 @@ def command(
         output.write_text(shown, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from None
-    return Report({"run": name, "finding": finding_to_message(finding), "file": output}, [f"written: {output}"])
+    return Report({**data, "file": output}, [f"written: {output}"])

@@ -13,11 +13,12 @@ from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption,
 from cacheproof.lockstep.plan import LARGEST_SEED, new_seed
 from cacheproof.lockstep.stalls import Sort, Stall, StallSearch, search
 from cacheproof.lockstep.tally import Limit
+from cacheproof.model.observed import observation_texts
 from cacheproof.model.registry import component_named
 from cacheproof.model.store import name_of, save
 from cacheproof.model.target import TargetError
 from cacheproof.model.wire import config_to_message, observations_to_message, operation_to_message, outcome_to_message
-from cacheproof.model.wording import observation_texts, operation_text, outcome_text, settings
+from cacheproof.model.wording import operation_text, outcome_text, settings
 from cacheproof.present.show.plain import as_text
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
@@ -148,11 +149,12 @@ def rendered(target: str, done: StallSearch) -> list[Any]:
         table.add_column(name, overflow="fold")
     for place, (call, outcome) in enumerate(zip(finding.calls, finding.outcomes, strict=True), 1):
         table.add_row(str(place), operation_text(call), outcome_text(outcome))
+    shown = observation_texts(component_named("scheduler"), finding.shown)
     idle = f"; then {finding.idle} steps were asked for, and each scheduled nothing" if finding.idle else ""
     return [
         f"{target}: {finding.sort.value} ({amount})",
         f"configuration: {settings(Config, config_to_message(finding.config))}",
         table,
-        f"shown at the end: {'; '.join(observation_texts(finding.shown))}{idle}",
+        f"shown at the end: {'; '.join(shown)}{idle}",
         *passed,
     ]

@@ -17,9 +17,10 @@ from cacheproof.logs.validate.possible import CAP
 from cacheproof.logs.validate.run import Validation
 from cacheproof.logs.validate.source import STANDARD_INPUT, open_source
 from cacheproof.logs.validate.verdict import SHOWN_INTEGERS, Impossible, Inconclusive, Sort, Tried, around
+from cacheproof.model.finding import shown
 from cacheproof.model.store import name_of, save
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
-from cacheproof.model.wording import observation_texts, operation_text, outcome_text
+from cacheproof.model.wording import operation_text, outcome_text
 from cachespec import SPECIFICATION_VERSION
 
 PANEL = "Records and replay"
@@ -201,4 +202,4 @@ def _abridged(tried: Tried) -> Iterator[str]:
         if isinstance(value, tuple) and len(value) > SHOWN_INTEGERS:
             yield f"{name} {around(value, value)[1]} of {len(value):,}"
         else:
-            yield from observation_texts({name: value})
+            yield f"{name} {shown(value)}"

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.observed import observed
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.model.target import Failure
 from cacheproof.model.trace import Trace, Violation
-from cachespec.kernel import Observation, Operation, Outcome
+from cachespec.kernel import NORMATIVE, Observation, Operation, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Difference:
     @property
     def statements(self) -> tuple[str, ...]:
         """What differs, one line each, the outcome first."""
-        return tuple(differing(self.expected, self.actual))
+        return tuple(differing(self.expected, self.actual, component_named(self.trace.component), self.trace.variant))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +78,25 @@ class Breakdown:
 Finding = Difference | Violation | Breakdown
 
 
-def differing(expected: Answer, actual: Answer) -> list[str]:
-    """What differs between two answers; observables that the target leaves out are not compared."""
-    lines = []
+def differing(
+    expected: Answer, actual: Answer, component: AnyComponent | None = None, variant: str = NORMATIVE
+) -> list[str]:
+    """What differs between two answers; observables that the target leaves out are not compared.
+
+    The values are worded as the component groups them, and as bare sequences without one.
+    """
+    lines, model = [], "the specification" if variant == NORMATIVE else f"the era {variant}"
+
+    def worded(name: str, value: Observation) -> str:
+        return shown(value) if component is None else observed(component, name, value)
+
     if expected.outcome != actual.outcome:
-        remark = f": {actual.remark}" if actual.remark else ""
-        lines.append(
-            f"outcome: the specification says {said(expected.outcome)}, the target {said(actual.outcome)}{remark}"
-        )
+        remark = f": {actual.remark.splitlines()[-1]}" if actual.remark else ""
+        lines.append(f"outcome: {model} says {said(expected.outcome)}, the target {said(actual.outcome)}{remark}")
     for name, value in sorted(actual.observations.items()):
-        if expected.observations.get(name) != value:
-            lines.append(
-                f"{name}: the specification has {shown(expected.observations[name])}, the target {shown(value)}"
-            )
+        if (known := expected.observations.get(name)) is None or known != value:
+            has = "nothing" if known is None else worded(name, known)
+            lines.append(f"{name}: {model} has {has}, the target {worded(name, value)}")
     return lines
 
 

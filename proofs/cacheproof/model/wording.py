@@ -7,9 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 from cacheproof.model.finding import Breakdown, Difference, Finding, said, shown
+from cacheproof.model.observed import observation_texts
+from cacheproof.model.registry import component_named
 from cacheproof.model.trace import Trace
 from cacheproof.model.wire import plain
-from cachespec.kernel import NORMATIVE, Observation, Operation, Outcome
+from cachespec.kernel import Operation, Outcome
 
 
 def operation_text(operation: Operation) -> str:
@@ -33,17 +35,12 @@ def answer_text(kind: type[Operation], outcome: Outcome) -> str:
     return f"{outcome.code.value}: {'; '.join(each)}"
 
 
-def observation_texts(observations: Mapping[str, Observation]) -> tuple[str, ...]:
-    """`order [0, 1]` for each observable."""
-    return tuple(f"{name} {shown(value)}" for name, value in observations.items())
-
-
 def changes(trace: Trace) -> list[tuple[str, ...]]:
     """For each step, the observables that it changed."""
-    before, texts = trace.initial, []
+    component, before, texts = component_named(trace.component), trace.initial, []
     for step in trace.steps:
         changed = {name: value for name, value in step.observations.items() if before.get(name) != value}
-        texts.append(observation_texts(changed))
+        texts.append(observation_texts(component, changed))
         before = step.observations
     return texts
 
@@ -64,23 +61,16 @@ def explaining(name: str) -> str:
     return f"cacheproof explain {name}"
 
 
-def settings(kind: Any, config: Mapping[str, Any]) -> str:
+def unlike_defaults(kind: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a configuration, as messages hold it, that differ from the defaults of its class."""
     usual = {name: plain(value) for name, value in kind._field_defaults.items()}
-    unlike = [f"{name} {value}" for name, value in config.items() if name not in usual or usual[name] != value]
-    return ", ".join(unlike) or "all values are defaults"
+    return {name: value for name, value in config.items() if name not in usual or usual[name] != value}
 
 
-def hints(finding: Finding) -> tuple[str, ...]:
-    """What to look at next, one line each."""
-    if isinstance(finding, Breakdown):
-        return ()
-    if isinstance(finding, Difference):
-        where = "the initial state" if finding.operation is None else f"the operation {finding.operation.wire_name()}"
-        trace = finding.trace
-        era = [] if trace.variant == NORMATIVE else [f"this era's behaviour: {explaining(trace.variant)}"]
-        return (f"the difference is in {where}; about the component: cacheproof list {trace.component}", *era)
-    return (f"what {finding.property} means: {explaining(finding.property)}",)
+def settings(kind: Any, config: Mapping[str, Any]) -> str:
+    """The same values as a line."""
+    unlike = unlike_defaults(kind, config)
+    return ", ".join(f"{name} {value}" for name, value in unlike.items()) or "all values are defaults"
 
 
 def remarks(finding: Finding) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from cachespec.block_hash.normative import NORMATIVE_BLOCK_HASH
 from cachespec.block_hash.operations import Adapt, Append, Place, Season, Submit, Write
 from cachespec.block_hash.properties import SAFETY, STEPS
 from cachespec.block_hash.state import (
+    GROUPING,
     OBSERVABLES,
     Block,
     Extra,
@@ -94,6 +95,7 @@ COMPONENT: Component[Config, Hashing, View] = Component(
     ),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

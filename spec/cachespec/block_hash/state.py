@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 from cachespec.block_hash.configuration import NONE, UNSALTED, Adapter, Config, Content, Salt, Token
-from cachespec.kernel import Containers, IndexedBy, Observation, Outcome
+from cachespec.kernel import Containers, Grouping, IndexedBy, Observation, Outcome
 
 ADAPTER, ITEM, SALT = 0, 1, 2
 """What an extra is about: the tags of the normative keys."""
@@ -134,6 +134,14 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "blocks": Grouping(row=("",), each="request"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -21,7 +21,7 @@ from cachespec.encoder_budget.eras import (
 )
 from cachespec.encoder_budget.operations import Admit, Configure
 from cachespec.encoder_budget.properties import SAFETY, STEPS
-from cachespec.encoder_budget.state import OBSERVABLES, Budget, Settings, View, initial, observe, view
+from cachespec.encoder_budget.state import GROUPING, OBSERVABLES, Budget, Settings, View, initial, observe, view
 from cachespec.encoder_budget.transitions import TRANSITIONS, longest_item
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
 
@@ -46,6 +46,7 @@ COMPONENT: Component[Config, Budget, View] = Component(
     ),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

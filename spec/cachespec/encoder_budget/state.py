@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cachespec.encoder_budget.configuration import Config, Item, Modality
 from cachespec.encoder_budget.operations import Configure
-from cachespec.kernel import Containers, Observation, Queue
+from cachespec.kernel import Containers, Grouping, Observation, Queue
 
 
 class Settings(NamedTuple):
@@ -128,6 +128,15 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "per_prompt": Grouping(row=("",), each="modality"),
+        "per_batch": Grouping(row=("",), each="modality"),
+    }
+)
+"""Which integers of an observable belong together."""
 BUDGETS = ("compute", "space")
 
 

@@ -28,7 +28,7 @@ from cachespec.encoder_cache.operations import (
 )
 from cachespec.encoder_cache.properties import SAFETY, STEPS
 from cachespec.encoder_cache.service import SERVICE
-from cachespec.encoder_cache.state import OBSERVABLES, Cache, View, initial, observe, view
+from cachespec.encoder_cache.state import GROUPING, OBSERVABLES, Cache, View, initial, observe, view
 from cachespec.encoder_cache.transitions import TRANSITIONS
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
 
@@ -59,6 +59,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     ),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

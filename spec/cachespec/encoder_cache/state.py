@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cachespec.encoder_cache.configuration import Config, Content, Input, Request, content_of
-from cachespec.kernel import Containers, Map, Observation, Queue
+from cachespec.kernel import Containers, Grouping, Map, Observation, Queue
 
 Key = tuple[int, ...]
 """What names an entry: `(content,)`; before inputs were shared `(request, input)`."""
@@ -76,6 +76,19 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "cached": Grouping(row=("content",), unless=("E0",)),
+        "sizes": Grouping(beside="cached"),
+        "holders": Grouping(row=("content", "request")),
+        "idle": Grouping(row=("content",)),
+        "idle_sizes": Grouping(beside="idle"),
+        "freed": Grouping(row=("content",), unless=("E0",)),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def initial(config: Config, containers: Containers) -> Cache:

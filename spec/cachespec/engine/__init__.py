@@ -21,7 +21,7 @@ from cachespec.engine.normative import TRANSITIONS
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import NORMATIVE_PARTS, Parts
 from cachespec.engine.properties import PROGRESS, SAFETY
-from cachespec.engine.state import OBSERVABLES, State, View, observe
+from cachespec.engine.state import GROUPING, OBSERVABLES, State, View, observe
 from cachespec.engine.steps import STEPS
 from cachespec.kernel import NORMATIVE, Component, variants
 from cachespec.mirror.faults import ResetReceiver
@@ -58,6 +58,7 @@ COMPONENT: Component[Config, State, View] = Component(
     variants=variants(NORMATIVE_ENGINE, *ERAS),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     switched_off=switched_off,
     unknown=unknown,

@@ -18,7 +18,7 @@ from cachespec.engine.configuration import (
 )
 from cachespec.engine.worker import Intake, Phase, Step, Worker, executed
 from cachespec.engine.worker import initial as initial_worker
-from cachespec.kernel import Containers, IndexedBy, Map, Observation
+from cachespec.kernel import Containers, Grouping, IndexedBy, Map, Observation
 from cachespec.mirror.normative_state import State as Mirror
 from cachespec.object_store.state import Store
 from cachespec.object_store.view import View as StoreView
@@ -146,6 +146,18 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        **mirror.COMPONENT.grouping,
+        **object_store.COMPONENT.grouping,
+        **scheduler.COMPONENT.grouping,
+        "tensors_{worker}": Grouping(row=("content",), lane="workers"),
+        "finding_{worker}": Grouping(lane="workers"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -2,6 +2,7 @@
 
 from cachespec.kernel.component import NORMATIVE, Component, Observation, Transition, Transitions, Variant, variants
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
+from cachespec.kernel.grouping import Grouping
 from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, joined, with_fields
 from cachespec.kernel.operation import Kind, Operation
 from cachespec.kernel.outcome import (
@@ -58,6 +59,7 @@ __all__ = [
     "FrozenMap",
     "FrozenQueue",
     "Gauge",
+    "Grouping",
     "IndexedBy",
     "Kind",
     "Map",

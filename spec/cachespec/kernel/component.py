@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from cachespec.kernel.containers import FROZEN, Containers
+from cachespec.kernel.grouping import Grouping
 from cachespec.kernel.operation import Operation
 from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Outcome
 from cachespec.kernel.properties import Progress, Safety, Step
@@ -166,6 +167,7 @@ class Component(Generic[Config, State, View]):
     `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
     `observables` says of each what it holds, in which order and unit; `{sender}` in a name stands for a number.
+    `grouping` says which of its integers belong together, for people.
     `switched_off` names the operations that a configuration rules out, each with the reason.
     `unknown` says what an operation names that the configuration does not have, beyond its names, or None: nothing that
     comes from outside reaches a transition before it was asked.
@@ -184,6 +186,7 @@ class Component(Generic[Config, State, View]):
     steps: tuple[Step[Config, View], ...] = ()
     progress: tuple[Progress[Config, View], ...] = ()
     observables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    grouping: Mapping[str, Grouping] = field(default_factory=lambda: MappingProxyType({}))
     switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
     unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
     service: Service[Config] | Rounds[Config] | None = None

@@ -40,7 +40,7 @@ from cachespec.kv_blocks.operations import (
 )
 from cachespec.kv_blocks.properties import SAFETY, STEPS
 from cachespec.kv_blocks.service import SERVICE
-from cachespec.kv_blocks.state import OBSERVABLES, Holding, Pool, View, observe
+from cachespec.kv_blocks.state import GROUPING, OBSERVABLES, Holding, Pool, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
     name="kv_blocks",
@@ -74,6 +74,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     ),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     unknown=unknown,
     safety=SAFETY,

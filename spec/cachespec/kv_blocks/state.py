@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cachespec.kernel import Containers, Map, Observation, Queue
+from cachespec.kernel import Containers, Grouping, Map, Observation, Queue
 from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Content, Hash, Position, Request
 
 
@@ -158,6 +158,17 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "free": Grouping(row=("block",)),
+        "references": Grouping(row=("block", "")),
+        "tables": Grouping(row=("request",), counted="block"),
+        "carried": Grouping(row=("block", "content")),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -16,7 +16,7 @@ from cachespec.lru.normative import NORMATIVE_LRU
 from cachespec.lru.operations import Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
 from cachespec.lru.properties import PROGRESS, SAFETY, STEPS
 from cachespec.lru.service import SERVICE
-from cachespec.lru.state import CLEARING, IDLE, OBSERVABLES, PUTTING, Cache, Result, View, observe
+from cachespec.lru.state import CLEARING, GROUPING, IDLE, OBSERVABLES, PUTTING, Cache, Result, View, observe
 from cachespec.lru.transitions import cannot_fit, clear, evict_oldest, lacks_room, recent
 
 __all__ = [
@@ -60,6 +60,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     variants=variants(NORMATIVE_LRU, RELEASED, GHOST, STALE_GROWTH),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cachespec.kernel import Containers, Map, Observation, Outcome, Queue
+from cachespec.kernel import Containers, Grouping, Map, Observation, Outcome, Queue
 from cachespec.lru.configuration import NOBODY, Config, Key
 
 IDLE, PUTTING, CLEARING = 0, 1, 2
@@ -78,6 +78,15 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "order": Grouping(row=("key",)),
+        "sizes": Grouping(beside="order"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

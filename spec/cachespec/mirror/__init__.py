@@ -15,7 +15,7 @@ from cachespec.mirror.normal_form import normal
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
 from cachespec.mirror.service import SERVICE
-from cachespec.mirror.view import OBSERVABLES, View, observe
+from cachespec.mirror.view import GROUPING, OBSERVABLES, View, observe
 from cachespec.mirror.vocabulary import OPERATIONS, switched_off
 
 COMPONENT: Component[Config, object, View] = Component(
@@ -27,6 +27,7 @@ COMPONENT: Component[Config, object, View] = Component(
     variants=variants(replace(NORMATIVE_MIRROR, normal=normal), M0, M0B, M1, M2, M2B, M3),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cachespec.kernel import Observation
+from cachespec.kernel import Grouping, Observation
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.drafts import Draft
 
@@ -83,6 +83,17 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "p0_order_{sender}": Grouping(row=("content",), lane="P0"),
+        "p1_order_{sender}": Grouping(row=("content",), lane="P1"),
+        "messages_{sender}": Grouping(lane="channel"),
+        "answers_{sender}": Grouping(lane="channel"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

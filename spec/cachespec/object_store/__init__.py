@@ -17,7 +17,7 @@ from cachespec.object_store.operations import OPERATIONS
 from cachespec.object_store.properties import PROGRESS, SAFETY, STEPS
 from cachespec.object_store.state import Store
 from cachespec.object_store.switches import switched_off
-from cachespec.object_store.view import OBSERVABLES, View, observe
+from cachespec.object_store.view import GROUPING, OBSERVABLES, View, observe
 
 COMPONENT: Component[Config, Store, View] = Component(
     name="object_store",
@@ -28,6 +28,7 @@ COMPONENT: Component[Config, Store, View] = Component(
     variants=variants(NORMATIVE_STORE, M1, M2, M3, STRIPPED, TOUCHING_UNCHECKED, UNSIGNED),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     switched_off=switched_off,
     unknown=unknown,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cachespec.kernel import Observation
+from cachespec.kernel import Grouping, Observation
 from cachespec.object_store.configuration import Config, Content, Position, Reader, Request
 from cachespec.object_store.memory import NOBODY, place_of
 from cachespec.object_store.state import ABSENT, RENDERING, Delivery, Handle, Store
@@ -221,6 +221,24 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "contents": Grouping(row=("content",), lane="P0"),
+        "ids": Grouping(row=("chunk",), beside="contents", lane="P0"),
+        "live": Grouping(row=("chunk",), lane="store"),
+        "places": Grouping(beside="live", lane="store"),
+        "issued": Grouping(beside="live", lane="store"),
+        "acknowledged": Grouping(beside="live", lane="store"),
+        "protected": Grouping(row=("chunk",), lane="P0"),
+        "id_start": Grouping(lane="store"),
+        "id_end": Grouping(lane="store"),
+        "start": Grouping(lane="store"),
+        "end": Grouping(lane="store"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -30,7 +30,7 @@ from cachespec.publication.operations import (
     WriteHeader,
 )
 from cachespec.publication.properties import PROGRESS, SAFETY, STEPS
-from cachespec.publication.state import OBSERVABLES, Exchange, View, observe
+from cachespec.publication.state import GROUPING, OBSERVABLES, Exchange, View, observe
 
 COMPONENT: Component[Config, Exchange, View] = Component(
     name="publication",
@@ -55,6 +55,7 @@ COMPONENT: Component[Config, Exchange, View] = Component(
     variants=variants(NORMATIVE_PUBLICATION, WITHOUT_BARRIER, DROPPING),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     switched_off=switched_off,
     unknown=unknown,

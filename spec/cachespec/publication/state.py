@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
-from cachespec.kernel import Containers, IndexedBy, Map, Observation
+from cachespec.kernel import Containers, Grouping, IndexedBy, Map, Observation
 from cachespec.publication.configuration import FIELDS, Config
 from cachespec.ring import Ring, empty_ring
 from cachespec.ring.configuration import Address, Content, Id, Place, Reader
@@ -129,6 +129,19 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "ids": Grouping(row=("chunk",), lane="writer"),
+        "memory": Grouping(row=("",), each="unit", lane="memory"),
+        "pending": Grouping(row=("unit", ""), lane="memory"),
+        "stage": Grouping(lane="writer"),
+        "waiting": Grouping(row=("",), each="reader", lane="reader"),
+        "copied": Grouping(row=("",), each="reader", lane="reader"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -18,7 +18,7 @@ from cachespec.ring.environment import switched_off, unknown
 from cachespec.ring.eras import BEGINNING_AGAIN, KEEPING_IDS, NORMATIVE_RING, STAYING_BEHIND
 from cachespec.ring.operations import Allocate, Clear, Free, Read, Restart, Revoke
 from cachespec.ring.properties import PROGRESS, SAFETY, STEPS
-from cachespec.ring.state import OBSERVABLES, Segment, View, initial, observe, view
+from cachespec.ring.state import GROUPING, OBSERVABLES, Segment, View, initial, observe, view
 
 COMPONENT: Component[Config, Segment, View] = Component(
     name="ring",
@@ -29,6 +29,7 @@ COMPONENT: Component[Config, Segment, View] = Component(
     variants=variants(NORMATIVE_RING, STAYING_BEHIND, BEGINNING_AGAIN, KEEPING_IDS),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     switched_off=switched_off,
     unknown=unknown,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cachespec.kernel import Containers, Map, Observation
+from cachespec.kernel import Containers, Grouping, Map, Observation
 from cachespec.ring.chunks import Ring, empty_ring
 from cachespec.ring.configuration import Address, Config, Content, Id, Place, Reader
 from cachespec.ring.memory import Memory
@@ -87,6 +87,16 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "ids": Grouping(row=("chunk",)),
+        "addresses": Grouping(beside="ids"),
+        "memory": Grouping(row=("",), each="unit"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

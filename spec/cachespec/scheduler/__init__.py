@@ -25,7 +25,7 @@ from cachespec.scheduler.service import SERVICE
 from cachespec.scheduler.single_faults import SINGLE_FAULTS
 from cachespec.scheduler.state import Plan, Scheduled, State, View, initial
 from cachespec.scheduler.steps import STEPS
-from cachespec.scheduler.view import OBSERVABLES, observe, seen
+from cachespec.scheduler.view import GROUPING, OBSERVABLES, observe, seen
 from cachespec.scheduler.work import normal
 
 NORMATIVE_SCHEDULER: Variant[Config, State, View] = Variant(
@@ -48,6 +48,7 @@ COMPONENT: Component[Config, State, View] = Component(
     variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S2B, S3, *SINGLE_FAULTS),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     switched_off=switched_off,
     unknown=unknown,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from cachespec.kernel import Observation, Operation
+from cachespec.kernel import Grouping, Observation, Operation
 from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_config, items_of, kv_config
 from cachespec.scheduler.operations import Schedule
 from cachespec.scheduler.rules import Table
@@ -109,6 +109,25 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "waiting": Grouping(row=("request",), lane="scheduler"),
+        "running": Grouping(row=("request",), lane="scheduler"),
+        "computed": Grouping(row=("request", ""), lane="scheduler"),
+        "produced": Grouping(row=("request", ""), lane="scheduler"),
+        "plans": Grouping(lane="scheduler"),
+        "scheduled": Grouping(row=("request", "start", "tokens"), lane="scheduler"),
+        "encoded": Grouping(row=("request", "item"), lane="scheduler"),
+        "dropped": Grouping(lane="scheduler"),
+        "encoder_free": Grouping(lane="scheduler"),
+        "kv_free": Grouping(lane="scheduler"),
+        "missing_outputs": Grouping(row=("request", "item"), lane="workers"),
+        "missing_slots": Grouping(row=("request", "token"), lane="workers"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -26,7 +26,7 @@ from cachespec.shared_prefix.eras import (
 )
 from cachespec.shared_prefix.operations import Add, Finish, Step
 from cachespec.shared_prefix.properties import PROGRESS, SAFETY, STEPS
-from cachespec.shared_prefix.state import OBSERVABLES, State, View, observe, view
+from cachespec.shared_prefix.state import GROUPING, OBSERVABLES, State, View, observe, view
 from cachespec.shared_prefix.transitions import TRANSITIONS, initial
 
 NORMATIVE_SHARED_PREFIX: Variant[Config, Any, View] = Variant(
@@ -57,6 +57,7 @@ COMPONENT: Component[Config, Any, View] = Component(
     ),
     observe=observe,
     observables=OBSERVABLES,
+    grouping=GROUPING,
     interchangeable=interchangeable,
     safety=SAFETY,
     steps=STEPS,

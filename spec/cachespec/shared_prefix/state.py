@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from cachespec import encoder_cache
 from cachespec.encoder_cache.era_states import PerRequestCache
-from cachespec.kernel import IndexedBy, Observation
+from cachespec.kernel import Grouping, IndexedBy, Observation
 from cachespec.shared_prefix.configuration import Config, Request
 
 NEW, WAITING, RUNNING, GONE = 0, 1, 2, 3
@@ -88,6 +88,18 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each observable holds."""
+
+
+GROUPING: Mapping[str, Grouping] = MappingProxyType(
+    {
+        "waiting": Grouping(row=("request",), lane="scheduler"),
+        "running": Grouping(row=("request",), lane="scheduler"),
+        "computed": Grouping(row=("",), each="request", lane="scheduler"),
+        "reach": Grouping(row=("",), each="prompt", lane="scheduler"),
+        "free": Grouping(lane="scheduler"),
+    }
+)
+"""Which integers of an observable belong together."""
 
 
 def observe(config: Config, view: View) -> Mapping[str, Observation]:

@@ -86,13 +86,14 @@ def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     return partial(ran, capsys)
 
 
-def test_a_difference_is_shown_as_table_diagram_and_test(cacheproof: Run, tmp_path: Path) -> None:
+def test_a_difference_is_shown_and_written_as_diagram_and_test(cacheproof: Run, tmp_path: Path) -> None:
     ended = cacheproof("fuzz", "lru", "--target", CHILD, "--seed", "3", "--write", str(tmp_path / "found"))
     assert ended.status == ExitStatus.FELL_SHORT
     assert "seed 3" in ended.err
     assert "a difference after 3 calls" in ended.out
-    assert "sequenceDiagram" in ended.out
-    assert "def test_lru_normative_exec" in ended.out
+    assert "breaks LRU-7/recency" in ended.out
+    assert "sequenceDiagram" in next((tmp_path / "found").glob("*.mmd")).read_text(encoding="utf-8")
+    assert "def test_lru_normative_exec" in next((tmp_path / "found").glob("*.py")).read_text(encoding="utf-8")
     assert len(list((tmp_path / "found").iterdir())) == 5
     kept = ended.out.splitlines()[-1].split()
     assert kept[:3] == ["kept:", "cacheproof", "show"]

@@ -16,7 +16,8 @@ from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.trace import Violation, record
-from cacheproof.present.show.pytest_file import to_pytest, whole_calls
+from cacheproof.present.show.moves import whole_calls
+from cacheproof.present.show.pytest_file import to_pytest
 from cacheproof.search.reference import explore
 from cacheproof.targets.factory import open_target
 from cachespec.kernel import NORMATIVE, Code

@@ -12,7 +12,7 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
-from cacheproof.model.wording import answer_text, count, settings
+from cacheproof.model.wording import answer_text, count, operation_text, settings
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec import scheduler
@@ -46,17 +46,18 @@ def test_a_difference_names_its_operation(target: str) -> None:
     finding, lines = found(target)
     assert isinstance(finding, Difference)
     assert finding.operation is not None
-    name = finding.operation.wire_name()
-    assert f"the difference is in the operation {name}; about the component: cacheproof list lru" in lines
-    era = replace(finding, trace=replace(finding.trace, variant="M2"))
-    assert "this era's behaviour: cacheproof explain M2" in finding_as_text(era)
+    number = len(finding.trace.steps)
+    assert f"they differ after call {number}, {operation_text(finding.operation)}:" in lines
+    assert "next: cacheproof explain M2" in lines
+    era = replace(finding, trace=replace(finding.trace, variant="M3"))
+    assert "order: the era M3 has [], the target [0]" in era.statements
 
 
 def test_a_violation_names_its_property_its_statement_and_the_command() -> None:
     finding, _ = found("M2")
     text = finding_as_text(Violation("LRU-1", "the sizes fit", finding.trace))
     assert "LRU-1 does not hold: the sizes fit" in text
-    assert "what LRU-1 means: cacheproof explain LRU-1" in text
+    assert "next: cacheproof explain LRU-1" in text
 
 
 def test_one_of_a_kind_has_no_plural() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 from cacheproof.catalogue.kept import shown_by
 from cacheproof.catalogue.places import Place, most_telling, of_entry, places
 from cacheproof.foundation.errors import InputError
+from cacheproof.model.observed import observation_texts
 from cacheproof.model.registry import component_named, components
 from cacheproof.model.trace import Trace, Violation
 from cacheproof.model.wire import config_to_message
-from cacheproof.model.wording import changes, observation_texts, operation_text, outcome_text
+from cacheproof.model.wording import changes, operation_text, outcome_text
 from cacheproof.present.book.tables import link, markdown_table
 from cacheproof.present.show.mermaid import to_mermaid
 
@@ -92,7 +93,8 @@ def trace_table(trace: Trace) -> str:
 
 
 def _rows(trace: Trace) -> Iterator[tuple[str, str, str, str]]:
-    yield "", "at first", "", ", ".join(observation_texts(trace.initial))
+    first = observation_texts(component_named(trace.component), trace.initial)
+    yield "", "at first", "", ", ".join(first)
     for number, (step, changed) in enumerate(zip(trace.steps, changes(trace), strict=True), 1):
         mark = " ↻" if trace.cycle is not None and number > trace.cycle else ""
         yield f"{number}{mark}", f"`{operation_text(step.operation)}`", outcome_text(step.outcome), ", ".join(changed)

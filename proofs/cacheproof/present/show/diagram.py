@@ -10,9 +10,10 @@ from textwrap import wrap
 
 from cacheproof.model.finding import Finding
 from cacheproof.model.naming import single_sorts
+from cacheproof.model.observed import observation_texts
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.model.trace import Trace
-from cacheproof.model.wording import changes, observation_texts, operation_text, outcome_text, remarks, title
+from cacheproof.model.wording import changes, operation_text, outcome_text, remarks, title
 from cachespec.kernel import Kind, Operation
 
 EVERYBODY = -1
@@ -95,7 +96,8 @@ def diagram(finding: Finding) -> Diagram:
 
 def _events(trace: Trace, places: list[tuple[int, int]]) -> Iterator[Event]:
     if trace.initial:
-        yield Note(EVERYBODY, tuple(wrap("at first: " + ", ".join(observation_texts(trace.initial)), WIDEST)))
+        first = observation_texts(component_named(trace.component), trace.initial)
+        yield Note(EVERYBODY, tuple(wrap("at first: " + ", ".join(first), WIDEST)))
     for number, (step, place, changed) in enumerate(zip(trace.steps, places, changes(trace), strict=True)):
         if number == trace.cycle:
             yield Loop("for ever")

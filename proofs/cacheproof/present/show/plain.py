@@ -12,9 +12,8 @@ COLUMNS = 120
 
 
 def finding_as_text(finding: Finding) -> str:
-    """A finding as a table and as a sequence diagram."""
-    diagram = FORMATS["mermaid"](finding)
-    return f"{as_text(FORMATS['table'](finding))}\nas a sequence diagram (Mermaid):\n\n{diagram}"
+    """A finding as text without colours."""
+    return as_text(FORMATS["table"](finding))
 
 
 def as_text(part: Any, columns: int = COLUMNS) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from textwrap import wrap
 
-from cacheproof.model.finding import Finding
-from cacheproof.model.registry import component_named, variant_named
-from cacheproof.model.trace import Trace, TraceStep, Violation, record
+from cacheproof.model.finding import Difference, Finding
+from cacheproof.model.registry import component_named
+from cacheproof.model.trace import TraceStep, Violation
 from cacheproof.model.wire import config_to_message, operation_to_message
-from cacheproof.model.wording import outcome_text, remarks, title
+from cacheproof.model.wording import outcome_text, remarks, title, unlike_defaults
+from cacheproof.present.show.moves import whole_calls
+from cacheproof.present.show.reading import Reading
 
 WIDEST = 110
 """Letters of a line of the docstring."""
@@ -19,13 +22,15 @@ WIDEST = 110
 def to_pytest(finding: Finding) -> str:
     """The text of the file. It needs the package and, for a difference, the target as it was named."""
     trace = finding.trace
+    kind = component_named(trace.component).config
+    settings = unlike_defaults(kind, config_to_message(trace.config))
     lines = [
         *_docstring(finding),
         "",
         f"from cacheproof.lockstep.reproduction import {_function(finding)}",
         "",
-        "CONFIG = {",
-        *(f"    {_literal(key)}: {_literal(value)}," for key, value in config_to_message(trace.config).items()),
+        "CONFIG = {" if settings else "CONFIG: dict[str, object] = {",
+        *(f"    {_literal(key)}: {_literal(value)}," for key, value in settings.items()),
         "}",
         "OPERATIONS = [" if trace.steps else "OPERATIONS: list[dict[str, object]] = [",
         *(f"    {_call(step)}," + f"  # {outcome_text(step.outcome)}" for step in trace.steps),
@@ -48,27 +53,24 @@ def test_name(finding: Finding) -> str:
     return "test_" + re.sub(r"[^a-z0-9]+", "_", "_".join(parts).lower()).strip("_")
 
 
-def whole_calls(trace: Trace) -> bool:
-    """Whether the trace is one of whole calls, as an implementation sees them, rather than of single steps."""
-    component = component_named(trace.component)
-    variant = variant_named(component, trace.variant)
-    again = record(component, variant, trace.config, trace.operations, whole_calls=True, cycle=trace.cycle)
-    return again.steps == trace.steps
-
-
 def _call(step: TraceStep) -> str:
     return _literal(operation_to_message(step.operation))
 
 
 def _docstring(finding: Finding) -> Iterator[str]:
     heading = f"{title(finding)}: {' / '.join(remarks(finding))}"
-    safe = " ".join(heading.replace("\\", "/").replace('"""', "'''").split())
-    yield f'"""{_cut(safe)}'
+    yield f'"""{_cut(_safe(heading))}'
     yield ""
+    for rule in Reading(finding).rules if isinstance(finding, Difference) else ():
+        yield from (_cut(_safe(line)) for line in wrap(f"{rule}", WIDEST))
     yield "Written by cacheproof; it fails as long as what was found is there."
     if not isinstance(finding, Violation):
         yield "Run it in the folder in which the target was named."
     yield '"""'
+
+
+def _safe(text: str) -> str:
+    return " ".join(text.replace("\\", "/").replace('"""', "'''").split())
 
 
 def _cut(text: str) -> str:
