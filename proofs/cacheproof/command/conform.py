@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.table import Table as RichTable
 
 from cacheproof.command.target import told_at_once
+from cacheproof.foundation import files
 from cacheproof.foundation.console import Report, announce, interruptible, progress
-from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.tally import Limit
-from cacheproof.model.finding import Breakdown, Difference
-from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
 from cacheproof.model.store import save
-from cacheproof.model.wording import remarks
-from cacheproof.present.show.formats import FORMATS
-from cacheproof.present.show.plain import finding_as_text
+from cacheproof.present.show import against as pair
+from cacheproof.present.show.eras import case, record, rendered, status, worst
 from cacheproof.present.show.violations import case_of, searched_message, status_of
 from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
+from cacheproof.releases.against.parts import parts_of
+from cacheproof.releases.against.running import PROCESSES, Compared, compare
+from cacheproof.releases.against.sides import lines_of, side_of
 from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
 from cacheproof.releases.exploring import PAIRS, Exploration, explored_of
 from cacheproof.releases.results.recent import remember
@@ -121,6 +122,24 @@ def command(
         typer.Option("--readers-apart", help="Test only ring and object_store, with readers in their own processes."),
     ] = False,
     install: Annotated[bool, typer.Option("--install", help="Install missing releases first.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE",
+            help="Compare one target with this one instead of with eras. Both may be releases, or any targets of "
+            "--component.",
+            show_default="eras",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=64, help="With --against: number of processes that share the comparison.")
+    ] = PROCESSES,
+    summary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --against: append a summary in Markdown to this file.", show_default="none"
+        ),
+    ] = None,
     junit: JunitOption = None,
 ) -> Report:
     """Compare released packages with the eras that describe them.
@@ -138,17 +157,20 @@ def command(
     if show and not violations:
         raise InputError("--show shows violations, and --violations 0 looks for none")
     randomly = configurations is Configurations.RANDOM
-    observed = {family_of(target).observed for target in targets or []}
-    if observed - {None}:
-        of_eras = {
-            "--configurations random": randomly,
-            "--seconds": seconds is not None,
-            "--show": show,
-            "--all": every,
-            "--new-falls-short": new_falls_short,
-            "--readers-apart": readers_apart,
-        }
-        if given := [name for name, value in of_eras.items() if value]:
+    of_eras = {
+        "--configurations random": randomly,
+        "--seconds": seconds is not None and against is None,
+        "--show": show,
+        "--all": every,
+        "--new-falls-short": new_falls_short,
+        "--readers-apart": readers_apart,
+    }
+    given = [name for name, value in of_eras.items() if value]
+    if against is not None:
+        two = Two(against, component, steps, seed, seconds, jobs, junit, summary, install)
+        return of_two(targets or [], two, given)
+    if {family_of(target).observed for target in targets or []} - {None}:
+        if given:
             raise InputError(f"{', '.join(given)}: for releases that are compared with eras, as vLLM's are")
         return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
     releases = asked_for(table(), targets or [], component)
@@ -163,8 +185,7 @@ def command(
             to_run, not_driven = nearest.lines_for(table(), release, component, partial(obstacle, there))
             eras, undriven = eras + to_run, undriven + not_driven
         announce(f"seed {seed}")
-        eras = with_generators(eras) if randomly else eras
-        eras = with_readers(eras) if readers_apart else eras
+        eras = with_readers(with_generators(eras) if randomly else eras, wanted=readers_apart)
         explorations = explored(eras, Explore.NONE if randomly or readers_apart else explore, line)
         for era in eras:
             trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
@@ -207,12 +228,57 @@ def command(
         *rendered_searches(searches, found, show or [], every=every),
         *(f"not searched for broken properties: {one}" for one in not_searched),
     ]
-    judged = [result for result in results if result.era.like is None]
-    by_neighbours = nearest.status(results, undriven)
-    ended = worst(
-        [status(judged), by_neighbours, *(status_of(done, new_falls_short=new_falls_short) for done in searches)]
-    )
+    of_searches = (status_of(done, new_falls_short=new_falls_short) for done in searches)
+    by_own_eras = status([result for result in results if result.era.like is None])
+    ended = worst([by_own_eras, nearest.status(results, undriven), *of_searches])
     return Report(data, shown, ended, interrupted=stop.happened)
+
+
+class Two(NamedTuple):
+    """How two implementations are compared."""
+
+    base: str
+    component: str | None
+    steps: int
+    seed: int
+    seconds: float | None
+    jobs: int
+    junit: Path | None
+    summary: Path | None
+    install: bool
+
+
+def of_two(targets: list[str], two: Two, given: list[str]) -> Report:
+    """Two implementations beside each other, without an era."""
+    if given:
+        raise InputError(f"{', '.join(given)}: for releases that are compared with eras, and not with --against")
+    if len(targets) != 1:
+        raise InputError("--against compares one target with BASE: name one")
+    files.file_to_write(two.summary, "--summary")
+    for name in (*targets, two.base) if two.install else ():
+        family_of(name).add(name, announce)
+    sides = side_of(targets[0]), side_of(two.base)
+    names = sides[0].name, sides[1].name
+    lines, undriven = lines_of(*sides, two.component)
+    left_out = [f"{one.component} of {one.release.name}: {one.reason}" for one in undriven]
+    results = {one.line: Compared(one.line) for one in lines}
+    announce(f"seed {two.seed}")
+    with progress() as show, interruptible() as stop:
+        parts = parts_of(lines, steps=two.steps, seed=two.seed, endless=two.seconds is not None)
+        compare(*sides, parts, results, seconds=two.seconds, processes=two.jobs, progress=show)
+    every = list(results.values())
+    write(two.junit, "conform", [pair.case(one, names) for one in every], interrupted=stop.happened)
+    if two.summary is not None:
+        text = pair.markdown(every, names, left_out, interrupted=stop.happened)
+        files.append_to_file(two.summary, text, "--summary")
+    data = {
+        "seed": two.seed,
+        "target": names[0],
+        "base": names[1],
+        "results": [pair.message(one) for one in every],
+        "left_out": left_out,
+    }
+    return Report(data, pair.rendered(every, names, left_out), pair.status_of(every), interrupted=stop.happened)
 
 
 def searchable(results: list[EraResult], component: str | None, releases: list[Release]) -> list[Era]:
@@ -231,14 +297,6 @@ def explored(eras: list[Era], explore: Explore, line: Callable[[str], None]) -> 
 
 def _told(line: Callable[[str], None], about: str, text: str) -> None:
     line(f"{about}: {text}")
-
-
-def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """What falls short is worse than what is not known."""
-    there = set(statuses)
-    return next(
-        (one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in there), ExitStatus.AS_EXPECTED
-    )
 
 
 def of_observed(
@@ -317,8 +375,10 @@ def with_generators(eras: list[Era]) -> list[Era]:
     return [era for era in eras if era.component not in left_out]
 
 
-def with_readers(eras: list[Era]) -> list[Era]:
-    """Those of components whose memory is read by others; raises InputError where none is."""
+def with_readers(eras: list[Era], *, wanted: bool) -> list[Era]:
+    """If wanted, those of components whose memory is read by others; raises InputError where none is."""
+    if not wanted:
+        return eras
     shared = [era for era in eras if era.component in SHARED]
     if not shared:
         raise InputError(f"--readers-apart is for {' and '.join(SHARED)}, and no era of these is meant")
@@ -328,85 +388,3 @@ def with_readers(eras: list[Era]) -> list[Era]:
 def obstacle(there: Installed, component: str) -> str:
     """Why a release cannot be driven as a component; empty if it can."""
     return there.obstacle(component)
-
-
-def record(result: EraResult) -> dict[str, Any]:
-    """A result for a machine; also what `status` reads."""
-    finding, era = result.finding, result.era
-    told = None if finding is None else finding_to_message(finding)
-    return {
-        "component": era.component,
-        "variant": era.variant,
-        "target": era.release.name,
-        "first": era.first,
-        "nearest": era.like.name if era.like else None,
-        "seed": result.seed,
-        "steps": result.steps,
-        "seconds": round(result.seconds, 3),
-        "operations": result.operations,
-        "observables": sorted(result.observables),
-        "states": result.states,
-        "difference": told if isinstance(finding, Difference) else None,
-        "breakdown": told if isinstance(finding, Breakdown) else None,
-        "known_as": [f"{one.operation}: {one.reason}" for one in result.known],
-        "vanished": [one.operation for one in result.vanished],
-    }
-
-
-def case(result: EraResult) -> Case:
-    """A result for a CI service."""
-    era, finding = result.era, result.finding
-    package = f"{era.release.name} with {era.first}" if era.first else era.release.name
-    return Case(
-        f"conform.{era.component}",
-        f"{era.variant} beside {package}",
-        STATUSES[status([result]) if era.like is None else nearest.status([result], [])],
-        verdict(result) if finding is None else f"{verdict(result)}: {'; '.join(remarks(finding))}",
-        "" if finding is None else finding_as_text(finding),
-        result.seconds,
-        {"seed": result.seed, "steps": result.steps},
-    )
-
-
-def status(results: list[EraResult]) -> ExitStatus:
-    """A difference is worse than a driver that failed."""
-    if any((result.finding is not None and not result.broke_down) or result.vanished for result in results):
-        return ExitStatus.FELL_SHORT
-    return ExitStatus.AS_EXPECTED if all(result.agrees for result in results) else ExitStatus.INCONCLUSIVE
-
-
-def rendered(results: list[EraResult], undriven: Iterable[nearest.Undriven] = ()) -> list[Any]:
-    """The table, and each finding in full, but for an era of a neighbour where the other neighbour's agrees."""
-    shown = RichTable(box=None)
-    for name in ("component", "era", "released package", "steps", "seconds", "verdict"):
-        shown.add_column(name, justify="right" if name in ("steps", "seconds") else "left")
-    for result in results:
-        era = result.era
-        package = f"{era.release.name} with {era.first}" if era.first else era.release.name
-        name = f"{era.variant} (nearest: {era.like.name})" if era.like else era.variant
-        shown.add_row(era.component, name, package, f"{result.steps:,}", f"{result.seconds:.1f}", verdict(result))
-    for one in undriven:
-        shown.add_row(one.component, "", one.release.name, "0", "", f"not driven: {one.reason}")
-    parts: list[Any] = [shown]
-    explained = nearest.explained(results)
-    for result in results:
-        by_the_other = result.era.like is not None and (result.era.component, result.era.release) in explained
-        if result.finding is not None and not by_the_other:
-            parts += ["", FORMATS["table"](result.finding)]
-    return parts
-
-
-def verdict(result: EraResult) -> str:
-    """In words, and no stronger than what was seen."""
-    if isinstance(result.finding, Breakdown):
-        return f"the driver failed: {result.finding.reason}" if result.era.like is not None else "the driver failed"
-    if result.era.like is not None and not result.interrupted:
-        return nearest.verdict(result)
-    if result.finding is not None:
-        return "a difference that is not listed"
-    if result.vanished:
-        return f"listed as different and not seen: {', '.join(one.operation for one in result.vanished)}"
-    if result.interrupted:
-        return "interrupted"
-    known = f", but for what is listed: {', '.join(one.operation for one in result.known)}" if result.known else ""
-    return f"agrees{known}"

@@ -26,6 +26,15 @@ def replace_file(path: Path, text: str) -> None:
         raise
 
 
+def append_to_file(path: Path, text: str, option: str) -> None:
+    """Add the text at the end of the file that this option names; raises InputError where that fails."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from None
+
+
 def _permissions(path: Path) -> int:
     try:
         return path.stat().st_mode & 0o777

@@ -59,9 +59,23 @@ def lockstep(
     alone. Ctrl-C ends the run with what is known. A target whose driver fails ends it with a `Breakdown`.
     """
     pair = Pair(Subject(component, variant, config), target, name, left_out, patience)
+    limit = Limit(steps, seconds)
+    return searched(pair, limit, seed, restart_every, seconds_to_shrink=seconds_to_shrink, progress=progress)
+
+
+def searched(
+    pair: Pair,
+    limit: Limit,
+    seed: int,
+    restart_every: int,
+    *,
+    seconds_to_shrink: float = SECONDS_TO_SHRINK,
+    progress: Callable[[str], None] | None = None,
+) -> Campaign:
+    """The same with two sides that are there already."""
     campaign = Campaign(seed, pair.tally)
     try:
-        campaign.finding = _search(pair, Limit(steps, seconds), seed, restart_every, progress)
+        campaign.finding = _search(pair, limit, seed, restart_every, progress)
         if campaign.finding is not None:
             campaign.finding, campaign.came_again = shrunk(pair, campaign.finding, seconds_to_shrink, progress)
     except KeyboardInterrupt:

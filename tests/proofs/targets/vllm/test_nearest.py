@@ -16,6 +16,7 @@ from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.model.target import TargetError
+from cacheproof.present.show.eras import verdict
 from cacheproof.releases import conformance, nearest
 from cacheproof.releases.conformance import Trial
 from cacheproof.releases.nearest import lines_for, neighbours
@@ -95,9 +96,7 @@ def test_it_is_as_one_of_its_neighbours_or_falls_short(
 
 
 def test_why_the_driver_of_a_release_failed_is_said_in_the_table() -> None:
-    assert {conform.verdict(result) for result in tried(None)} == {
-        "the driver failed: the driver is gone (at the start)"
-    }
+    assert {verdict(result) for result in tried(None)} == {"the driver failed: the driver is gone (at the start)"}
 
 
 def test_what_should_be_driven_and_is_not_leaves_a_question_open() -> None:

@@ -17,7 +17,8 @@ A bug inside a long method changes one part of its code (see `patterns`), and it
     def victim_stays_planned():
         '''A preempted request stays in the plan of the step.'''
 
-A historic bug was fixed in public: `fixed` is the number of the fix and `reported` that of a report.
+A historic bug was fixed in public: `fixed` is the number of the fix and `reported` that of a report. A refactoring is
+declared likewise, in a module whose name begins with `harmless_`; nothing may show it.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Place:
         self,
         method: str,
         *parts: str,
-        fixed: str,
+        fixed: str = "",
         reported: str = "",
         needs: str = "",
         unseen: str = "",

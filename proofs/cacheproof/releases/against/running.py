@@ -1,0 +1,200 @@
+"""The parts of a comparison, over processes: each has both sides in child processes of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.synchronize
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Self
+
+from cacheproof.foundation.errors import InconclusiveError
+from cacheproof.foundation.interruption import deaf, leave_to_parent
+from cacheproof.model.target import Target, TargetError
+from cacheproof.model.wording import count
+from cacheproof.releases.against.parted import Parted, Ran, ran
+from cacheproof.releases.against.parts import Line, Part
+from cacheproof.releases.against.sides import Side
+
+BETWEEN_LOOKS = 0.5
+PROCESSES = 2
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Compared:
+    """One line, as far as it was run. `parted` is the difference of the first part that has one."""
+
+    line: Line
+    parts: int = 0
+    ran: Ran = field(default_factory=Ran)
+    parted: Parted | None = None
+    part: int = -1
+    """The number of the part that has the difference."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether something was compared and nothing differs."""
+        return self.ran.steps > 0 and not self.over and not self.ran.interrupted
+
+    @property
+    def over(self) -> bool:
+        """Whether more of it would say nothing."""
+        return self.parted is not None or bool(self.ran.failure)
+
+    def add(self, part: Part, more: Ran) -> None:
+        """What came of a part."""
+        total = self.ran
+        self.parts += 1
+        total.steps += more.steps
+        total.episodes += more.episodes
+        total.states += more.states
+        total.without_answer += more.without_answer
+        total.seconds += more.seconds
+        total.observables |= more.observables
+        total.failure = total.failure or more.failure
+        total.interrupted = total.interrupted or more.interrupted
+        for operation, codes in more.operations.items():
+            counts = total.operations.setdefault(operation, {})
+            for code, times in codes.items():
+                counts[code] = counts.get(code, 0) + times
+        if more.parted is not None and (self.parted is None or part.number < self.part):
+            self.parted, self.part = more.parted, part.number
+
+
+def compare(
+    target: Side,
+    base: Side,
+    parts: Iterator[Part],
+    results: dict[Line, Compared],
+    *,
+    seconds: float | None,
+    processes: int,
+    progress: Progress,
+) -> None:
+    """Run the parts, and add what comes of them to the results. Ctrl-C ends it with what is known.
+
+    A line is over at its first difference. `seconds` is a limit of the clock for everything.
+    """
+    until = None if seconds is None else time.monotonic() + seconds
+
+    def wanted() -> Iterator[Part]:
+        for part in parts:
+            if (until is not None and time.monotonic() >= until) or all(one.over for one in results.values()):
+                return
+            if not results[part.line].over:
+                yield part
+
+    def take(part: Part, more: Ran) -> None:
+        results[part.line].add(part, more)
+        _tell(progress, part, results)
+
+    if processes == 1:
+        with _Opened(target, base) as opened:
+            for part in wanted():
+                take(part, opened.run(part, until, progress))
+                if results[part.line].ran.interrupted:
+                    raise KeyboardInterrupt
+    else:
+        _in_processes(target, base, wanted(), until, processes, take)
+
+
+def _tell(progress: Progress, part: Part, results: dict[Line, Compared]) -> None:
+    done = results[part.line]
+    differing = sum(one.parted is not None for one in results.values())
+    said = count(differing, "component") + (" differ" if differing != 1 else " differs")
+    progress(f"{part.line.name}: {count(done.ran.steps, 'call')} on both sides; {said}")
+
+
+class _Opened:
+    """Both sides, opened for one line and kept for its next parts."""
+
+    def __init__(self, target: Side, base: Side, stopped: Callable[[], bool] = lambda: False) -> None:
+        self.target, self.base, self.stopped = target, base, stopped
+        self.line: Line | None = None
+        self.both: tuple[Target, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End both children."""
+        both, self.both, self.line = self.both, (), None
+        for side in both:
+            side.close()
+
+    def run(self, part: Part, until: float | None, progress: Progress | None = None) -> Ran:
+        """The part, with the sides that are open, if they are of its line."""
+        line = part.line
+
+        def tell(text: str) -> None:
+            if self.stopped():
+                raise KeyboardInterrupt
+            if progress is not None:
+                progress(text)
+
+        try:
+            if line != self.line:
+                self.close()
+                self.both = (self.target.opening(line.component, line.target),)
+                self.both = (*self.both, self.base.opening(line.component, line.base))
+                self.line = line
+            return ran(part, self.both[0], self.both[1], (self.target.name, self.base.name), until, tell)
+        except TargetError as error:  # at the greeting
+            self.close()
+            return Ran(failure=str(error))
+
+
+# Processes -----------------------------------------------------------------------------------------------------------
+
+_opened: _Opened | None = None
+
+
+def _begin_worker(stop: multiprocessing.synchronize.Event, target: Side, base: Side) -> None:
+    """The parent alone handles Ctrl-C and SIGTERM, and tells the workers."""
+    global _opened  # noqa: PLW0603  # a worker process is told once, and keeps its children
+    leave_to_parent()
+    _opened = _Opened(target, base, stop.is_set)
+
+
+def _in_worker(part: Part, until: float | None) -> Ran:
+    assert _opened is not None
+    if _opened.stopped():
+        return Ran(interrupted=True)
+    return _opened.run(part, until)
+
+
+def _in_processes(
+    target: Side,
+    base: Side,
+    parts: Iterator[Part],
+    until: float | None,
+    processes: int,
+    take: Callable[[Part, Ran], None],
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    waiting: dict[Future[Ran], Part] = {}
+    pool = ProcessPoolExecutor(processes, context, _begin_worker, (stop, target, base))
+    try:
+        while True:
+            while len(waiting) < processes and (part := next(parts, None)) is not None:
+                with deaf():
+                    waiting[pool.submit(_in_worker, part, until)] = part
+            if not waiting:
+                return
+            ended, _ = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+            for future in ended:
+                take(waiting.pop(future), future.result())
+    except BrokenProcessPool:
+        raise InconclusiveError("a process of this comparison has ended: it has no result") from None
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,97 @@
+"""The two sides of a comparison: how each is opened, and which components both can be driven as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named, scope_file, variant_named
+from cacheproof.model.scope import scopes_of
+from cacheproof.model.target import Target
+from cacheproof.releases import nearest
+from cacheproof.releases.against.parts import Line, Listed
+from cacheproof.releases.conformance import SECONDS_TO_ANSWER
+from cacheproof.releases.nearest import Undriven
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.origins import PREFIX
+from cacheproof.targets.vllm.release import Release, needed
+from cachespec.kernel import NORMATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An implementation. `opening` can be sent to another process: it takes a component and a variant, by name."""
+
+    name: str
+    """As in reports."""
+    opening: Callable[[str, str], Target]
+    release: Release | None = None
+    """Where it is one of vLLM's, for its eras."""
+
+
+def side_of(text: str) -> Side:
+    """The side that a target's text means."""
+    release = Release.parsed(text) if text.startswith(("vllm==", PREFIX)) else None
+    name = text if release is None else release.name
+    return Side(name, partial(opened, name), release)
+
+
+def opened(text: str, component: str, variant: str) -> Target:
+    """The target of this text; raises InputError for one that means nothing."""
+    known = component_named(component)
+    return open_target(text, known, variant_named(known, variant), SECONDS_TO_ANSWER)
+
+
+def lines_of(target: Side, base: Side, component: str | None) -> tuple[list[Listed], list[Undriven]]:
+    """What to compare, and the components that one side cannot be driven as. Raises InputError if there is nothing."""
+    if target.release is None and base.release is None:
+        if component is None:
+            raise InputError("--component says as what these targets are compared: see cacheproof list")
+        return [_plain(component)], []
+    of_target, left_out = _eras(target, component)
+    of_base, more = _eras(base, component)
+    left_out = list(dict.fromkeys((*left_out, *more)))
+    if target.release is None or base.release is None:
+        if component is None:
+            raise InputError("--component says as what these targets are compared: one of them is no release")
+        of_target, of_base = of_target or of_base, of_base or of_target
+    pairs = [(_fitting(one, of_target), one) for one in of_base]
+    return [_line(of_one, of_other) for of_one, of_other in pairs if of_one is not None], left_out
+
+
+def _eras(side: Side, component: str | None) -> tuple[list[Era], list[Undriven]]:
+    """The eras that describe a release best: its own, or those of one neighbour; none for other sides."""
+    if side.release is None:
+        return [], []
+    there = needed(side.release)
+    eras, undriven = nearest.lines_for(table(), side.release, component, there.obstacle)
+    like = {era.component: era.like for era in reversed(eras)}
+    return [era for era in eras if era.like == like[era.component]], undriven
+
+
+def _fitting(base: Era, eras: Iterable[Era]) -> Era | None:
+    """The era of the target to compare with this one of the base: the same, or the first of the component.
+
+    A component's later eras are other classes or another version of a dependency: these have to be the same.
+    """
+    of_component = [era for era in eras if era.component == base.component]
+    same = next((era for era in of_component if (era.variant, era.first) == (base.variant, base.first)), None)
+    first = next((era for era in table().of(base.release, base.component)), base)
+    return same or (of_component[0] if of_component and (base == first or base.like is not None) else None)
+
+
+def _line(target: Era, base: Era) -> Listed:
+    line = Line(base.component, base.variant, target.variant, base.variant)
+    return Listed(line, table().configurations[base.component], (target, base))
+
+
+def _plain(component: str) -> Listed:
+    """For sides without an era: the configurations of the table, or those of the component's scopes."""
+    known = component_named(component)
+    configurations = table().configurations.get(component, ())
+    if not configurations and scope_file(known).is_file():
+        configurations = tuple(dict.fromkeys(one.config for one in scopes_of(known) if NORMATIVE in one.variants))
+    return Listed(Line(component, NORMATIVE, NORMATIVE, NORMATIVE), configurations)
