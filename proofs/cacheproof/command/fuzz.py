@@ -26,9 +26,11 @@ from cacheproof.lockstep.plan import (
     perform,
     subject_from,
 )
+from cacheproof.lockstep.showing import DeviationOption, never_shown, rules_message
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference, Finding
 from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.mixture import with_deviations
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.store import name_of, save
 from cacheproof.model.trace import Violation
@@ -85,6 +87,7 @@ def command(
             metavar="OPERATION", help="Do not call this operation. May be repeated.", show_default="call all operations"
         ),
     ] = None,
+    deviation: DeviationOption = None,
     macros: Annotated[
         bool,
         typer.Option(
@@ -117,6 +120,8 @@ def command(
     or the configuration of --scope.
     """
     file_to_write(junit)
+    if deviation:
+        variant = with_deviations(variant, deviation)
     amount = PROFILES[_one_of("profile", profile, PROFILES)]
     limit = Limit(amount.steps if steps is None and seconds is None else steps, seconds)
     if macros:
@@ -208,7 +213,7 @@ def _case(plan: Plan, campaign: Campaign) -> Case:
 
 def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
     finding = campaign.finding
-    told = None if finding is None else {**finding_to_message(finding), "reading": Reading(finding).message()}
+    message = None if finding is None else {**finding_to_message(finding), "reading": Reading(finding).message()}
     return {
         "run": _run_name(plan),
         "component": plan.subject.component.name,
@@ -223,10 +228,11 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "seconds": round(campaign.seconds, 3),
         "operations": campaign.tally.by_operation(),
         "observables": sorted(campaign.tally.observables),
+        "rules": rules_message(plan.subject.variant, campaign.tally.rules),
         "came_again": campaign.came_again,
-        "difference": told if isinstance(finding, Difference) else None,
-        "violations": [told] if isinstance(finding, Violation) else [],
-        "breakdown": told if isinstance(finding, Breakdown) else None,
+        "difference": message if isinstance(finding, Difference) else None,
+        "violations": [message] if isinstance(finding, Violation) else [],
+        "breakdown": message if isinstance(finding, Breakdown) else None,
         "files": [str(path) for path in files],
     }
 
@@ -252,6 +258,7 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
         f"{plan.target} agrees with {subject.component.name} ({subject.variant.title}): {amount}",
         f"compared after every call: the outcome, and {compared}",
         *([f"offered and never made: {', '.join(missed)}"] if missed else []),
+        *never_shown(subject.variant, tally.rules),
     ]
     return "\n".join(lines)
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from cacheproof.catalogue.meaning import kind_of
 from cacheproof.foundation.console import Report
 from cacheproof.lockstep.macros.macro import VOCABULARIES
+from cacheproof.model.mixture import rules_as_message, rules_of
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.targets.factory import FORMS
@@ -23,9 +24,19 @@ def command(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to list.", show_default="all")
     ] = None,
+    rules: Annotated[
+        bool,
+        typer.Option("--rules", help="List the rules in which implementations differ, instead of everything else."),
+    ] = False,
 ) -> Report:
-    """List components with their variants, scopes and properties, and the forms of targets."""
+    """List components with their variants, scopes and properties, and the forms of targets.
+
+    With --rules, list the design choices. A variant with rules is written VARIANT+RULE+RULE.
+    """
     chosen = [component_named(name) for name in names] if names else list(components().values())
+    if rules:
+        every = [{"name": one.name, "rules": rules_as_message(rules_of(one))} for one in chosen]
+        return Report({"components": every}, [part for one in every for part in _rules(one)])
     entries = [entry(component) for component in chosen]
     tables = [table for found in entries for table in rendered(found)]
     return Report({"components": entries, "targets": FORMS.split(", ")}, [*tables, f"targets: {FORMS}"])
@@ -64,6 +75,12 @@ def rendered(found: dict[str, Any]) -> Iterable[Any]:
         yield _table(("scope", "set", "variants", "what it is about"), [_scope(scope) for scope in found["scopes"]])
     properties = [(rule["name"], rule["kind"], rule["statement"]) for rule in found["properties"]]
     yield _table(("property", "kind", "statement"), properties)
+    yield ""
+
+
+def _rules(found: dict[str, Any]) -> Iterable[Any]:
+    yield f"{found['name']}: written normative+RULE, as in --variant normative+{found['rules'][0]['name']}"
+    yield _table(("rule", "what it changes"), [(rule["name"], rule["statement"]) for rule in found["rules"]])
     yield ""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.properties import AnyProperty, broken_by_call, broken_in
+from cacheproof.lockstep.showing import Showing
 from cacheproof.lockstep.tally import Tally
 from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, Subject, differing
 from cacheproof.model.target import Failure, Target, TargetError
@@ -53,6 +54,7 @@ class Pair:
         self._over = False
         self._seen: set[int] = set()
         self._idle = 0
+        self._showing = Showing(subject)
         self.remark = ""
         """What the target said of the last call beside its outcome."""
 
@@ -89,7 +91,9 @@ class Pair:
         except TargetError as error:
             return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
         broken = broken_in(self.subject, self._state, self.viewed) if self._checks else None
-        return self._compared(self._expected(None), actual, broken)
+        expected = self._expected(None)
+        self.tally.rules.update(self._showing.restart(expected.observations))
+        return self._compared(expected, actual, broken)
 
     def apply(self, operation: Operation) -> Finding | None:
         """One whole call on both sides; what they answer and show is compared."""
@@ -105,7 +109,9 @@ class Pair:
             actual = self._asked(operation, outcome)
         except TargetError as error:
             return Breakdown(self.name, str(error), self._trace(), error.failure)
-        return self._compared(self._expected(outcome), actual, broken)
+        expected = self._expected(outcome)
+        self.tally.rules.update(self._showing.call(before, operation, outcome, expected.observations))
+        return self._compared(expected, actual, broken)
 
     def replay(self, operations: Iterable[Operation], *, only_offered: bool) -> Finding | None:
         """The first finding of these calls from the start, or None.

@@ -90,7 +90,7 @@ def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campai
     subject = plan.subject
     target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
     try:
-        left_out = plan.left_out | _not_there(subject.component, target)
+        left_out = plan.left_out | not_there(subject.component, target)
         if plan.driver == "lockstep":
             return lockstep(
                 subject.component,
@@ -110,7 +110,7 @@ def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campai
         target.close()
 
 
-def _not_there(component: AnyComponent, target: Target) -> frozenset[str]:
+def not_there(component: AnyComponent, target: Target) -> frozenset[str]:
     """The operations that the target declares not to have; a driver that fails here fails again, and is reported."""
     try:
         return declared_by(component, target).missing(component)

@@ -26,6 +26,8 @@ class Tally:
     """The operations that could have been made at some time."""
     observables: set[str] = field(default_factory=set)
     """The observables that the target showed, and that were compared."""
+    rules: set[str] = field(default_factory=set)
+    """The rules of a mixture that some call has shown."""
     states: set[int] = field(default_factory=set)
     """Digests of all observables, after each call and at the start: how many states were told apart."""
     started: float = field(default_factory=time.monotonic)

@@ -20,6 +20,7 @@ from typing import Any
 
 from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.model.mixture import mixture, parts
 from cachespec.kernel import Component, Variant
 
 PATH_VARIABLE = "CACHEPROOF_PATH"
@@ -85,10 +86,13 @@ def component_named(name: str) -> AnyComponent:
 
 
 def variant_named(component: AnyComponent, tag: str) -> AnyVariant:
-    """The variant by tag or by title, or an error that names those there are."""
+    """The variant by tag or by title, a mixture by its variant and its rules, or an error that names those there are."""
     for variant in component.variants.values():
         if tag in (variant.tag, variant.title):
             return variant
+    if mixed := parts(component, tag):
+        base, names = mixed
+        return mixture(component, variant_named(component, base), names)
     known = ", ".join(component.variants)
     raise InputError(f"{component.name} has no variant {shortened(repr(tag))}: there are {known}")
 

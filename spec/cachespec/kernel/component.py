@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from cachespec.kernel.containers import FROZEN, Containers
 from cachespec.kernel.grouping import Grouping
 from cachespec.kernel.operation import Operation
-from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Outcome
+from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Code, Outcome
 from cachespec.kernel.properties import Progress, Safety, Step
 from cachespec.kernel.service import Rounds, Service
 
@@ -29,7 +29,7 @@ class Named(Protocol):
         ...
 
 
-Rule = TypeVar("Rule", bound=Named)
+Held = TypeVar("Held", bound=Named)
 
 Transition = Callable[[Config, State, Op], tuple[State, Outcome]]
 """`(config, state, operation) -> (state, outcome)`: total, pure, and without exceptions."""
@@ -59,6 +59,25 @@ def _nothing_unknown(config: Any, operation: Operation) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule(Generic[Config, State]):
+    """One choice in which implementations of a component differ: a name, a sentence, and what it changes in a variant.
+
+    A rule replaces whole transitions, or wraps those that the variant has; rules that wrap compose with all others.
+    `initial` replaces the initial state. `unasked` are codes: callers make no call that would be answered so.
+    The sentence names the entry of the catalogue that the choice is, if it is one.
+    """
+
+    name: str
+    statement: str
+    replaces: Transitions[Config, State] = field(default_factory=lambda: MappingProxyType({}))
+    wraps: Mapping[type[Operation], Callable[[Any], Transition[Config, State, Any]]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    initial: Callable[[Config, Containers], State] | None = None
+    unasked: frozenset[Code] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Variant(Generic[Config, State, View]):
     """One behaviour of a component: the normative one, or that of a real system at some time (an era).
 
@@ -71,6 +90,8 @@ class Variant(Generic[Config, State, View]):
     turn), or None when no call is in progress; while there is one, nothing else can happen.
     `rules` is the table of rules that the transitions follow, if they follow one; `following` gives the transitions
     by another table.
+    `asking` gives the alphabet of callers that go by the answers of given transitions, such as those of a look-up.
+    `mixed` are the rules that `mixture` has put into the variant.
     """
 
     tag: str
@@ -87,8 +108,10 @@ class Variant(Generic[Config, State, View]):
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     rules: Any = None
     following: Callable[[Any], Transitions[Config, State]] | None = None
+    asking: Callable[[Any], Callable[[Config, State], Iterable[Operation]]] | None = None
+    mixed: tuple[Rule[Config, State], ...] = ()
 
-    def held_to(self, rules: Iterable[Rule]) -> list[Rule]:
+    def held_to(self, rules: Iterable[Held]) -> list[Held]:
         """The properties that apply to this variant's state; the others must not be evaluated on it."""
         return [rule for rule in rules if rule.name not in self.exempt]
 
@@ -127,19 +150,26 @@ class Variant(Generic[Config, State, View]):
         initial: Callable[[Config, Containers], State] | None = None,
         view: Callable[[Config, State], View] | None = None,
         alphabet: Callable[[Config, State], Iterable[Operation]] | None = None,
+        asking: Callable[[Any], Callable[[Config, State], Iterable[Operation]]] | None = None,
         start_differs: str | None = None,
         exempt: Mapping[str, str] | None = None,
     ) -> Variant[Config, State, View]:
-        """The same variant with some transitions replaced. What is not named stays as it is in this variant."""
+        """The same variant with some transitions replaced. What is not named stays as it is in this variant.
+
+        Callers that go by answers go by those of the new transitions, unless `alphabet` says otherwise.
+        """
+        all_of_them = {**self.transitions, **transitions}
+        asking = asking or self.asking
         return replace(
             self,
             tag=tag,
             title=title,
-            transitions={**self.transitions, **transitions},
+            transitions=all_of_them,
             differences={**self.differences, **differences},
             initial=initial or self.initial,
             view=view or self.view,
-            alphabet=alphabet or self.alphabet,
+            alphabet=alphabet or (self.alphabet if asking is None else asking(all_of_them)),
+            asking=asking,
             start_differs=self.start_differs if start_differs is None else start_differs,
             exempt=self.exempt if exempt is None else exempt,
             rules=None,
@@ -152,6 +182,38 @@ class Variant(Generic[Config, State, View]):
             raise TypeError(f"the transitions of {self.tag} follow no table of rules")
         kept = {kind: each for kind, each in self.following(rules).items() if kind in self.transitions}
         return replace(self, rules=rules, transitions=kept)
+
+    def mixture(self, tag: str, rules: Iterable[Rule[Config, State]]) -> Variant[Config, State, View]:
+        """The same variant by these rules: first those parts that replace, then those that wrap, in the given order."""
+        mixed = tuple(rules)
+        transitions = dict(self.transitions)
+        for rule in mixed:
+            transitions.update({kind: each for kind, each in rule.replaces.items() if kind in transitions})
+        for rule in mixed:
+            wrapped = {kind: wrap(transitions[kind]) for kind, wrap in rule.wraps.items() if kind in transitions}
+            transitions.update(wrapped)
+        made = replace(
+            self,
+            tag=tag,
+            title=tag,
+            transitions=transitions,
+            initial=next((rule.initial for rule in reversed(mixed) if rule.initial is not None), self.initial),
+            alphabet=self.alphabet if self.asking is None else self.asking(transitions),
+            rules=None,
+            following=None,
+            mixed=mixed,
+        )
+        unasked = frozenset(code for rule in mixed for code in rule.unasked)
+        return replace(made, alphabet=made.alphabet_without(unasked)) if unasked else made
+
+    def alphabet_without(self, codes: frozenset[Code]) -> Callable[[Config, State], Iterable[Operation]]:
+        """The alphabet of callers that make no call which this variant answers with one of these codes."""
+
+        def alphabet(config: Config, state: State) -> Iterable[Operation]:
+            offered = self.alphabet(config, state)
+            return (each for each in offered if self.call(config, state, each)[1].code not in codes)
+
+        return alphabet
 
     def lacking(self, reasons: Mapping[type[Operation], str]) -> Variant[Config, State, View]:
         """The same variant without some operations, each with the reason."""
@@ -172,6 +234,7 @@ class Component(Generic[Config, State, View]):
     `unknown` says what an operation names that the configuration does not have, beyond its names, or None: nothing that
     comes from outside reaches a transition before it was asked.
     `service` says how a request of a recorded workload becomes operations; without it the component is not replayed.
+    `rules` are choices of implementations that no era has by itself; each transition of an era is a rule without them.
     """
 
     name: str
@@ -190,6 +253,7 @@ class Component(Generic[Config, State, View]):
     switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
     unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
     service: Service[Config] | Rounds[Config] | None = None
+    rules: tuple[Rule[Config, Any], ...] = ()
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:
         """All properties, in the order in which they are declared."""

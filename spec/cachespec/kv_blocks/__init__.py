@@ -39,6 +39,7 @@ from cachespec.kv_blocks.operations import (
     Withdraw,
 )
 from cachespec.kv_blocks.properties import SAFETY, STEPS
+from cachespec.kv_blocks.rules import RULES
 from cachespec.kv_blocks.service import SERVICE
 from cachespec.kv_blocks.state import GROUPING, OBSERVABLES, Holding, Pool, View, observe
 
@@ -80,6 +81,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     safety=SAFETY,
     steps=STEPS,
     service=SERVICE,
+    rules=RULES,
 )
 
 __all__ = [

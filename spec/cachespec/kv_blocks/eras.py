@@ -66,6 +66,7 @@ NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
     transitions={**TRANSITIONS, AllocateGroups: groups.allocate_groups},
     view=view,
     alphabet=alphabet_of(TRANSITIONS),
+    asking=alphabet_of,
 )
 
 REGISTERED_EARLY = "registers full blocks when scheduled (C-KV-6) and finds them by hash alone (C-KV-10)"
@@ -106,7 +107,7 @@ K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         Withdraw: "unexecuted blocks stay registered (C-KV-6)",
         CommonPrefix: "counts references of all requests, running or not (C-KV-13)",
     },
-    alphabet=alphabet_with_append_slots(PREALLOCATING),
+    asking=alphabet_with_append_slots,
     exempt=FROM_0_7,
 ).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
 
@@ -124,7 +125,7 @@ K0B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         AllocateSlots: f"one call for new and running requests; takes blocks in advance; {REGISTERED_EARLY}",
         ResetPrefixCache: "refused unless all blocks are free",
     },
-    alphabet=alphabet_of(ONE_CALL),
+    asking=alphabet_of,
     exempt=FROM_0_7,
 ).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
 
@@ -154,7 +155,6 @@ K1_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
-    alphabet=alphabet_of(ON_DEMAND),
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`"})
 
@@ -193,7 +193,6 @@ K1B_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
-    alphabet=alphabet_of(BY_TABLES),
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
 ).lacking({AppendSlots: "part of `allocate_slots`"})
 
@@ -220,7 +219,6 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
-    alphabet=alphabet_of(UNHASHED_FIRST),
     exempt={
         **EARLY,
         "KV-13": "the common prefix is always 0",
@@ -273,7 +271,7 @@ K0_ONE_TOKEN: PoolVariant = K0.era(
         AllocateSlots: f"{K0.differences[AllocateSlots]}; "
         "on a full hit its callers drop the last block and recompute one token of it (C-KV-4)",
     },
-    alphabet=alphabet_with_one_token(PREALLOCATING),
+    asking=alphabet_with_one_token,
 )
 K1_SHORT = fault(
     K1,

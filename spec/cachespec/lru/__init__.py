@@ -15,6 +15,7 @@ from cachespec.lru.eras import GHOST, RELEASED, STALE_GROWTH
 from cachespec.lru.normative import NORMATIVE_LRU
 from cachespec.lru.operations import Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
 from cachespec.lru.properties import PROGRESS, SAFETY, STEPS
+from cachespec.lru.rules import RULES
 from cachespec.lru.service import SERVICE
 from cachespec.lru.state import CLEARING, GROUPING, IDLE, OBSERVABLES, PUTTING, Cache, Result, View, observe
 from cachespec.lru.transitions import cannot_fit, clear, evict_oldest, lacks_room, recent
@@ -66,4 +67,5 @@ COMPONENT: Component[Config, Cache, View] = Component(
     steps=STEPS,
     progress=PROGRESS,
     service=SERVICE,
+    rules=RULES,
 )

@@ -1,0 +1,165 @@
+"""Mixtures: a variant of a component with some rules, written `normative+unhashed-last+K1:allocate_slots`.
+
+A rule is a choice in which implementations differ. Three sorts have names:
+
+- rules that the component declares, such as `last-copy`;
+- each transition by which an era differs, `ERA:OPERATION`, and the era's initial state, `ERA:start`, with the sentence
+  of the era's differences: derived, for eras whose state is that of the normative variant;
+- `unguarded:CODE`: callers make no call that is answered with this code, so the implementation needs no guard.
+
+A number of the catalogue names the rule that is this entry. So a declared deviation is a rule too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from cacheproof.foundation.errors import InputError, shortened
+from cachespec.kernel import NORMATIVE, Code, Component, Operation, Rule, Transition, Variant
+
+JOIN = "+"
+"""Between the tag of a variant and its rules."""
+START = "start"
+UNGUARDED = "unguarded"
+GUARDS = (Code.PRESENT, Code.TOO_LARGE, Code.STALE, Code.ABSENT, Code.REFUSED)
+"""The codes with which a guard turns a call down."""
+ENTRY = re.compile(r"C-[A-Z]+-\d+")
+
+AnyComponent = Component[Any, Any, Any]
+AnyVariant = Variant[Any, Any, Any]
+AnyRule = Rule[Any, Any]
+
+
+def rules_of(component: AnyComponent) -> tuple[AnyRule, ...]:
+    """All rules that can be named: the declared ones first, then those of eras, then the guards."""
+    return (*component.rules, *_of_eras(component), *map(_guard, GUARDS))
+
+
+def entries_of(rule: AnyRule) -> tuple[str, ...]:
+    """The numbers of the catalogue that its sentence names."""
+    return tuple(dict.fromkeys(ENTRY.findall(rule.statement)))
+
+
+def mixture(component: AnyComponent, base: AnyVariant, names: Sequence[str]) -> AnyVariant:
+    """The variant with these rules, by name or by the number of the catalogue.
+
+    Raises InputError for a name that there is not, for one that is given twice, for two rules that replace the same
+    transition, and for a variant whose state is its own.
+    """
+    rules = tuple(_named(component, name) for name in names)
+    tag = JOIN.join((base.tag, *names))
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise InputError(f"{tag}: {twice[0]} is given twice")
+    changing = [rule for rule in rules if rule.replaces or rule.wraps or rule.initial]
+    if changing and base.state is not component.normative.state:
+        raise InputError(f"{tag}: {base.tag} has a state of its own, and {changing[0].name} changes the normative one")
+    if conflict := _conflict(rules):
+        raise InputError(f"{tag}: {conflict}: leave one of them out")
+    return base.mixture(tag, rules)
+
+
+def agree(rules: Sequence[AnyRule]) -> bool:
+    """Whether a mixture can have all of these rules."""
+    return not _conflict(rules)
+
+
+def with_deviations(variant: str | None, deviations: Iterable[str]) -> str:
+    """The tag of the variant with these deviations as rules."""
+    return JOIN.join((variant or NORMATIVE, *deviations))
+
+
+def without(component: AnyComponent, variant: AnyVariant, rule: AnyRule) -> AnyVariant:
+    """The same mixture without one of its rules."""
+    base, *names = variant.tag.split(JOIN)
+    left = [name for name in names if name != rule.name]
+    plain = component.variants[base]
+    return mixture(component, plain, left) if left else plain
+
+
+def parts(component: AnyComponent, tag: str) -> tuple[str, list[str]] | None:
+    """The variant and the rules that the tag of a mixture names; None if it is that of a variant."""
+    base, *names = tag.split(JOIN)
+    return (base, names) if names and tag not in component.variants else None
+
+
+def _conflict(rules: Sequence[AnyRule]) -> str:
+    """Two rules that replace the same, as a sentence; empty if there are none."""
+    taken: dict[object, AnyRule] = {}
+    for rule in rules:
+        for kind in (*rule.replaces, *([None] if rule.initial else [])):
+            other = taken.setdefault(kind, rule)
+            if other is not rule:
+                what = "the initial state" if kind is None else kind.wire_name()
+                return f"{other.name} and {rule.name} both replace {what}"
+    return ""
+
+
+def _named(component: AnyComponent, name: str) -> AnyRule:
+    known = {rule.name: rule for rule in rules_of(component)}
+    if name in known:
+        return known[name]
+    if ENTRY.fullmatch(name):
+        return _entry(component, name)
+    raise InputError(
+        f"{component.name} has no rule {shortened(repr(name))}: see `cacheproof list --rules {component.name}`"
+    )
+
+
+def _entry(component: AnyComponent, number: str) -> AnyRule:
+    """The rule that is this entry: a declared one, or the transitions of the first era that names it alone."""
+    declared = [rule for rule in component.rules if number in entries_of(rule)]
+    if declared:
+        return _together(number, declared)
+    naming = [rule for rule in _of_eras(component) if number in entries_of(rule)]
+    eras = dict.fromkeys(rule.name.partition(":")[0] for rule in naming)
+    for era in eras:
+        of_era = [rule for rule in naming if rule.name.partition(":")[0] == era]
+        if all(entries_of(rule) == (number,) for rule in of_era):
+            return _together(number, of_era)
+    if naming:
+        also = ", ".join(each for each in entries_of(naming[0]) if each != number)
+        raise InputError(f"{component.name} has {number} only together with {also}: name the rule {naming[0].name}")
+    known = sorted({each for rule in rules_of(component) for each in entries_of(rule)})
+    raise InputError(f"{component.name} has no rule for {number}: there are {', '.join(known) or 'none'}")
+
+
+def _together(name: str, rules: Sequence[AnyRule]) -> AnyRule:
+    """Several rules as one."""
+    replaces: dict[type[Operation], Transition[Any, Any, Any]] = {}
+    wraps: dict[type[Operation], Any] = {}
+    for rule in rules:
+        replaces |= rule.replaces
+        wraps |= rule.wraps
+    statement = "; ".join(dict.fromkeys(rule.statement for rule in rules))
+    return Rule(name, statement, replaces, wraps)
+
+
+def _of_eras(component: AnyComponent) -> Iterator[AnyRule]:
+    """Each transition by which an era differs, where an era before it does not have the same."""
+    normative = component.normative
+    known: set[tuple[type[Operation], int]] = set()
+    for era in component.variants.values():
+        if not issubclass(era.state, normative.state):
+            continue
+        for kind, why in era.differences.items():
+            transition = era.transitions.get(kind)
+            changes = transition is not None and transition is not normative.transitions.get(kind)
+            if transition is not None and changes and (kind, id(transition)) not in known:
+                known.add((kind, id(transition)))
+                yield Rule(f"{era.tag}:{kind.wire_name()}", why, replaces=MappingProxyType({kind: transition}))
+        if era.start_differs and era.state is normative.state:
+            yield Rule(f"{era.tag}:{START}", era.start_differs, initial=era.initial)
+
+
+def _guard(code: Code) -> AnyRule:
+    about = f"callers make no call that is answered `{code.value}`, so the implementation needs no guard against it"
+    return Rule(f"{UNGUARDED}:{code.value}", about, unasked=frozenset({code}))
+
+
+def rules_as_message(rules: Iterable[AnyRule]) -> list[Mapping[str, Any]]:
+    """Rules, as JSON has them."""
+    return [{"name": rule.name, "statement": rule.statement, "entries": list(entries_of(rule))} for rule in rules]
