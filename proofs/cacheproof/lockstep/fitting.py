@@ -11,7 +11,6 @@ import heapq
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.pair import Pair
@@ -181,8 +180,7 @@ class Search:
         """Of the mixtures that were tried the one that goes furthest on the calls that are known, the cheapest first."""
 
         def agreed(names: Names) -> float:
-            variant = self.variant(names)
-            return sum(share(self.replayed(variant, known), known) for known in self.known)
+            return sum(self._share(self.variant(names), known) for known in self.known)
 
         names = max(done.tried, key=agreed)
         done.variant = self.variant(names)
@@ -193,14 +191,16 @@ class Search:
             done.out_of_time = False
 
 
+    def _share(self, variant: AnyVariant, known: Parting) -> float:
+        """The part of these calls that were made and agreed: those that a guard leaves out are not counted."""
+        pair = Pair(Subject(self.component, variant, known.scope.config), self.target, self.name, self.left_out)
+        finding = pair.replay(known.operations, only_offered=True)
+        return (len(pair.operations) - (finding is not None)) / max(1, len(known.operations))
+
+
 def length(finding: Finding) -> int:
     """How many calls were made up to the one that differs."""
     return len(finding.trace.steps)
-
-
-def share(finding: Finding | None, known: Parting) -> float:
-    """The part of these calls that agreed."""
-    return 1.0 if finding is None else max(0, length(finding) - 1) / max(1, len(known.operations))
 
 
 def broke_down(fitting: Fitting) -> bool:

@@ -111,17 +111,11 @@ def commit_by(registering: Registering) -> Transition[Config, Pool, Commit]:
         pool = write(config, pool, op.request, op.computed)
         last = max(holding.cached_blocks, full_blocks(config, op.computed))
         for position in range(holding.cached_blocks, last):
-            if is_behind_a_found(config, pool, op.request, position):
-                pool = registering(config, pool, op.request, position)
+            pool = registering(config, pool, op.request, position)
         counted = holding_of(pool, op.request)._replace(cached_blocks=last)
         return pool._replace(holdings=pool.holdings.set(op.request, counted)), DONE
 
     return commit
-
-
-def is_behind_a_found(config: Config, pool: Pool, request: Request, position: Position) -> bool:
-    """KV-6: what comes after a content that cannot be found stays out of the map."""
-    return position == 0 or find(config, pool, content_of(config, request, position - 1)) >= 0
 
 
 def block_at(pool: Pool, request: Request, position: Position) -> Block:
