@@ -33,6 +33,8 @@ class Suite:
     """Only these scopes; all of the component's that the profile has, where there is none."""
     without: tuple[str, ...] = ()
     """Operations that the implementation does not have; they are never asked for."""
+    deviations: tuple[str, ...] = ()
+    """Rules, or entries of the catalogue, that the implementation follows instead of those of the variant."""
     traces: bool = True
     """Whether the shortest traces of the catalogue are tests too."""
 
@@ -48,6 +50,7 @@ def tests_for(
     variant: str = "normative",  # noqa: PT028  # no test: its name only sounds so
     scopes: Sequence[str] = (),  # noqa: PT028  # likewise
     without: Sequence[str] = (),  # noqa: PT028  # likewise
+    deviations: Sequence[str] = (),  # noqa: PT028  # likewise
     traces: bool = True,  # noqa: PT028  # likewise
 ) -> Suite:
     """The tests of one implementation, to be assigned to any name of a test file.
@@ -55,7 +58,7 @@ def tests_for(
     For each scope of the component there is a stateful test in lockstep with the variant of the specification, and one
     for each shortest trace of the catalogue. What is named wrong is an error when the tests are collected.
     """
-    return Suite(component, factory, variant, tuple(scopes), tuple(without), traces)
+    return Suite(component, factory, variant, tuple(scopes), tuple(without), tuple(deviations), traces)
 
 
 def implements(
@@ -64,11 +67,14 @@ def implements(
     variant: str = "normative",
     scopes: Sequence[str] = (),
     without: Sequence[str] = (),
+    deviations: Sequence[str] = (),
     traces: bool = True,
 ) -> Callable[[Factory], Suite]:
     """The same as a decorator of the factory, which becomes the tests; calling it still makes an implementation."""
 
     def suite(factory: Factory) -> Suite:
-        return tests_for(component, factory, variant=variant, scopes=scopes, without=without, traces=traces)
+        return tests_for(
+            component, factory, variant=variant, scopes=scopes, without=without, deviations=deviations, traces=traces
+        )
 
     return suite

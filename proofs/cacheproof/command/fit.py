@@ -13,6 +13,7 @@ from cacheproof.lockstep.fitting import MOST_RULES, Fitting, Search, broke_down
 from cacheproof.lockstep.plan import LARGEST_SEED, PROFILES, left_out_from, new_seed, not_there
 from cacheproof.lockstep.showing import rules_message
 from cacheproof.model.finding_json import finding_to_message
+from cacheproof.model.mixture import base_of
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of
 from cacheproof.model.store import name_of, save
@@ -135,11 +136,13 @@ def _data(component: AnyComponent, found: Fitting, target: str, steps: int, scop
 
 def _rendered(component: AnyComponent, found: Fitting, target: str) -> list[Any]:
     variant = found.variant
-    base = variant.tag.partition("+")[0]
+    base = base_of(variant.tag)
     amount = f"{count(found.steps, 'call')} in {count(found.scopes, 'scope')} without a difference, seed {found.seed}"
     tried = f"{count(len(found.tried), 'mixture')} tried"
     rules = [f"  {rule.name}: {rule.statement}" for rule in variant.mixed]
-    follows = f"{component.name} ({base})" + (f" with {count(len(rules), 'rule')}" if rules else " without further rules")
+    follows = f"{component.name} ({base})" + (
+        f" with {count(len(rules), 'rule')}" if rules else " without further rules"
+    )
     again = f"compare with it: cacheproof fuzz {component.name} --target {shlex.quote(target)} --variant {variant.tag}"
     if found.left is None:
         state = "follows" if found.fits else "is not known to differ from"

@@ -26,7 +26,7 @@ from cacheproof.lockstep.plan import (
     perform,
     subject_from,
 )
-from cacheproof.lockstep.showing import DeviationOption, never_shown, rules_message
+from cacheproof.lockstep.showing import DeviationOption, agreeing_without, never_shown, rules_message
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference, Finding
 from cacheproof.model.finding_json import finding_to_message
@@ -242,7 +242,7 @@ def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
         return ["nothing was tried"]
     if campaign.finding is None:
         return [_agreement(plan, campaign)]
-    parts = [_headline(campaign.finding, campaign)]
+    parts = [_headline(campaign.finding, campaign), *agreeing_without(plan.subject, campaign.finding)]
     parts += ["", FORMATS["table"](campaign.finding)]
     kept = f"kept: cacheproof show {shlex.quote(_run_name(plan))} --format {'|'.join(FORMATS)}"
     return [*parts, *(f"written: {path}" for path in files), kept]

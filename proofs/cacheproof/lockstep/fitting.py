@@ -177,7 +177,7 @@ class Search:
                 yield rule, GUARD if rule.unasked else DECLARED if rule in self.component.rules else OF_AN_ERA
 
     def _closest(self, done: Fitting) -> None:
-        """Of the mixtures that were tried the one that goes furthest on the calls that are known, the cheapest first."""
+        """Of the mixtures that were tried, the one that goes furthest on the known calls; of two, the cheaper one."""
 
         def agreed(names: Names) -> float:
             return sum(self._share(self.variant(names), known) for known in self.known)
@@ -189,7 +189,6 @@ class Search:
             done.left = left
         else:
             done.out_of_time = False
-
 
     def _share(self, variant: AnyVariant, known: Parting) -> float:
         """The part of these calls that were made and agreed: those that a guard leaves out are not counted."""

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cacheproof.model.finding import Subject
+from cacheproof.model.finding import Answer, Difference, Finding, Subject, differing
 from cacheproof.model.mixture import AnyRule, without
 from cacheproof.model.registry import AnyVariant
+from cacheproof.model.trace import record
 from cachespec.kernel import Observation, Operation, Outcome
 
 Shown = Mapping[str, Observation]
@@ -75,9 +76,23 @@ class Showing:
 def rules_message(variant: AnyVariant, shown: Iterable[str]) -> list[dict[str, Any]]:
     """The rules of a mixture and whether each has shown, as JSON has them."""
     known = set(shown)
-    return [
-        {"name": rule.name, "statement": rule.statement, "shown": rule.name in known} for rule in variant.mixed
-    ]
+    return [{"name": rule.name, "statement": rule.statement, "shown": rule.name in known} for rule in variant.mixed]
+
+
+def agreeing_without(subject: Subject, finding: Finding | None) -> list[str]:
+    """A line for each rule without which the target's answer would have been right, where it differs."""
+    if not isinstance(finding, Difference):
+        return []
+    operations = [step.operation for step in finding.trace.steps]
+    lines = []
+    for rule in subject.variant.mixed:
+        variant = without(subject.component, subject.variant, rule)
+        trace = record(subject.component, variant, subject.config, operations, whole_calls=True)
+        last = trace.steps[-1] if trace.steps else None
+        answer = Answer(None, trace.initial) if last is None else Answer(last.outcome, last.observations)
+        if not differing(answer, finding.actual):
+            lines.append(f"without {rule.name} the answer of the target is right: it does not follow this rule here")
+    return lines
 
 
 def never_shown(variant: AnyVariant, shown: Iterable[str]) -> list[str]:

@@ -72,6 +72,11 @@ def with_deviations(variant: str | None, deviations: Iterable[str]) -> str:
     return JOIN.join((variant or NORMATIVE, *deviations))
 
 
+def base_of(tag: str) -> str:
+    """The tag of the variant that a mixture begins with; a variant's own tag otherwise."""
+    return tag.partition(JOIN)[0]
+
+
 def without(component: AnyComponent, variant: AnyVariant, rule: AnyRule) -> AnyVariant:
     """The same mixture without one of its rules."""
     base, *names = variant.tag.split(JOIN)
@@ -88,7 +93,7 @@ def parts(component: AnyComponent, tag: str) -> tuple[str, list[str]] | None:
 
 def _conflict(rules: Sequence[AnyRule]) -> str:
     """Two rules that replace the same, as a sentence; empty if there are none."""
-    taken: dict[object, AnyRule] = {}
+    taken: dict[type[Operation] | None, AnyRule] = {}
     for rule in rules:
         for kind in (*rule.replaces, *([None] if rule.initial else [])):
             other = taken.setdefault(kind, rule)

@@ -86,7 +86,7 @@ def component_named(name: str) -> AnyComponent:
 
 
 def variant_named(component: AnyComponent, tag: str) -> AnyVariant:
-    """The variant by tag or by title, a mixture by its variant and its rules, or an error that names those there are."""
+    """The variant by tag or by title, or a mixture of rules by its tag; or an error that names those there are."""
     for variant in component.variants.values():
         if tag in (variant.tag, variant.title):
             return variant

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cacheproof.pytest_plugin.seed import SEED
+from cacheproof.pytest_plugin.seed import RULE, SEED, SHOWN
 from cacheproof.suite import Suite, tests_for
 
 LARGEST_SEED = 1 << 32
@@ -82,8 +82,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             f"cacheproof: {len(done)} tests, {steps:,} calls in lockstep, seed {seed} "
             f"(the same again: --cacheproof-seed {seed})"
         )
+        for rule in never_shown(done):
+            terminalreporter.write_line(f"cacheproof: {rule} is declared and never showed: leave it out")
         for left_out in sorted({properties.get("cacheproof_left_out", "") for properties in done} - {""}):
             terminalreporter.write_line(f"cacheproof: {left_out}: the implementation does not have them")
+
+
+def never_shown(done: list[dict[str, object]]) -> list[str]:
+    """The suites' rules that no test has shown."""
+    seen: dict[str, set[object]] = {}
+    for properties in done:
+        for name, value in properties.items():
+            if name.startswith(RULE):
+                seen.setdefault(name.removeprefix(RULE), set()).add(value)
+    return sorted(name for name, values in seen.items() if SHOWN[True] not in values)
 
 
 def _integer(least: int) -> Callable[[str], int]:

@@ -16,13 +16,15 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.campaign import Campaign, lockstep
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.plan import PROFILES, left_out_from
+from cacheproof.lockstep.showing import rules_message
 from cacheproof.lockstep.shrink import shrunk
 from cacheproof.model.finding import Subject
+from cacheproof.model.mixture import base_of, with_deviations
 from cacheproof.model.registry import component_named, components, scope_file, variant_named
 from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of
 from cacheproof.present.show.formats import write_files
 from cacheproof.pytest_plugin.reporting import FoundError, rendered
-from cacheproof.pytest_plugin.seed import SEED
+from cacheproof.pytest_plugin.seed import RULE, SEED, SHOWN
 from cacheproof.skeleton.calls import calls_of
 from cacheproof.suite import Suite
 from cacheproof.targets.process import InProcessTarget
@@ -39,7 +41,7 @@ class SuiteCollector(pytest.Collector):
         """The tests, by name; what the suite or an option names wrong is one line."""
         try:
             component = component_named(self.suite.component)
-            variant = variant_named(component, self.suite.variant)
+            variant = variant_named(component, with_deviations(self.suite.variant, self.suite.deviations))
             declared = InProcessTarget(self.suite.factory, component).declaration()
             left_out = left_out_from(component, self.suite.without) | declared.missing(component)
             scopes = self._scopes()
@@ -67,7 +69,7 @@ class SuiteCollector(pytest.Collector):
         named = [scope_named(component, name) for name in self.suite.scopes]
         every = self.config.getoption("--cacheproof-profile") != "ci" or bool(wanted)
         known = named or [scope for scope in scopes_of(component) if every or scope.set == DEFAULT]
-        tag = variant_named(component, self.suite.variant).tag
+        tag = variant_named(component, base_of(self.suite.variant)).tag
         return [scope for scope in known if self._asked_for(scope.name) and (named or tag in scope.variants)]
 
     def _asked_for(self, scope: str) -> bool:
@@ -96,6 +98,8 @@ class _Item(pytest.Item):
             target.close()
         self.user_properties.append(("cacheproof_seed", campaign.seed))
         self.user_properties.append(("cacheproof_steps", campaign.tally.steps))
+        for rule in rules_message(self.subject.variant, campaign.tally.rules):
+            self.user_properties.append((f"{RULE}{self._suite_name()}: {rule['name']}", SHOWN[rule["shown"]]))
         if left_out := self._left_out():
             self.user_properties.append(("cacheproof_left_out", left_out))
         if campaign.finding is not None:

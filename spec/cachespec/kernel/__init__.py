@@ -1,6 +1,15 @@
 """The form of the specification: components, operations, outcomes, properties, containers and names."""
 
-from cachespec.kernel.component import NORMATIVE, Component, Observation, Rule, Transition, Transitions, Variant, variants
+from cachespec.kernel.component import (
+    NORMATIVE,
+    Component,
+    Observation,
+    Rule,
+    Transition,
+    Transitions,
+    Variant,
+    variants,
+)
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
 from cachespec.kernel.grouping import Grouping
 from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, joined, with_fields

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cachespec.kernel import ABSENT, DONE, STALE, Code, Outcome, Rule, Transition
-from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Content, Position, Request
-from cachespec.kv_blocks.configuration import content_of, full_blocks, hash_of
+from cachespec.kv_blocks.configuration import (
+    NOTHING,
+    Block,
+    Config,
+    Content,
+    Position,
+    Request,
+    content_of,
+    full_blocks,
+    hash_of,
+)
 from cachespec.kv_blocks.era_rules import each_once, lookup_but_the_last
 from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Withdraw
 from cachespec.kv_blocks.state import Pool

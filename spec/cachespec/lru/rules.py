@@ -84,7 +84,11 @@ RULES: tuple[Rule[Config, Cache], ...] = (
     ),
     Rule("pops-counted", "`pop` counts as a look-up", wraps={Pop: counting_as_lookup}),
     Rule("clear-keeps-counters", "`clear` leaves the counters as they are", wraps={Clear: keeping_counters}),
-    Rule("contains-refreshes", "a key for which `contains` is asked becomes the most recent", wraps={Contains: refreshing}),
+    Rule(
+        "contains-refreshes",
+        "a key for which `contains` is asked becomes the most recent",
+        wraps={Contains: refreshing},
+    ),
     Rule(
         "grown-counted-twice",
         "an entry that grows counts with its old and its new size while room is made (C-LRU-2)",

@@ -1,9 +1,10 @@
 """`boltons.cacheutils.LRU` as the component `lru`: a cache by recency that counts entries.
 
-    cacheproof fit lru --target python:boltons_lru:Adapter
+cacheproof fit lru --target python:boltons_lru:Adapter
 """
 
 from boltons.cacheutils import LRU
+
 from cachespec.lru import Config
 
 

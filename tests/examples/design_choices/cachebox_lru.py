@@ -1,9 +1,10 @@
 """`cachebox.LRUCache` as the component `lru`: a cache by recency, limited by the size of its values.
 
-    cacheproof fit lru --target python:cachebox_lru:Adapter
+cacheproof fit lru --target python:cachebox_lru:Adapter
 """
 
 from cachebox import LRUCache
+
 from cachespec.lru import Config
 
 

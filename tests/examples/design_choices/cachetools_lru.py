@@ -1,26 +1,24 @@
 """`cachetools.LRUCache` as the component `lru`: a cache by recency, limited by the size of its values.
 
-    cacheproof fit lru --target python:cachetools_lru:Adapter
+cacheproof fit lru --target python:cachetools_lru:Adapter
 """
 
 from copy import copy
 
-from cachespec.lru import Config
 from cachetools import LRUCache
+
+from cachespec.lru import Config
 
 
 class Adapter:
     def __init__(self, config: Config) -> None:
-        self.cache = LRUCache(config.capacity, getsizeof=int)
+        self.cache: LRUCache[int, int] = LRUCache(config.capacity, getsizeof=int)
 
     def contains(self, key: int) -> bool:
         return key in self.cache
 
     def lookup(self, key: int) -> str:
-        try:
-            return "hit" if self.cache[key] >= 0 else "failed"
-        except KeyError:
-            return "absent"
+        return "absent" if self.cache.get(key) is None else "hit"
 
     def put(self, key: int, size: int) -> str:
         try:
@@ -37,5 +35,5 @@ class Adapter:
 
     def observe(self) -> dict[str, object]:
         rest = copy(self.cache)
-        items = [rest.popitem() for _ in range(len(rest))]  # the oldest first
-        return {"order": [key for key, _ in items], "sizes": [size for _, size in items], "used": self.cache.currsize}
+        order = [rest.popitem()[0] for _ in range(len(rest))]  # the oldest first
+        return {"order": order, "used": self.cache.currsize}

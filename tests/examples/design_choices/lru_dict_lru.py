@@ -1,15 +1,16 @@
 """`lru.LRU` of lru-dict as the component `lru`: a cache by recency that counts entries, and all look-ups.
 
-    cacheproof fit lru --target python:lru_dict_lru:Adapter
+cacheproof fit lru --target python:lru_dict_lru:Adapter
 """
 
-from cachespec.lru import Config
 from lru import LRU
+
+from cachespec.lru import Config
 
 
 class Adapter:
     def __init__(self, config: Config) -> None:
-        self.cache = LRU(config.capacity)
+        self.cache: LRU[int, int] = LRU(config.capacity)
 
     def contains(self, key: int) -> bool:
         return self.cache.has_key(key)

@@ -1,10 +1,11 @@
 """The page allocator as the component `kv_blocks`.
 
-    cacheproof fit kv_blocks --target python:page_kv_blocks:Adapter
+cacheproof fit kv_blocks --target python:page_kv_blocks:Adapter
 """
 
-from cachespec.kv_blocks import Config
 from page_allocator import PageAllocator
+
+from cachespec.kv_blocks import Config
 
 
 class Adapter:
