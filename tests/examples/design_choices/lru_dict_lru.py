@@ -13,7 +13,7 @@ class Adapter:
         self.cache: LRU[int, int] = LRU(config.capacity)
 
     def contains(self, key: int) -> bool:
-        return self.cache.has_key(key)
+        return key in self.cache
 
     def lookup(self, key: int) -> str:
         try:
