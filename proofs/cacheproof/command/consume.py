@@ -15,6 +15,7 @@ from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputErr
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write
 from cacheproof.foundation.junit import write as write_junit
 from cacheproof.foundation.limits import MEGABYTES, SECONDS, TooSlowError, memory, too_large, within
+from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import shrunk
 from cacheproof.model.declaration import declared_by
@@ -76,12 +77,13 @@ def command(
             metavar="DIR", help="Write the first failure to this folder, in every format.", show_default="no files"
         ),
     ] = None,
+    allow_partial: AllowPartialOption = False,
     junit: JunitOption = None,
 ) -> Report:
     """Run test vectors on an implementation, and count passed and failed cases by feature.
 
     Each case begins in the initial state. The answers of a declared deviation are expected. Fails if a case fails, or
-    if a declared deviation does not occur.
+    if a declared deviation does not occur. If the target lacks what most cases need, there is no answer.
     """
     file_to_write(junit)
     sets = one_component(all_of(found(vectors)), component)
@@ -106,8 +108,9 @@ def command(
         raise
     finally:
         opened.close()
+    partial = "" if allow_partial else whole.partial
     told_ci = {"target": target, "implementation": whole.declaration.implementation, "calls": whole.calls}
-    write_junit(junit, "consume", cases_of(whole), interrupted=whole.interrupted, properties=told_ci)
+    write_junit(junit, "consume", cases_of(whole, partial), interrupted=whole.interrupted, properties=told_ci)
     files = [] if write is None or finding is None else write_files(finding, write)
     name = name_of(of.component.name, target)
     told = None if finding is None else finding_to_message(finding)
@@ -117,12 +120,15 @@ def command(
         "target": target,
         "files": [path.name for path, _ in sets],
         **data_of(whole),
+        "partial": partial,
         "difference": told if isinstance(finding, Difference) else None,
         "breakdown": told if told is not None and not isinstance(finding, Difference) else None,
         "written": files,
     }
     save("consume", name, data | {"written": [str(path) for path in files], "interrupted": whole.interrupted})
-    return Report(data, rendered(whole, first, finding, target, name), status(whole), interrupted=whole.interrupted)
+    ended = status(whole, partial)
+    told_all = [*rendered(whole, first, finding, target, name), *([worded(partial)] if partial else [])]
+    return Report(data, told_all, ended, interrupted=whole.interrupted)
 
 
 def all_of(paths: list[Path]) -> list[tuple[Path, VectorSet]]:
@@ -176,12 +182,13 @@ def shown_of(
     return smaller if came_again else finding
 
 
-def status(whole: Consumption) -> ExitStatus:
-    """A failure is worse than a driver that failed; nothing that ran is no answer."""
+def status(whole: Consumption, partial: str) -> ExitStatus:
+    """A failure is worse than a driver that failed; a run that tested too little is no answer."""
     if whole.of(Verdict.FAILED) or whole.vanished:
         return ExitStatus.FELL_SHORT
     ran = whole.of(Verdict.PASSED) or whole.of(Verdict.DEVIATED)
-    return ExitStatus.INCONCLUSIVE if whole.of(Verdict.BROKE_DOWN) or not ran else ExitStatus.AS_EXPECTED
+    unanswered = partial or whole.of(Verdict.BROKE_DOWN) or not ran
+    return ExitStatus.INCONCLUSIVE if unanswered else ExitStatus.AS_EXPECTED
 
 
 def rendered(

@@ -13,6 +13,7 @@ from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write
 from cacheproof.foundation.junit import write as write_junit
+from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.macros.campaign import REQUESTS
 from cacheproof.lockstep.macros.plan import MacroPlan, loads_of, perform_macros
@@ -109,6 +110,7 @@ def command(
         Path | None,
         typer.Option(metavar="DIR", help="Write the finding to this folder, in every format.", show_default="no files"),
     ] = None,
+    allow_partial: AllowPartialOption = False,
     junit: JunitOption = None,
 ) -> Report:
     """Compare an implementation with the specification on random calls, and minimise the first difference.
@@ -156,10 +158,13 @@ def command(
     with progress() as show:
         campaign = perform(plan, show)
     files = [] if campaign.finding is None or write is None else write_files(campaign.finding, write)
-    data = _data(plan, campaign, files)
+    partial = "" if allow_partial else _partial(plan, campaign)
+    status = _status(campaign, partial)
+    data = {**_data(plan, campaign, files), "partial": partial}
     save("fuzz", data["run"], data)
-    write_junit(junit, "fuzz", [_case(plan, campaign)], interrupted=campaign.interrupted)
-    return Report(data, _rendered(plan, campaign, files), _status(campaign), interrupted=campaign.interrupted)
+    write_junit(junit, "fuzz", [_case(plan, campaign, status, partial)], interrupted=campaign.interrupted)
+    shown = [*_rendered(plan, campaign, files), *([worded(partial)] if partial else [])]
+    return Report(data, shown, status, interrupted=campaign.interrupted)
 
 
 def _with_macros(plan: MacroPlan, write: Path | None, junit: Path | None) -> Report:
@@ -192,23 +197,29 @@ def _run_name(plan: Plan) -> str:
     return name_of(plan.subject.component.name, plan.subject.variant.tag, plan.target)
 
 
-def _status(campaign: Campaign) -> ExitStatus:
-    if isinstance(campaign.finding, Breakdown):
+def _partial(plan: Plan, campaign: Campaign) -> str:
+    """Why a run without a finding says little."""
+    named = (kind.wire_name() for kind in plan.subject.variant.transitions)
+    return "" if campaign.finding is not None else campaign.tally.partial(named)
+
+
+def _status(campaign: Campaign, partial: str) -> ExitStatus:
+    if isinstance(campaign.finding, Breakdown) and not campaign.finding.crash:
         return ExitStatus.INCONCLUSIVE
     if campaign.finding is not None:
         return ExitStatus.FELL_SHORT
-    return ExitStatus.AS_EXPECTED if campaign.tally.observables or campaign.tally.steps else ExitStatus.INCONCLUSIVE
+    return ExitStatus.INCONCLUSIVE if partial else ExitStatus.AS_EXPECTED
 
 
-def _case(plan: Plan, campaign: Campaign) -> Case:
+def _case(plan: Plan, campaign: Campaign, status: ExitStatus, partial: str) -> Case:
     """The run for a CI service."""
     finding = campaign.finding
     where = f"{plan.target} beside {plan.subject.variant.tag}" + (f" in {plan.scope}" if plan.scope else "")
     told = {"seed": plan.seed, "steps": campaign.tally.steps, "examples": campaign.tally.episodes}
-    message = "nothing was tried" if finding is None else "; ".join(remarks(finding))
+    message = partial if finding is None else "; ".join(remarks(finding))
     text = "" if finding is None else finding_as_text(finding)
     group = f"fuzz.{plan.subject.component.name}"
-    return Case(group, where, STATUSES[_status(campaign)], message, text, campaign.seconds, told)
+    return Case(group, where, STATUSES[status], message, text, campaign.seconds, told)
 
 
 def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
@@ -265,10 +276,11 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
 
 def _headline(finding: Finding, campaign: Campaign) -> str:
     calls = len(finding.trace.steps)
+    crashed = isinstance(finding, Breakdown) and finding.crash
     what: dict[type, str] = {
         Difference: "a difference",
         Violation: "a property that does not hold",
-        Breakdown: "the target failed",
+        Breakdown: "the implementation crashed" if crashed else "the target failed",
     }
     again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
     named = f" ({finding.failure.value})" if isinstance(finding, Breakdown) else ""

@@ -12,6 +12,7 @@ from cacheproof.foundation.console import Report, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.limits import MEGABYTES, SECONDS
+from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.possible import CAP
 from cacheproof.logs.validate.run import Validation
@@ -47,11 +48,13 @@ def command(
     ] = False,
     seconds: Annotated[float, typer.Option(min=0.001, help="Time limit for each line, in seconds.")] = SECONDS,
     memory: Annotated[int, typer.Option(min=64, help="Memory limit, in megabytes.")] = MEGABYTES,
+    allow_partial: AllowPartialOption = False,
     junit: JunitOption = None,
 ) -> Report:
     """Check whether a log is a valid run of the specification.
 
-    If it is not, shows the first impossible line.
+    If it is not, shows the first impossible line. A log that says little is no answer: one without calls, or one of
+    which most lines say neither how a call ended nor what was seen.
     """
     file_to_write(junit)
     source = open_source(file)
@@ -70,21 +73,24 @@ def command(
     if validation.header is None:  # nothing but Ctrl-C ends it without an error before there is one
         write(junit, "validate", [], interrupted=True)
         raise KeyboardInterrupt
-    data = data_of(validation, validation.header, source.name, cap)
-    shown = rendered(validation, validation.header)
-    write(junit, "validate", [_case(validation, validation.header, source.name, shown)], interrupted=stop.happened)
+    partial = "" if allow_partial else validation.partial
+    ended = ExitStatus.INCONCLUSIVE if partial else STATUS[validation.sort]
+    data = {**data_of(validation, validation.header, source.name, cap), "partial": partial}
+    shown = [*rendered(validation, validation.header), *([worded(partial)] if partial else [])]
+    case = _case(validation, validation.header, source.name, shown, STATUSES[ended])
+    write(junit, "validate", [case], interrupted=stop.happened)
     if not stop.happened:
         log = "standard-input" if str(file) == STANDARD_INPUT else file.name
         kept = {name: value for name, value in data.items() if name != "source"}  # of a run, that is the specification
         save("validate", name_of(data["component"], data["variant"], log), kept)
-    return Report(data, shown, STATUS[validation.sort], interrupted=stop.happened)
+    return Report(data, shown, ended, interrupted=stop.happened)
 
 
-def _case(validation: Validation, header: Header, name: str, shown: list[str]) -> Case:
+def _case(validation: Validation, header: Header, name: str, shown: list[str], status: CaseStatus) -> Case:
     """The log for a CI service."""
-    head = next((line for line in shown if line.startswith(("all ", *"0123456789"))), "")
+    heads = ("no answer", "all ", *"0123456789")
+    head = next((line for start in heads for line in shown if line.startswith(start)), "")
     told = {"variant": header.variant.tag, "lines": validation.consumed, "most possible states": validation.peak}
-    status = STATUSES[STATUS[validation.sort]]
     return Case(f"validate.{header.component.name}", name, status, head, "\n".join(shown), validation.seconds, told)
 
 
@@ -162,10 +168,15 @@ def rendered(validation: Validation, header: Header) -> list[str]:
     if found is None:
         done = "all" if validation.finished else "the first"
         return [*lines, f"{done} {read} a run of {whose}{most}; {rate}"]
-    begun = f"{read} a run of {whose}{most}; then"
     if isinstance(found, Inconclusive):
-        return [*lines, f"{begun}, in line {found.line:,}, it is not known any more: {found.reason}"]
-    return [*lines, f"{begun} line {found.line:,} cannot have happened", *_explained(found, validation)]
+        earlier = "the line" if validation.consumed == 1 else f"the {validation.consumed:,} lines"
+        before = f"{earlier} before it may be a run of {whose}{most}"
+        return [*lines, f"no answer from line {validation.number:,} on: {found.reason}", before]
+    return [
+        *lines,
+        f"{read} a run of {whose}{most}; then line {found.line:,} cannot have happened",
+        *_explained(found, validation),
+    ]
 
 
 def _remarks(header: Header) -> Iterator[str]:

@@ -89,7 +89,7 @@ class Pair:
         try:
             actual = self._asked(None, None)
         except TargetError as error:
-            return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure)
+            return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure, error.details)
         broken = broken_in(self.subject, self._state, self.viewed) if self._checks else None
         expected = self._expected(None)
         self.tally.rules.update(self._showing.restart(expected.observations))
@@ -108,7 +108,7 @@ class Pair:
         try:
             actual = self._asked(operation, outcome)
         except TargetError as error:
-            return Breakdown(self.name, str(error), self._trace(), error.failure)
+            return Breakdown(self.name, str(error), self._trace(), error.failure, error.details)
         expected = self._expected(outcome)
         self.tally.rules.update(self._showing.call(before, operation, outcome, expected.observations))
         return self._compared(expected, actual, broken)

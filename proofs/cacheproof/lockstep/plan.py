@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, MissingExtraError
+from cacheproof.foundation.misspelt import did_you_mean
 from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import Limit
@@ -76,7 +77,7 @@ def left_out_from(component: AnyComponent, names: Sequence[str]) -> frozenset[st
     known = {kind.wire_name() for kind in component.operations}
     strange = sorted(set(names) - known)
     if strange:
-        raise InputError(f"{component.name} has no operation '{strange[0]}': there are {', '.join(sorted(known))}")
+        raise InputError(f"{component.name} has no operation '{strange[0]}'{did_you_mean(strange[0], sorted(known))}")
     return frozenset(names)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -41,6 +41,15 @@ class Tally:
     def seconds(self) -> float:
         """Since the start."""
         return time.monotonic() - self.started
+
+    def partial(self, operations: Iterable[str]) -> str:
+        """Why the run says little of a target that is to have these operations; empty if it says something."""
+        if self.steps == 0:
+            return "nothing was tried"
+        never = sorted(set(operations) - {operation for operation, _ in self.outcomes})
+        if len(self.states) > 1 or not never:
+            return ""
+        return f"no call changed what is observed, and these were never called: {', '.join(never)}"
 
     def by_operation(self) -> dict[str, dict[str, int]]:
         """The outcomes of each operation, sorted."""

@@ -19,6 +19,8 @@ from cachespec import SPECIFICATION_VERSION
 
 NUMBER = re.compile(r"(?P<family>C-[A-Z]+)-(?P<number>\d+)")
 """What the number of an entry of the catalogue looks like."""
+DECLARED = ("implementation", "spec", "components", "features", "deviations", "own")
+"""The fields of `hello` that a target in this process may have as attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,7 @@ def declared_by(component: AnyComponent, target: object) -> Declaration:
     if callable(ask):
         said: Declaration = ask()
         return said
-    names = ("implementation", "spec", "components", "features", "deviations", "own")
-    found = {name: getattr(target, name) for name in names if hasattr(target, name)}
+    found = {name: getattr(target, name) for name in DECLARED if hasattr(target, name)}
     plain = {name: value if isinstance(value, str) else list(value) for name, value in found.items()}
     return declaration_from(component, plain)
 

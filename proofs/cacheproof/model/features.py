@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.misspelt import UnknownNameError, did_you_mean
 from cacheproof.model.registry import AnyComponent
 from cachespec.kernel import Operation
 
@@ -41,16 +42,16 @@ def observables_in(component: AnyComponent, features: Iterable[str]) -> frozense
 
 
 def checked(component: AnyComponent, features: Iterable[str]) -> frozenset[str]:
-    """The features, each of the form of one, and those of this component's operations known to it; or InputError."""
+    """The features, each of the form of one, and those of this component known to it; or InputError."""
     given = frozenset(features)
-    known = {kind.wire_name() for kind in component.operations}
+    known = {"operation": {kind.wire_name() for kind in component.operations}, "observable": set(component.observables)}
     for feature in sorted(given - {REFUSALS}):
         found = FORM.fullmatch(feature)
         if found is None:
             raise InputError(f"'{feature}' is no feature: one is COMPONENT/operation/NAME or COMPONENT/observable/NAME")
-        if (found["component"], found["sort"]) == (component.name, "operation") and found["name"] not in known:
-            there_are = ", ".join(sorted(known))
-            raise InputError(f"{component.name} has no operation '{found['name']}': there are {there_are}")
+        sort, name = found["sort"], found["name"]
+        if found["component"] == component.name and known[sort] and name not in known[sort]:
+            raise UnknownNameError(f"{component.name} has no {sort} '{name}'{did_you_mean(name, sorted(known[sort]))}")
     return given
 
 

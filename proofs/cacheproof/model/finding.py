@@ -60,14 +60,25 @@ class Difference:
         return tuple(differing(self.expected, self.actual, component_named(self.trace.component), self.trace.variant))
 
 
+CRASHES = frozenset({Failure.RAISED, Failure.CRASHED})
+"""Failures that are the implementation's own if they happen in a call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The target's driver failed after the last operation: no verdict on the implementation."""
+    """The target did not answer the last operation: it crashed, or its driver failed."""
 
     target: str
     reason: str
     trace: Trace
     failure: Failure = Failure.DRIVER_FAILED
+    details: str = field(default="", compare=False)
+    """The traceback of the implementation, or its standard error: several lines, or empty."""
+
+    @property
+    def crash(self) -> bool:
+        """Whether the implementation crashed in a call, a verdict on it; if not, nothing is known of it."""
+        return self.failure in CRASHES and bool(self.trace.steps)
 
     @property
     def sort(self) -> str:

@@ -31,7 +31,8 @@ def finding_to_message(finding: Finding) -> Message:
         return {"sort": "violation", **violation_to_message(finding)}
     told: Message = {"target": finding.target, "trace": trace_to_message(finding.trace)}
     if isinstance(finding, Breakdown):
-        return {"sort": "breakdown", "failure": finding.failure.value, "reason": finding.reason, **told}
+        known = {"failure": finding.failure.value, "reason": finding.reason, "details": finding.details}
+        return {"sort": "breakdown", **known, "crash": finding.crash, **told}
     return {
         "sort": "difference",
         "index": finding.index,
@@ -53,7 +54,8 @@ def finding_from_message(message: Any) -> Finding:
     trace = trace_from_message(message.get("trace"))
     target, reason = str(message.get("target", "")), str(message.get("reason", ""))
     if sort == "breakdown":
-        return Breakdown(target, reason, trace, _failure(message.get("failure", Failure.DRIVER_FAILED.value)))
+        failure = _failure(message.get("failure", Failure.DRIVER_FAILED.value))
+        return Breakdown(target, reason, trace, failure, str(message.get("details", "")))
     if sort == "difference":
         answers = (_answer_from_message(key, message.get(key)) for key in ("expected", "actual"))
         return Difference(target, trace, *answers)

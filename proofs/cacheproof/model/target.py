@@ -27,16 +27,20 @@ class Failure(Enum):
     """The child answered with an error of its own."""
     WRONG_VERSION = "wrong_version"
     """The child speaks another version of the protocol."""
+    RAISED = "raised"
+    """An exception in an implementation in this process, during a call."""
     DRIVER_FAILED = "driver_failed"
-    """An exception in a driver in this process, or anything else that is no answer."""
+    """Anything else that is no answer of a driver in this process, such as an exception before the first call."""
 
 
 class TargetError(InconclusiveError):
     """The driver or its connection failed: not a verdict on the implementation."""
 
-    def __init__(self, text: str, failure: Failure = Failure.DRIVER_FAILED) -> None:
+    def __init__(self, text: str, failure: Failure = Failure.DRIVER_FAILED, details: str = "") -> None:
         super().__init__(text)
         self.failure = failure
+        self.details = details
+        """The traceback of the implementation, or its standard error: several lines, or empty."""
 
 
 class Target(Protocol):

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.foundation.misspelt import did_you_mean
 from cacheproof.model.registry import AnyComponent
 from cachespec.kernel import Code, Observation, Operation, Outcome
 
@@ -43,7 +44,8 @@ def operation_from_message(operations: Iterable[type[Operation]], message: Mappi
     by_name = {operation.wire_name(): operation for operation in operations}
     name = message.get("op")
     if not isinstance(name, str) or name not in by_name:
-        raise InputError(f"unknown operation {shortened(repr(name))}: there are {', '.join(by_name)}")
+        known = did_you_mean(str(name), by_name)
+        raise InputError(f"unknown operation {shortened(repr(name))}{known}")
     kind = by_name[name]
     wanted = [field.name for field in fields(kind)]
     given = {key: value for key, value in message.items() if key != "op"}
@@ -100,7 +102,7 @@ def config_from_message(component: AnyComponent, message: Mapping[str, Any]) -> 
     hints = get_type_hints(kind)
     strange = sorted(set(message) - set(kind._fields))
     if strange:
-        raise InputError(f"{owner} has no {shortened(', '.join(strange))}: there are {', '.join(kind._fields)}")
+        raise InputError(f"{owner} has no {shortened(', '.join(strange))}{did_you_mean(strange[0], kind._fields)}")
     missing = [name for name in kind._fields if name not in message and name not in kind._field_defaults]
     if missing:
         raise InputError(f"{owner} needs {', '.join(missing)}")

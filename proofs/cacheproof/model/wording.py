@@ -78,6 +78,7 @@ def remarks(finding: Finding) -> tuple[str, ...]:
     if isinstance(finding, Difference):
         return finding.statements
     if isinstance(finding, Breakdown):
-        return (f"the target failed: {finding.reason}",)
+        what = "the implementation crashed" if finding.crash else "the target failed"
+        return (f"{what}: {finding.reason}",)
     known = f" [{finding.catalogue}]" if finding.catalogue else ""
     return (f"{finding.property} does not hold: {finding.statement}{known}",)

@@ -70,9 +70,10 @@ def lockstep(record: Record) -> Iterable[Record]:
     if record["target"].startswith("spec:"):
         return
     status = ExitStatus.AS_EXPECTED if record["steps"] > 0 else ExitStatus.INCONCLUSIVE
-    if record.get("difference") or record.get("violations") or record.get("vanished"):
+    crashed = (record.get("breakdown") or {}).get("crash")
+    if record.get("difference") or record.get("violations") or record.get("vanished") or crashed:
         status = ExitStatus.FELL_SHORT
-    elif record.get("breakdown"):
+    elif record.get("breakdown") or record.get("partial"):
         status = ExitStatus.INCONCLUSIVE
     yield {**record, "status": status.name.lower()}
 
@@ -86,7 +87,7 @@ def consumed(record: Record) -> Iterable[Record]:
     status = ExitStatus.AS_EXPECTED if ran and not cases["broke_down"] else ExitStatus.INCONCLUSIVE
     if cases["failed"] or deviations["vanished"]:
         status = ExitStatus.FELL_SHORT
-    if record.get("interrupted"):
+    if record.get("interrupted") or (record.get("partial") and status is ExitStatus.AS_EXPECTED):
         status = ExitStatus.INCONCLUSIVE
     yield {**record, "ran": ran, "status": status.name.lower()}
 
@@ -94,7 +95,8 @@ def consumed(record: Record) -> Iterable[Record]:
 def logged(record: Record) -> Iterable[Record]:
     """A log that was validated."""
     verdicts = {"possible": ExitStatus.AS_EXPECTED, "impossible": ExitStatus.FELL_SHORT}
-    status = verdicts.get(record["verdict"], ExitStatus.INCONCLUSIVE)
+    verdict = "partial" if record.get("partial") else record["verdict"]
+    status = verdicts.get(verdict, ExitStatus.INCONCLUSIVE)
     yield {**record, "status": status.name.lower()}
 
 

@@ -28,7 +28,9 @@ class FoundError(Exception):
 def headline(finding: Finding) -> str:
     """In one line: what was found, after how many calls."""
     calls = len(finding.trace.steps)
-    return f"{HEADLINES[type(finding)]} after {calls} call{'s' * (calls != 1)}"
+    crashed = isinstance(finding, Breakdown) and finding.crash
+    what = "the implementation crashed" if crashed else HEADLINES[type(finding)]
+    return f"{what} after {calls} call{'s' * (calls != 1)}"
 
 
 def rendered(campaign: Campaign, finding: Finding, about: str, again: str, files: Sequence[Path]) -> str:

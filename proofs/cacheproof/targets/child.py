@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.foundation.misspelt import UnknownNameError
 from cacheproof.model.declaration import Declaration, declaration_from
 from cacheproof.model.features import observables_in
 from cacheproof.model.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode
@@ -108,6 +109,9 @@ class ChildTarget:
             raise self._failed(f"the child speaks protocol {spoken}, not {VERSION!r}", Failure.WRONG_VERSION)
         try:
             self._declared = declaration_from(self._component, answer)
+        except UnknownNameError as error:
+            self.close()
+            raise InputError(f"'{self._command}' declares in hello what there is not: {error}") from None
         except InputError as error:
             raise self._failed(f"asked to hello: the child says what cannot be: {error}", Failure.GARBAGE) from None
 
@@ -136,7 +140,7 @@ class ChildTarget:
         try:
             return decode(self._child.ask(line, self._seconds if seconds is None else seconds))
         except TargetError as error:
-            raise self._failed(f"asked to {asked}: {error}", error.failure) from None
+            raise self._failed(f"asked to {asked}: {error}", error.failure, error.details) from None
         except RefusedError as error:
             raise self._failed(f"asked to {asked}: the child's answer is {error}", Failure.GARBAGE) from None
 
@@ -157,9 +161,9 @@ class ChildTarget:
             what = "does not show" if one in named else "shows"
             raise InputError(f"the child {what} {one}, unlike what it said in hello")
 
-    def _failed(self, text: str, failure: Failure) -> TargetError:
+    def _failed(self, text: str, failure: Failure, details: str = "") -> TargetError:
         """The child is ended; the error says why."""
         if self._child is not None:
             self._child.kill()
             self._child = None
-        return TargetError(text, failure)
+        return TargetError(text, failure, details)

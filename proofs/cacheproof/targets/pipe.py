@@ -18,11 +18,12 @@ from cacheproof.foundation.errors import InputError, shortened
 from cacheproof.foundation.limits import LONGEST
 from cacheproof.model.protocol import LONGEST_LINE_BYTES
 from cacheproof.model.target import Failure, TargetError
+from cacheproof.targets.crash import cause_in, crash_report
 
 SECONDS_TO_LEAVE = 1.0
 """How long a child may take to end by itself once its input is closed, before it is killed."""
-TAIL_BYTES = 4096
-"""How much of its standard error is kept, to be quoted when it fails."""
+TAIL_BYTES = 1 << 16
+"""How much of its standard error is kept, to be quoted when it fails: a panic is followed by many stacks."""
 CHUNK_BYTES = 1 << 16
 MARK_VARIABLE = "CACHEPROOF_CHILD"
 """In the environment of a child and of all that it starts: by it they are found when it has to end."""
@@ -121,11 +122,11 @@ class ChildProcess:
         except BlockingIOError:
             return unsent
         except OSError:
-            raise TargetError(f"the child {self._ended()}", Failure.CRASHED) from None
+            raise self._crashed() from None
 
     def _hear(self) -> None:
         if not self._receive(self._output.fileno()):
-            raise TargetError(f"the child {self._ended()}", Failure.CRASHED)
+            raise self._crashed()
 
     def _receive(self, descriptor: int) -> bool:
         """Whether the child had said something; it is added to what is pending."""
@@ -138,20 +139,23 @@ class ChildProcess:
         self._pending += heard
         return bool(heard)
 
-    def _listen(self) -> None:
-        """Keep the end of what it says on standard error, so that it never blocks there."""
-        with contextlib.suppress(BlockingIOError):
+    def _listen(self) -> bool:
+        """Keep the end of what it says on standard error, so that it never blocks there; whether it said something."""
+        try:
             said = os.read(self._errors.fileno(), CHUNK_BYTES)
-            self._tail = (self._tail + said)[-TAIL_BYTES:]
-            if not said:
-                self._errors.close()
+        except BlockingIOError:
+            return False
+        self._tail = (self._tail + said)[-TAIL_BYTES:]
+        if not said:
+            self._errors.close()
+        return bool(said)
 
-    def _ended(self) -> str:
-        """How it ended, for a message: its exit status or signal, and the last line of its standard error."""
+    def _crashed(self) -> TargetError:
+        """How it ended: its exit status or signal, and what its standard error says of that."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(SECONDS_TO_LEAVE)
-        if not self._errors.closed:
-            self._listen()
+        while not self._errors.closed and self._listen():
+            pass
         status = self._process.poll()
         if status is None:
             how = "closed its standard output"
@@ -159,11 +163,15 @@ class ChildProcess:
             how = f"was ended by {_signal_name(-status)}"
         else:
             how = f"ended with exit status {status}"
-        return how + self._last_words()
+        return TargetError(f"the child {how}{self._last_words()}", Failure.CRASHED, crash_report(self._tail))
 
     def _last_words(self) -> str:
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
-        return f"; the last line of its standard error: {shortened(lines[-1])}" if lines else ""
+        if not lines:
+            return ""
+        cause = cause_in(lines)
+        what = "its standard error" if cause is not None else "the last line of its standard error"
+        return f"; {what}: {shortened(lines[-1] if cause is None else cause)}"
 
 
 def _started(command: str, mark: str) -> subprocess.Popen[bytes]:

@@ -6,29 +6,33 @@ What a factory may return is said in `cacheproof.implementation`.
 from __future__ import annotations
 
 import operator
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from pathlib import Path
+from inspect import isroutine
 from typing import Any
 
-from cacheproof.foundation.errors import shortened
+from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.foundation.misspelt import UnknownNameError, did_you_mean, nearest
 from cacheproof.implementation import Factory
-from cacheproof.model.declaration import Declaration, declared_by
+from cacheproof.model.declaration import DECLARED, Declaration, declared_by
 from cacheproof.model.features import operation_feature
+from cacheproof.model.recording import recording
 from cacheproof.model.registry import AnyComponent
-from cacheproof.model.target import TargetError
+from cacheproof.model.target import Failure, TargetError
+from cacheproof.targets.crash import traceback_of, where
 from cachespec.kernel import DONE, FAILED, HIT, MISS, Code, Observation, Operation, Outcome
 
 CODES = {code.value: code for code in Code}
 WITHOUT_ORDER = (set, frozenset, str, bytes, Mapping)
+HOOKS = frozenset({"apply", "observe", "reset", "close", "declaration", *DECLARED})
+"""The public names of an adapter beside the operations and the observables."""
 
 
 class InProcessTarget:
     """Whatever the factory makes for a configuration, as a target.
 
-    An AssertionError in a call is an answer of the implementation: `failed`. Any other exception, or an answer that is
-    none, is an error of the driver. A call that never returns cannot be ended here.
+    An AssertionError in a call is an answer of the implementation: `failed`. Any other exception is a crash. An answer
+    that is none is an error of the driver. A call that never returns cannot be ended here.
     """
 
     def __init__(self, factory: Factory, component: AnyComponent) -> None:
@@ -39,6 +43,10 @@ class InProcessTarget:
         self._made: Any = None
         self._whole = False
         """Whether the object has `apply`, rather than a method for each operation."""
+        self.read: set[str] = set()
+        """The fields of the configuration that the implementation has read."""
+        self.remark = ""
+        """The assertion by which the last call failed."""
 
     def declaration(self) -> Declaration:
         """What the factory has as attributes, named as the fields of `hello`.
@@ -46,7 +54,10 @@ class InProcessTarget:
         A class with a method for each operation declares those that it has, unless it says otherwise.
         """
         said = declared_by(self._component, self._factory)
-        if said.features or not isinstance(self._factory, type) or callable(getattr(self._factory, "apply", None)):
+        if not isinstance(self._factory, type) or callable(getattr(self._factory, "apply", None)):
+            return said
+        check_names(self._component, self._factory)
+        if said.features:
             return said
         kinds = [
             kind for kind in self._component.operations if callable(getattr(self._factory, kind.wire_name(), None))
@@ -56,22 +67,28 @@ class InProcessTarget:
     def reset(self, config: Any) -> None:
         if self._made is None or not (self._whole and callable(getattr(self._made, "reset", None))):
             self.close()
-            self._made = _guarded("be made", lambda: self._factory(config), assertions=False)
+            given = self._recording(config)
+            self._made = _guarded("be made", lambda: self._factory(given))
             self._whole = callable(getattr(self._made, "apply", None))
             self._names = self._shown_names(config)
+            if not self._whole:
+                check_names(self._component, type(self._made))
             if not self._whole and not any(callable(getattr(self._made, name, None)) for name in self._operations):
                 raise TargetError(
                     f"{_named(self._made)} has neither apply(operation) nor a method named as an operation of "
                     f"{self._component.name}: {', '.join(sorted(self._operations))}"
                 )
         if self._whole and callable(getattr(self._made, "reset", None)):
-            _guarded("reset", lambda: self._made.reset(config), assertions=False)
+            given = self._recording(config)
+            _guarded("reset", lambda: self._made.reset(given))
 
     def apply(self, operation: Operation) -> Outcome:
         name = operation.wire_name()
+        self.remark = ""
         try:
-            answer = _guarded(f"apply {name}", lambda: self._called(operation))
-        except AssertionError:
+            answer = _guarded(f"apply {name}", lambda: self._called(operation), calls=True)
+        except AssertionError as error:
+            self.remark = shortened(f"AssertionError {error}".strip()) + where(error, __file__)
             return FAILED
         outcome = as_outcome(answer)
         if outcome is None:
@@ -82,7 +99,7 @@ class InProcessTarget:
         return outcome
 
     def observe(self) -> Mapping[str, Observation]:
-        shown = _guarded("observe", self._shown, assertions=False)
+        shown = _guarded("observe", self._shown, failure=Failure.RAISED)
         if not isinstance(shown, Mapping):
             raise TargetError(f"observe() returned {shortened(repr(shown))}, where names and values were expected")
         return {name: _observation(name, value) for name, value in shown.items()}
@@ -90,7 +107,10 @@ class InProcessTarget:
     def close(self) -> None:
         made, self._made = self._made, None
         if callable(getattr(made, "close", None)) and "close" not in self._operations:
-            _guarded("close", made.close, assertions=False)
+            _guarded("close", made.close)
+
+    def _recording(self, config: Any) -> Any:
+        return recording(config, self.read) if hasattr(config, "_fields") else config
 
     def _called(self, operation: Operation) -> Any:
         if self._whole:
@@ -158,23 +178,39 @@ def _named(made: object) -> str:
     return f"what the factory made ({type(made).__name__})"
 
 
-def _guarded(asked: str, call: Callable[[], Any], *, assertions: bool = True) -> Any:
-    """The call, its errors told as those of the driver; with `assertions`, an assertion passes as an answer."""
+def check_names(component: AnyComponent, kind: type) -> None:
+    """Raises UnknownNameError for a public name of an adapter's class that neither the component nor an adapter has.
+
+    Of an inherited name and of a property that is only known if it is like an operation or an observable that the
+    class lacks: what else they are for is the implementation's own affair.
+    """
+    known = {operation.wire_name() for operation in component.operations} | set(component.observables) | HOOKS
+    lacking = sorted(name for name in known if not hasattr(kind, name))
+    for name in sorted(name for name in dir(kind) if not name.startswith("_") and name not in known):
+        own = isroutine(vars(kind).get(name)) or isinstance(vars(kind).get(name), staticmethod | classmethod)
+        if own or nearest(name, lacking) is not None:
+            meant = did_you_mean(name, lacking if nearest(name, lacking) is not None else sorted(known - HOOKS))
+            helper = f"begin the name of a helper with '_': '_{name}'"
+            raise UnknownNameError(f"{kind.__name__}.{name} is nothing that {component.name} has{meant}; {helper}")
+
+
+def _guarded(
+    asked: str, call: Callable[[], Any], *, calls: bool = False, failure: Failure = Failure.DRIVER_FAILED
+) -> Any:
+    """The call, its errors told as those of the driver; with `calls`, an assertion passes as an answer."""
     try:
         return call()
-    except TargetError:
+    except (TargetError, InputError):
         raise
     except AssertionError as error:
-        if assertions:
+        if calls:
             raise
-        raise _as_error(asked, error) from error
+        raise _as_error(asked, error, failure) from error
     except Exception as error:
-        raise _as_error(asked, error) from error
+        raise _as_error(asked, error, Failure.RAISED if calls else failure) from error
 
 
-def _as_error(asked: str, error: Exception) -> TargetError:
+def _as_error(asked: str, error: Exception, failure: Failure) -> TargetError:
     """What went wrong, and the line of the implementation where it did."""
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename != __file__]
-    where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
-    return TargetError(f"asked to {asked}: {type(error).__name__}; {shortened(str(error))}{where}")
+    said = f"{type(error).__name__}; {shortened(str(error))}{where(error, __file__)}"
+    return TargetError(f"asked to {asked}: {said}", failure, traceback_of(error, __file__))

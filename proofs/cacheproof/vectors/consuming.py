@@ -13,9 +13,10 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.limits import MEGABYTES, TooSlowError, too_large, within
+from cacheproof.foundation.misspelt import UnknownNameError
 from cacheproof.model.declaration import Declaration
 from cacheproof.model.features import FORM, REFUSALS, observable_feature
-from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, said
+from cacheproof.model.finding import CRASHES, Answer, Breakdown, Difference, Finding, said
 from cacheproof.model.finding import shown as worded
 from cacheproof.model.registry import variant_named
 from cacheproof.model.target import Failure, Target, TargetError
@@ -53,8 +54,12 @@ class CaseResult:
     step: int = 0
     """The step at which it ended, from 1 on; 0 for the initial state."""
     reason: str = ""
+    asked: bool = False
+    """The user asked to skip it."""
     deviation: str = ""
     failure: Failure | None = None
+    details: str = ""
+    """The traceback of an implementation that crashed, or its standard error."""
     actual: Answer | None = None
 
     @property
@@ -98,6 +103,15 @@ class Consumption:
         """Expected deviations that no call that was made could show."""
         return tuple(number for number in self._not_seen() if number not in self.could_show)
 
+    @property
+    def partial(self) -> str:
+        """Why the run says little: most cases that the user did not skip need what the target lacks. Or empty."""
+        skipped = [result for result in self.of(Verdict.SKIPPED) if not result.asked]
+        ran = len(self.results) - len(self.of(Verdict.SKIPPED))
+        if len(skipped) < ran or not self.results:
+            return ""
+        return f"{ran:,} of {ran + len(skipped):,} cases ran, because the target lacks what the others need"
+
     def _not_seen(self) -> list[str]:
         seen = {result.deviation for result in self.of(Verdict.DEVIATED)}
         return [number for number in self.deviations if number not in seen]
@@ -135,26 +149,28 @@ class Consumer:
         return whole
 
     def _case(self, whole: Consumption, path: Path, vectors: VectorSet, number: int) -> CaseResult:
-        lacking = self._lacking(vectors, vectors.cases[number - 1])
+        case = vectors.cases[number - 1]
+        asked = next((feature for feature in vectors.needs(case) if feature in self.skipped), "")
+        lacking = f"{asked} is left out" if asked else self._lacking(vectors, case)
         if lacking:
-            return CaseResult(path, vectors, number, Verdict.SKIPPED, reason=lacking)
+            return CaseResult(path, vectors, number, Verdict.SKIPPED, reason=lacking, asked=bool(asked))
         run = _Run(self, whole, path, vectors, number)
         try:
             with within(self.seconds):
                 return run.result()
         except TargetError as error:
-            return run.ended(Verdict.BROKE_DOWN, str(error), failure=error.failure)
+            crashed = error.failure in CRASHES and run.place > 0
+            verdict = Verdict.FAILED if crashed else Verdict.BROKE_DOWN
+            return run.ended(verdict, str(error), failure=error.failure, details=error.details)
         except TooSlowError as error:
             return run.ended(Verdict.BROKE_DOWN, str(error))
         except MemoryError:
             return run.ended(Verdict.BROKE_DOWN, too_large(MEGABYTES))
 
     def _lacking(self, vectors: VectorSet, case: Case) -> str:
-        """Why the case is skipped; empty where it is not."""
+        """Why the target cannot run the case; empty where it can."""
         missing = self.declaration.missing(vectors.component)
         for feature in vectors.needs(case):
-            if feature in self.skipped:
-                return f"{feature} is left out"
             found = FORM.fullmatch(feature)
             if found is not None and found["name"] in missing:
                 return f"the target does not have {feature}"
@@ -176,6 +192,8 @@ class _Run:
         target, vectors = self.consumer.target, self.vectors
         try:
             target.reset(vectors.config)
+        except UnknownNameError:
+            raise
         except InputError as error:
             return self.ended(Verdict.SKIPPED, f"the target does not take this configuration: {error}")
         shown = target.observe()
@@ -286,7 +304,7 @@ def finding_of(result: CaseResult, target: str) -> Finding | None:
     operations = [step.operation for step in steps if isinstance(step, CallStep)]
     trace = record(vectors.component, variant, vectors.config, operations, whole_calls=True)
     if result.failure is not None:
-        return Breakdown(target, result.reason, trace, result.failure)
+        return Breakdown(target, result.reason, trace, result.failure, result.details)
     if result.actual is None:
         return None
     last = trace.steps[-1] if trace.steps else None

@@ -111,7 +111,7 @@ def data_of(whole: Consumption) -> dict[str, Any]:
     }
 
 
-def cases_of(whole: Consumption) -> list[Case]:
+def cases_of(whole: Consumption, partial: str) -> list[Case]:
     """For a CI service: every case, every declared deviation, and why there is no answer where there is none."""
     found = [_case(result) for result in whole.results]
     found += [_declared(whole, number) for number in whole.deviations]
@@ -120,6 +120,8 @@ def cases_of(whole: Consumption) -> list[Case]:
         found.append(Case("consume", "the rest", CaseStatus.ERROR, text))
     if not any(result.verdict in RAN for result in whole.results):
         found.append(Case("consume", "any case", CaseStatus.ERROR, "nothing ran"))
+    elif partial:
+        found.append(Case("consume", "most cases", CaseStatus.ERROR, partial))
     return found
 
 

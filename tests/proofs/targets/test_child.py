@@ -107,7 +107,7 @@ def test_dead(tmp_path: Path) -> None:
 
 def test_dead_by_an_exception_that_is_quoted(tmp_path: Path) -> None:
     said = failure(tmp_path, "raise ValueError('no such key')")
-    assert said.endswith("exit status 1; the last line of its standard error: ValueError: no such key")
+    assert said.endswith("exit status 1; its standard error: ValueError: no such key")
 
 
 def test_dead_by_a_signal(tmp_path: Path) -> None:

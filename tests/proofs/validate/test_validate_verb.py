@@ -96,7 +96,7 @@ def test_past_the_cap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (status, data["verdict"]) == (ExitStatus.INCONCLUSIVE, "inconclusive")
     assert data["inconclusive"]["line"] == 2
     dispatch(["validate", str(path), "--cap", "2"])
-    assert "in line 2, it is not known any more: more than 2 states are possible" in capsys.readouterr().out
+    assert "no answer from line 2 on: more than 2 states are possible" in capsys.readouterr().out
 
 
 def test_another_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

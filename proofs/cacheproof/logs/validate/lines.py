@@ -39,6 +39,11 @@ class Line(NamedTuple):
     """Those that the line has; what it has as None is not known."""
     source: str
 
+    @property
+    def tells(self) -> bool:
+        """Whether it says how the call ended, or shows an observable."""
+        return self.code is not None or any(value is not None for value in (self.values, *self.observations.values()))
+
 
 class End(NamedTuple):
     """The end record."""

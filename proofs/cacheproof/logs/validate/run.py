@@ -42,6 +42,8 @@ class Validation:
         """Lines that are possible, the header and the end record not counted."""
         self.fast_lines = 0
         """Those of them that were taken at speed."""
+        self.telling = 0
+        """Those that say how a call ended, or what was seen: no other line can be impossible but by its operands."""
         self.seconds = 0.0
         self.found: Impossible | Inconclusive | None = None
         self.before: deque[str] = deque(maxlen=CONTEXT)
@@ -63,6 +65,15 @@ class Validation:
         if isinstance(self.found, Impossible):
             return Sort.IMPOSSIBLE
         return Sort.POSSIBLE if self.found is None and self.finished else Sort.INCONCLUSIVE
+
+    @property
+    def partial(self) -> str:
+        """Why a log that is possible says little; empty if most of its lines say something."""
+        if self.sort is not Sort.POSSIBLE or 2 * self.telling > self.consumed > 0:
+            return ""
+        if self.consumed == 0:
+            return "the log has no line after its header"
+        return f"{self.telling:,} of {self.consumed:,} lines say how a call ended or what was seen"
 
     @property
     def possible(self) -> int:
@@ -88,7 +99,7 @@ class Validation:
         except (TooSlowError, MemoryError) as error:
             if self.header is None:
                 raise InconclusiveError(f"{self._source.name}, line 1: {self._beyond(error)}") from None
-            self.found = Inconclusive(self._number, self._beyond(error))
+            self.found = Inconclusive(self.number, self._beyond(error))
         finally:
             self.seconds = time.perf_counter() - (began - before)
 
@@ -108,8 +119,8 @@ class Validation:
         return str(error) if isinstance(error, TooSlowError) else too_large(self._most_megabytes)
 
     @property
-    def _number(self) -> int:
-        """Of the line that is looked at."""
+    def number(self) -> int:
+        """Of the line that is looked at, or that was looked at last."""
         return 1 if self._reader is None else self.consumed + 2 + (self._end is not None)
 
     def _take_batch(self, batch: list[bytes]) -> None:
@@ -154,11 +165,12 @@ class Validation:
             self._validator.possible = Possible.only(self._cap, state)
             self.consumed += place - began
             self.fast_lines += place - began
+            self.telling += place - began
         return place
 
     def _take(self, batch: list[bytes], place: int) -> None:
         """One line, looked at closely."""
-        number = self._number
+        number = self.number
         self._clock.begin()
         try:
             self._take_or_refuse(batch, place, number)
@@ -176,6 +188,7 @@ class Validation:
             return
         self.found = self._validator.take(line, number, _text(batch[place]))
         self.consumed += self.found is None
+        self.telling += self.found is None and (line.tells or bool(self._validator.known))
 
     def _begin(self, first: bytes) -> None:
         try:

@@ -65,7 +65,7 @@ class Validator:
         except Exception as error:  # noqa: BLE001  # whatever the specification does, the line is named
             return Inconclusive(number, f"the specification failed: {type(error).__name__}: {error}")
         if len(after) == 0 and not ended:
-            return self._not_all_tried or self._judged(line, before, number, text)
+            return self._without_answer(number) or self._judged(line, before, number, text)
         self.possible = after
         self.peak = max(self.peak, len(after))
         self.known.update((name, line.observations[name]) for name in self.known if name in line.observations)
@@ -125,6 +125,13 @@ class Validator:
                 )
                 self._not_all_tried = Inconclusive(number, reason)
             yield from ((operation, state) for operation in calls.operations)
+
+    def _without_answer(self, number: int) -> Inconclusive | None:
+        """Why nothing is known of a line that no followed state leads past; None if every call was tried."""
+        untried = self._not_all_tried
+        if untried is None:
+            return None
+        return Inconclusive(untried.line, f"{untried.reason}; no state that was followed leads past line {number:,}")
 
     def _call(self, state: Any, operation: Operation | None) -> tuple[Any, Outcome | None]:
         return (state, None) if operation is None else self._variant.call(self._config, state, operation)

@@ -73,9 +73,10 @@ class Impossible:
 
 @dataclass(frozen=True, slots=True)
 class Inconclusive:
-    """Where it is not known any more, and why."""
+    """Why it is not known whether the log is a run."""
 
     line: int
+    """The line that is the reason; it may be earlier than the first line without an answer."""
     reason: str
 
 

@@ -120,7 +120,7 @@ class Reading:
         """What the implementation itself said: a traceback, or its standard error."""
         if isinstance(self.finding, Difference):
             return self.finding.actual.remark
-        return self.finding.reason if isinstance(self.finding, Breakdown) else ""
+        return self.finding.details or self.finding.reason if isinstance(self.finding, Breakdown) else ""
 
     @property
     def configuration(self) -> str:

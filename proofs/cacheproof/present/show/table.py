@@ -71,7 +71,7 @@ def _lines(reading: Reading) -> Iterator[tuple[str, str]]:
     if reading.clause is not None:
         where = f" ({reading.clause.values})" if reading.clause.values else ""
         yield f"false in {reading.clause.function}: {reading.clause.text}{where}", "red"
-    if reading.own and reading.rows:
+    if reading.own and (reading.rows or getattr(reading.finding, "details", "")):
         yield "the implementation itself:", ""
         yield from ((f"  {line}", "dim") for line in reading.own.splitlines())
     yield f"configuration: {reading.configuration}", "dim"
