@@ -90,6 +90,11 @@ def test_the_sample_project_passes_on_two_workers_that_share_a_seed(project: Pat
     }
     assert seeds == {said[1]}
     assert "lru without lookup, get, pin, stat: the implementation does not have them" in ended.stdout
+    (line,) = [line for line in ended.stdout.splitlines() if "never called" in line]
+    assert line.startswith(
+        "cacheproof: tests/test_sample_cache.py::test_sample_cache: never called: lookup, get, pin, stat"
+    )
+    assert "never read" not in ended.stdout
 
 
 def test_a_target_that_has_every_call_is_not_said_to_lack_any(pytester: pytest.Pytester) -> None:

@@ -25,6 +25,7 @@ from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.store import name_of, save
 from cacheproof.model.target import Target, TargetError
 from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
+from cacheproof.present.unseen import Unseen, unseen
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
 from cacheproof.vectors.consuming import CaseResult, Consumer, Consumption, Verdict, finding_of, worded_run
@@ -120,6 +121,7 @@ def command(
         "target": target,
         "files": [path.name for path, _ in sets],
         **data_of(whole),
+        "unseen": unseen(of.component, variant_named(of.component, of.variant), whole.seen).data,
         "partial": partial,
         "difference": told if isinstance(finding, Difference) else None,
         "breakdown": told if told is not None and not isinstance(finding, Difference) else None,
@@ -220,9 +222,15 @@ def notes(whole: Consumption, target: str) -> list[str]:
     lines += [f"{number}, as declared: {count:,} cases" for number, count in sorted(seen.items())]
     lines += [f"{number} is declared and did not occur: take it out" for number in whole.vanished]
     lines += [f"{number} is declared, and no call that was made could show it" for number in whole.untried]
+    lines += _unseen(whole).lines
     if whole.given_up:
         lines.append(f"given up: the driver failed {len(whole.of(Verdict.BROKE_DOWN))} times")
     return lines
+
+
+def _unseen(whole: Consumption) -> Unseen:
+    of = whole.results[0].vectors
+    return unseen(of.component, variant_named(of.component, of.variant), whole.seen)
 
 
 def _listed(names: Iterable[str]) -> str:

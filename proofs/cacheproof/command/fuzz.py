@@ -41,6 +41,7 @@ from cacheproof.present import macros_report as report
 from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.present.show.plain import as_text, finding_as_text
 from cacheproof.present.show.reading import Reading
+from cacheproof.present.unseen import unseen
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS
 from cachespec.kernel import NORMATIVE
@@ -240,6 +241,8 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "operations": campaign.tally.by_operation(),
         "observables": sorted(campaign.tally.observables),
         "rules": rules_message(plan.subject.variant, campaign.tally.rules),
+        "unseen": unseen(plan.subject.component, plan.subject.variant, campaign.tally.outcomes).data,
+        "ignored": list(campaign.ignored),
         "came_again": campaign.came_again,
         "difference": message if isinstance(finding, Difference) else None,
         "violations": [message] if isinstance(finding, Violation) else [],
@@ -263,13 +266,14 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
     """What was seen, and not more than that."""
     tally, subject = campaign.tally, plan.subject
     compared = ", ".join(sorted(tally.observables)) or "nothing but outcomes"
-    missed = sorted(tally.offered - set(tally.by_operation()))
+    ignored = ", ".join(campaign.ignored)
     amount = f"fuzzed {tally.steps:,} steps in {tally.episodes:,} examples, seed {plan.seed}"
     lines = [
         f"{plan.target} agrees with {subject.component.name} ({subject.variant.title}): {amount}",
         f"compared after every call: the outcome, and {compared}",
-        *([f"offered and never made: {', '.join(missed)}"] if missed else []),
         *never_shown(subject.variant, tally.rules),
+        *unseen(subject.component, subject.variant, tally.outcomes).lines,
+        *([f"never read of the configuration, though the specification reads it: {ignored}"] if ignored else []),
     ]
     return "\n".join(lines)
 

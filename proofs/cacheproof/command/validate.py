@@ -22,6 +22,7 @@ from cacheproof.model.finding import shown
 from cacheproof.model.store import name_of, save
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
 from cacheproof.model.wording import operation_text, outcome_text
+from cacheproof.present.unseen import unseen
 from cachespec import SPECIFICATION_VERSION
 
 PANEL = "Records and replay"
@@ -106,6 +107,7 @@ def data_of(validation: Validation, header: Header, name: str, cap: int) -> dict
         "specification": {"here": SPECIFICATION_VERSION, "log": header.specification},
         "verdict": validation.sort.value,
         "consumed": validation.consumed,
+        "unseen": unseen(header.component, header.variant, validation.seen).data,
         "states": {"now": validation.possible, "most": validation.peak, "cap": cap},
         "first_impossible": _impossible(found, validation) if isinstance(found, Impossible) else None,
         "inconclusive": {"line": found.line, "reason": found.reason} if isinstance(found, Inconclusive) else None,
@@ -167,7 +169,8 @@ def rendered(validation: Validation, header: Header) -> list[str]:
     found = validation.found
     if found is None:
         done = "all" if validation.finished else "the first"
-        return [*lines, f"{done} {read} a run of {whose}{most}; {rate}"]
+        missed = unseen(header.component, header.variant, validation.seen).lines
+        return [*lines, f"{done} {read} a run of {whose}{most}; {rate}", *missed]
     if isinstance(found, Inconclusive):
         earlier = "the line" if validation.consumed == 1 else f"the {validation.consumed:,} lines"
         before = f"{earlier} before it may be a run of {whose}{most}"

@@ -35,6 +35,8 @@ class Campaign:
     interrupted: bool = False
     seconds: float = 0.0
     """How long it took, shrinking included."""
+    ignored: tuple[str, ...] = ()
+    """Fields of the configuration that the specification reads and the target never did."""
 
 
 def lockstep(

@@ -11,6 +11,7 @@ from typing import Any
 from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.foundation.misspelt import did_you_mean
 from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
+from cacheproof.lockstep.ignored import ignored
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.declaration import declared_by
@@ -91,24 +92,31 @@ def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campai
     subject = plan.subject
     target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
     try:
-        left_out = plan.left_out | not_there(subject.component, target)
-        if plan.driver == "lockstep":
-            return lockstep(
-                subject.component,
-                subject.variant,
-                subject.config,
-                target,
-                steps=plan.limit.steps,
-                seconds=plan.limit.seconds,
-                seed=plan.seed,
-                restart_every=max(plan.profile.steps_in_example, RESTART_EVERY),
-                name=plan.target,
-                left_out=left_out,
-                progress=progress,
-            )
-        return _with_hypothesis(plan, Pair(subject, target, plan.target, left_out), progress)
+        campaign = _performed(plan, target, progress)
+        campaign.ignored = ignored(subject, target) if campaign.finding is None else ()
+        return campaign
     finally:
         target.close()
+
+
+def _performed(plan: Plan, target: Target, progress: Callable[[str], None] | None) -> Campaign:
+    subject = plan.subject
+    left_out = plan.left_out | not_there(subject.component, target)
+    if plan.driver == "lockstep":
+        return lockstep(
+            subject.component,
+            subject.variant,
+            subject.config,
+            target,
+            steps=plan.limit.steps,
+            seconds=plan.limit.seconds,
+            seed=plan.seed,
+            restart_every=max(plan.profile.steps_in_example, RESTART_EVERY),
+            name=plan.target,
+            left_out=left_out,
+            progress=progress,
+        )
+    return _with_hypothesis(plan, Pair(subject, target, plan.target, left_out), progress)
 
 
 def not_there(component: AnyComponent, target: Target) -> frozenset[str]:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cacheproof.foundation.errors import InputError, shortened
-from cacheproof.foundation.misspelt import did_you_mean
+from cacheproof.foundation.misspelt import UnknownNameError, did_you_mean
 from cacheproof.model.registry import AnyComponent
 from cachespec.kernel import Code, Observation, Operation, Outcome
 
@@ -102,7 +102,9 @@ def config_from_message(component: AnyComponent, message: Mapping[str, Any]) -> 
     hints = get_type_hints(kind)
     strange = sorted(set(message) - set(kind._fields))
     if strange:
-        raise InputError(f"{owner} has no {shortened(', '.join(strange))}{did_you_mean(strange[0], kind._fields)}")
+        raise UnknownNameError(
+            f"{owner} has no {shortened(', '.join(strange))}{did_you_mean(strange[0], kind._fields)}"
+        )
     missing = [name for name in kind._fields if name not in message and name not in kind._field_defaults]
     if missing:
         raise InputError(f"{owner} needs {', '.join(missing)}")

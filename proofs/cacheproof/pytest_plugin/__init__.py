@@ -68,14 +68,15 @@ def pytest_pycollect_makeitem(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """How much was done, and how to do it again."""
-    done = [
-        properties
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", "") == "call"
-        and "cacheproof_steps" in (properties := dict(getattr(report, "user_properties", ())))
-    ]
+    suites: dict[str, list[dict[str, Any]]] = {}
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        properties = dict(getattr(report, "user_properties", ()))
+        if getattr(report, "when", "") == "call" and "cacheproof_steps" in properties:
+            suites.setdefault(report.nodeid.rpartition("::")[0], []).append(properties)
+    done = [properties for tests in suites.values() for properties in tests]
     if done:
+        from cacheproof.pytest_plugin.noticed import summary  # noqa: PLC0415  # only where there is a suite
+
         steps = sum(int(properties["cacheproof_steps"]) for properties in done)
         seed = config.stash[SEED]
         terminalreporter.write_line(
@@ -86,6 +87,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(f"cacheproof: {rule} is declared and never showed: leave it out")
         for left_out in sorted({properties.get("cacheproof_left_out", "") for properties in done} - {""}):
             terminalreporter.write_line(f"cacheproof: {left_out}: the implementation does not have them")
+        for name, tests in suites.items():
+            for line in summary(name, tests):
+                terminalreporter.write_line(f"cacheproof: {line}")
 
 
 def never_shown(done: list[dict[str, object]]) -> list[str]:

@@ -13,16 +13,19 @@ import pytest
 from cacheproof.catalogue.agenda import Calls, agenda
 from cacheproof.catalogue.register import entry_named
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.misspelt import UnknownNameError
 from cacheproof.lockstep.campaign import Campaign, lockstep
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.plan import PROFILES, left_out_from
 from cacheproof.lockstep.showing import rules_message
 from cacheproof.lockstep.shrink import shrunk
+from cacheproof.model.adapted import adapted
 from cacheproof.model.finding import Subject
 from cacheproof.model.mixture import base_of, with_deviations
-from cacheproof.model.registry import component_named, components, scope_file, variant_named
+from cacheproof.model.registry import AnyComponent, component_named, components, scope_file, variant_named
 from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of
 from cacheproof.present.show.formats import write_files
+from cacheproof.pytest_plugin.noticed import noticed
 from cacheproof.pytest_plugin.reporting import FoundError, rendered
 from cacheproof.pytest_plugin.seed import RULE, SEED, SHOWN
 from cacheproof.skeleton.calls import calls_of
@@ -45,12 +48,14 @@ class SuiteCollector(pytest.Collector):
             declared = InProcessTarget(self.suite.factory, component).declaration()
             left_out = left_out_from(component, self.suite.without) | declared.missing(component)
             scopes = self._scopes()
+            subjects = {scope.name: Subject(component, variant, self._adapted(component, scope)) for scope in scopes}
             traces = list(agenda(component, variant, left_out)) if self.suite.traces else []
+            traces = [calls for calls in traces if self._is_as_it_was(component, calls.scope)]
         except InputError as error:
             raise self.CollectError(f"cacheproof: {error}") from None
         shared = {"suite": self.suite, "left_out": left_out}
         for scope in scopes:
-            subject = Subject(component, variant, scope.config)
+            subject = subjects[scope.name]
             yield LockstepItem.from_parent(self, name=f"scope[{scope.name}]", subject=subject, **shared)
         for calls in traces:
             if self._asked_for(calls.scope.name):
@@ -71,6 +76,22 @@ class SuiteCollector(pytest.Collector):
         known = named or [scope for scope in scopes_of(component) if every or scope.set == DEFAULT]
         tag = variant_named(component, base_of(self.suite.variant)).tag
         return [scope for scope in known if self._asked_for(scope.name) and (named or tag in scope.variants)]
+
+    def _adapted(self, component: AnyComponent, scope: Scope) -> Any:
+        """The configuration of the scope as the suite wants it."""
+        try:
+            return adapted(component, scope.config, self.suite.config, self.suite.unit)
+        except UnknownNameError:
+            raise
+        except InputError as error:
+            raise InputError(f"in the scope {scope.name}: {error}; name other scopes, or other values") from None
+
+    def _is_as_it_was(self, component: AnyComponent, scope: Scope) -> bool:
+        """Whether the scope's configuration is as the suite wants it: the calls of a trace are for this one."""
+        try:
+            return bool(self._adapted(component, scope) == scope.config)
+        except InputError:
+            return False
 
     def _asked_for(self, scope: str) -> bool:
         wanted: list[str] = self.config.getoption("--cacheproof-scope")
@@ -100,6 +121,7 @@ class _Item(pytest.Item):
         self.user_properties.append(("cacheproof_steps", campaign.tally.steps))
         for rule in rules_message(self.subject.variant, campaign.tally.rules):
             self.user_properties.append((f"{RULE}{self._suite_name()}: {rule['name']}", SHOWN[rule["shown"]]))
+        self.user_properties += noticed(self.subject, target, campaign)
         if left_out := self._left_out():
             self.user_properties.append(("cacheproof_left_out", left_out))
         if campaign.finding is not None:

@@ -86,6 +86,8 @@ class Consumption:
     could_show: set[str] = field(default_factory=set)
     """The numbers of the catalogue of which some call that was made could show the deviation."""
     calls: int = 0
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    """The operations that were called, each with a code that was expected of it."""
     interrupted: bool = False
     given_up: bool = False
 
@@ -221,6 +223,7 @@ class _Run:
 
     def call(self, step: CallStep) -> CaseResult | None:
         """Make the call; the result where the case ends here."""
+        self.whole.seen.add((step.operation.wire_name(), step.reply.outcome.code.value))
         outcome = self.consumer.target.apply(step.operation)
         shown: Mapping[str, Observation] = {} if outcome.code is Code.DIVERGED else self.consumer.target.observe()
         wrong = self.differs(step.reply, outcome, shown)

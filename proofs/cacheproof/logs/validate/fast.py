@@ -55,6 +55,8 @@ class FastPath:
         known = {kind: struct for kind, struct in structs.items() if struct is not None}
         self._kinds = {struct: _kind(kind) for kind, struct in known.items()}
         line = _line(tuple(known.values()))
+        self.seen: set[tuple[type[Operation], Code]] = set()
+        """The calls that were taken, each with the code that it was answered."""
         self._decode: Callable[[bytes], Any] | None = None if line is None else msgspec.json.Decoder(line).decode
 
     @property
@@ -95,6 +97,7 @@ class FastPath:
             raise
         except Exception:  # noqa: BLE001  # the validator says what it was
             return None
+        self.seen.add((type(call), code))
         return after
 
     def _shows(self, state: Any, observed: Mapping[str, Observation], known: dict[str, Pattern]) -> bool:

@@ -76,6 +76,13 @@ class Validation:
         return f"{self.telling:,} of {self.consumed:,} lines say how a call ended or what was seen"
 
     @property
+    def seen(self) -> set[tuple[str, str]]:
+        """The operations that were called by their wire names, each with a code that the specification answers."""
+        taken = set() if self._validator is None else self._validator.seen
+        fast = set() if self._fast is None else self._fast.seen
+        return {(kind.wire_name(), code.value) for kind, code in taken | fast}
+
+    @property
     def possible(self) -> int:
         """How many states are possible after the lines that were consumed."""
         return 0 if self._validator is None else len(self._validator.possible)

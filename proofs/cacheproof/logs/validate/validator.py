@@ -33,6 +33,8 @@ class Validator:
         self._component, self._variant, self._config = header.component, header.variant, header.config
         self._candidates = Candidates(header)
         self._not_all_tried: Inconclusive | None = None
+        self.seen: set[tuple[type[Operation], Code]] = set()
+        """The calls that lines may be of, each with a code that the specification answers."""
         state = self._variant.start(self._config, REROOTING)
         self.possible = Possible.only(cap, state)
         shown = self._observe(state)
@@ -103,6 +105,8 @@ class Validator:
         for operation, state in self._attempts(line, before, number):
             after, outcome = self._call(state, operation)
             if self._fits(line, outcome, after):
+                if operation is not None and outcome is not None:
+                    self.seen.add((type(operation), outcome.code))
                 if outcome is not None and outcome.code is Code.DIVERGED:
                     ended = True
                 else:
