@@ -256,3 +256,48 @@ def test_a_project_without_a_suite_loads_next_to_nothing(tmp_path: Path) -> None
     assert "cacheproof" not in ended.stdout
     loaded = json.loads((tmp_path / "loaded.json").read_text())
     assert loaded == ["cacheproof", "cacheproof.pytest_plugin", "cacheproof.pytest_plugin.seed", "cacheproof.suite"]
+
+
+COUNTING = """
+class Counting:
+    def __init__(self, config):
+        self._cache = SpecificationTarget(LRU, LRU.normative)
+        self._cache.reset(config._replace(sizes=(1,) * len(config.sizes)))
+
+    def put(self, key, size):
+        return self._cache.apply(Put(key, 1))
+
+    def contains(self, key):
+        return self._cache.apply(Contains(key))
+
+    def observe(self):
+        return {"order": self._cache.observe()["order"]}
+"""
+
+
+def test_an_implementation_that_counts_entries_says_so_once(pytester: pytest.Pytester) -> None:
+    suite = f"from cachespec.lru import Contains, Put\n{COUNTING}\nSCOPES = ['three-keys', 'growth']\n"
+    steps = ("--cacheproof-steps", "100", "-k", "scope")
+    ended = inside(
+        pytester, suite + "test_it = cacheproof.tests_for('lru', Counting, scopes=SCOPES, unit='entries')", *steps
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert " passed" in ended.stdout
+    assert "never answered: put refused" in ended.stdout, "something was evicted, and nothing too large was put"
+    ended = inside(pytester, suite + "test_it = cacheproof.tests_for('lru', Counting, scopes=SCOPES)", *steps)
+    assert ended.returncode == 1, "in bytes it differs"
+    wrong = inside(pytester, "test_it = cacheproof.tests_for('ring', lambda config: None, unit='entrys')")
+    assert "cacheproof: in the scope laps: unknown unit 'entrys': did you mean 'entries'?" in wrong.stdout
+
+
+def test_values_of_the_configuration_are_replaced_in_every_scope(pytester: pytest.Pytester) -> None:
+    suite = (
+        "test_it = cacheproof.implements('lru', config={%s})(lambda config: SpecificationTarget(LRU, LRU.normative))"
+    )
+    listed = inside(pytester, suite % "'capacity': 7", "--collect-only")
+    assert "scope[three-keys]" in listed.stdout
+    assert "trace[" not in listed.stdout, "its calls are for another configuration"
+    wrong = inside(pytester, suite % "'capacty': 7")
+    assert "lru has no capacty: did you mean 'capacity'?" in wrong.stdout
+    wrong = inside(pytester, suite % "'grown': [1, 1]")
+    assert "in the scope three-keys: the configuration of lru: grown has 2 sizes for 3 keys" in wrong.stdout

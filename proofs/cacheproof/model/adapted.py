@@ -33,5 +33,5 @@ def _in_entries(component: AnyComponent, message: Mapping[str, Any]) -> dict[str
     sizes, capacity = message.get("sizes"), message.get("capacity")
     if not isinstance(sizes, list) or not isinstance(capacity, int):
         raise InputError(f"{component.name} has no capacity and sizes that could be entries: leave out the unit")
-    unchanging = {"grown": []} if "grown" in message else {}
+    unchanging: dict[str, list[int]] = {"grown": []} if "grown" in message else {}
     return {"sizes": [1] * len(sizes), "capacity": max(1, min(capacity, len(sizes) - 1)), **unchanging}
