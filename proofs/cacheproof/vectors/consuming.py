@@ -161,8 +161,8 @@ class Consumer:
             with within(self.seconds):
                 return run.result()
         except TargetError as error:
-            crashed = error.failure in CRASHES and run.place > 0
-            verdict = Verdict.FAILED if crashed else Verdict.BROKE_DOWN
+            in_call = run.place > 0 and isinstance(case[run.place - 1], CallStep)
+            verdict = Verdict.FAILED if in_call and error.failure in CRASHES else Verdict.BROKE_DOWN
             return run.ended(verdict, str(error), failure=error.failure, details=error.details)
         except TooSlowError as error:
             return run.ended(Verdict.BROKE_DOWN, str(error))
