@@ -241,6 +241,7 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "operations": campaign.tally.by_operation(),
         "observables": sorted(campaign.tally.observables),
         "rules": rules_message(plan.subject.variant, campaign.tally.rules),
+        "own_names": campaign.tally.renaming,
         "unseen": unseen(plan.subject.component, plan.subject.variant, campaign.tally.outcomes).data,
         "ignored": list(campaign.ignored),
         "came_again": campaign.came_again,
@@ -271,6 +272,7 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
     lines = [
         f"{plan.target} agrees with {subject.component.name} ({subject.variant.title}): {amount}",
         f"compared after every call: the outcome, and {compared}",
+        *([f"the target's own names: {tally.renaming}"] if tally.renaming else []),
         *never_shown(subject.variant, tally.rules),
         *unseen(subject.component, subject.variant, tally.outcomes).lines,
         *([f"never read of the configuration, though the specification reads it: {ignored}"] if ignored else []),

@@ -7,12 +7,13 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.properties import AnyProperty, broken_by_call, broken_in
+from cacheproof.lockstep.renaming import Renaming, renaming_of
 from cacheproof.lockstep.showing import Showing
 from cacheproof.lockstep.tally import Tally
 from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, Subject, differing
 from cacheproof.model.target import Failure, Target, TargetError
-from cacheproof.model.trace import Trace, Violation, record
-from cachespec.kernel import NORMATIVE, Code, Operation, Outcome
+from cacheproof.model.trace import Trace, TraceStep, Violation, record
+from cachespec.kernel import NORMATIVE, Code, Observation, Operation, Outcome
 
 PATIENCE = 20
 """Calls in a row that show nothing that was not seen before in the episode: then it is over, as where all are gone."""
@@ -23,6 +24,8 @@ class Pair:
 
     Properties are checked on the specification's side where its variant is the normative one: an era breaks some of
     them by design. `left_out` are operations that are never offered, for targets that lack them.
+
+    A target that has names of its own is asked first: the specification then takes the same free names.
     """
 
     def __init__(
@@ -57,6 +60,11 @@ class Pair:
         self._showing = Showing(subject)
         self.remark = ""
         """What the target said of the last call beside its outcome."""
+        self._renaming: Renaming | None = None
+        """Between the target's names and the specification's; None where they are the same."""
+        self._initial: dict[str, Observation] = {}
+        self._steps: list[TraceStep] = []
+        """The calls since the last restart with the names that the target chose; empty where names are the same."""
 
     @property
     def offered(self) -> tuple[Operation, ...]:
@@ -69,7 +77,7 @@ class Pair:
     def offers(self, state: Any) -> tuple[Operation, ...]:
         """The operations that the environment may do in this state, and that are not left out."""
         alphabet = self.subject.variant.alphabet(self.subject.config, state)
-        return tuple(one for one in alphabet if type(one) in self._names)
+        return tuple(one for one in alphabet if type(one) in self._names and self._can_ask(one))
 
     @property
     def state(self) -> Any:
@@ -83,11 +91,12 @@ class Pair:
         self.latest = None
         self._offered, self._over = None, False
         self._seen, self._idle = set(), 0
+        self._renaming, self._steps = None, []
         if not self.offered:
             raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
         self.tally.episodes += 1
         try:
-            actual = self._asked(None, None)
+            actual = self._begun(self._asked(None, None))
         except TargetError as error:
             return Breakdown(self.name, f"{error} (at the start)", self._trace(), error.failure, error.details)
         broken = broken_in(self.subject, self._state, self.viewed) if self._checks else None
@@ -97,6 +106,7 @@ class Pair:
 
     def apply(self, operation: Operation) -> Finding | None:
         """One whole call on both sides; what they answer and show is compared."""
+        first = self._asked_first(operation) if self._renaming is not None else None
         before = self._state
         self._state, outcome = self.subject.variant.call(self.subject.config, before, operation)
         self.latest = before, outcome
@@ -105,8 +115,12 @@ class Pair:
         self._offered = None
         self._over = outcome.code is Code.DIVERGED
         self.tally.count(operation, outcome)
+        if self._renaming is not None:
+            self._steps.append(TraceStep(operation, outcome, self._observed()))
         try:
-            actual = self._asked(operation, outcome)
+            if isinstance(first, TargetError):
+                raise first
+            actual = self._asked(operation, outcome) if first is None else first
         except TargetError as error:
             return Breakdown(self.name, str(error), self._trace(), error.failure, error.details)
         expected = self._expected(outcome)
@@ -116,14 +130,29 @@ class Pair:
     def replay(self, operations: Iterable[Operation], *, only_offered: bool) -> Finding | None:
         """The first finding of these calls from the start, or None.
 
-        With `only_offered`, the run ends where an operation is not offered when its turn comes.
+        With `only_offered`, the run ends where an operation is not offered when its turn comes. It ends anyway where
+        an operation has a name that a target with names of its own has not shown.
         """
         finding = self.restart()
         for operation in operations:
-            if finding is not None or (only_offered and operation not in self.offered):
+            if finding is not None or (only_offered and operation not in self.offered) or not self._can_ask(operation):
                 break
             finding = self.apply(operation)
         return finding
+
+    def offered_after(self, operations: Iterable[Operation]) -> list[Operation]:
+        """The operations that the environment may do after these calls from the start, in the order of the alphabet.
+
+        A target with names of its own makes the calls: what is free to choose, it chooses.
+        """
+        subject = self.subject
+        if self._renaming is not None:
+            self.replay(operations, only_offered=False)
+            return list(self.offers(self._state))
+        state = subject.variant.start(subject.config)
+        for operation in operations:
+            state, _ = subject.variant.call(subject.config, state, operation)
+        return list(subject.variant.alphabet(subject.config, state))
 
     def _broken_by(self, before: Any, operation: Operation, outcome: Outcome) -> AnyProperty | None:
         return broken_by_call(self.subject, before, operation, outcome, self._state, self.viewed)
@@ -138,8 +167,7 @@ class Pair:
         return view
 
     def _expected(self, outcome: Outcome | None) -> Answer:
-        view = self.viewed(self._state)
-        answer = Answer(outcome, self.subject.component.observe(self.subject.config, view))
+        answer = Answer(outcome, self._observed())
         shown = hash(tuple(answer.observations.values()))
         self._idle = self._idle + 1 if shown in self._seen else 0
         self._seen.add(shown)
@@ -153,6 +181,35 @@ class Pair:
             self.target.reset(self.subject.config)
             return self._answer(None)
         return self._answer(self.target.apply(operation))
+
+    def _begun(self, shown: Answer) -> Answer:
+        """What the target shows at the start, in the specification's names."""
+        self._renaming = renaming_of(self.subject.component, self.subject.config, self.target)
+        if self._renaming is None:
+            return shown
+        self._offered, self._initial = None, self._observed()
+        self.tally.renaming = self._renaming.text
+        self._renaming.begin(self._initial, shown.observations)
+        return Answer(None, self._renaming.shown(shown.observations))
+
+    def _asked_first(self, operation: Operation) -> Answer | TargetError:
+        """What a target with names of its own answers; the specification then has the names next that it chose."""
+        assert self._renaming is not None
+        try:
+            answer = self._asked(self._renaming.asked(operation), None)
+        except TargetError as error:
+            return error
+        assert answer.outcome is not None
+        outcome = self._renaming.answered(operation, answer.outcome, self._observed())
+        self._state = self._renaming.chosen(operation, outcome, self._state)
+        remark = "; ".join(text for text in (answer.remark, self._renaming.remark()) if text)
+        return Answer(outcome, self._renaming.shown(answer.observations), remark)
+
+    def _can_ask(self, operation: Operation) -> bool:
+        return self._renaming is None or self._renaming.can_ask(operation)
+
+    def _observed(self) -> dict[str, Observation]:
+        return dict(self.subject.component.observe(self.subject.config, self.viewed(self._state)))
 
     def _answer(self, outcome: Outcome | None) -> Answer:
         """What the target says; a call that never returned has nothing to show after it."""
@@ -170,6 +227,8 @@ class Pair:
             return Violation(broken.name, broken.statement, self._trace())
         if expected.outcome is not None and expected.outcome.code is Code.DIVERGED:
             actual = Answer(actual.outcome, {})
+        if self._renaming is not None:
+            expected = self._renaming.comparable(expected)
         self.tally.observables.update(actual.observations)
         if differing(expected, actual):
             return Difference(self.name, self._trace(), expected, actual)
@@ -177,4 +236,6 @@ class Pair:
 
     def _trace(self) -> Trace:
         subject = self.subject
+        if self._renaming is not None:
+            return Trace(subject.component.name, subject.variant.tag, subject.config, self._initial, tuple(self._steps))
         return record(subject.component, subject.variant, subject.config, self.operations, whole_calls=True)

@@ -114,8 +114,4 @@ class _Shrinker(Minimiser[Operation, Finding]):
 
     def offered_at(self, index: int) -> list[Operation]:
         """The operations that are offered where the one at this index is, in the order of the alphabet."""
-        subject = self.pair.subject
-        state = subject.variant.start(subject.config)
-        for operation in self.items[:index]:
-            state, _ = subject.variant.call(subject.config, state, operation)
-        return list(subject.variant.alphabet(subject.config, state))
+        return self.pair.offered_after(self.items[:index])

@@ -30,6 +30,8 @@ class Tally:
     """The rules of a mixture that some call has shown."""
     states: set[int] = field(default_factory=set)
     """Digests of all observables, after each call and at the start: how many states were told apart."""
+    renaming: str = ""
+    """How the target's own names are compared; empty where they are the specification's."""
     started: float = field(default_factory=time.monotonic)
 
     def count(self, operation: Operation, outcome: Outcome) -> None:

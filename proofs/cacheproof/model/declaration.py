@@ -19,8 +19,13 @@ from cachespec import SPECIFICATION_VERSION
 
 NUMBER = re.compile(r"(?P<family>C-[A-Z]+)-(?P<number>\d+)")
 """What the number of an entry of the catalogue looks like."""
-DECLARED = ("implementation", "spec", "components", "features", "deviations", "own")
+DECLARED = ("implementation", "spec", "components", "features", "deviations", "own", "claims")
 """The fields of `hello` that a target in this process may have as attributes."""
+
+NAMES, EVICTION_ORDER = "names", "eviction_order"
+CLAIMS = (NAMES, EVICTION_ORDER)
+"""What an implementation may claim beyond what is always compared: that the names that it gives, as the numbers of
+blocks, are the specification's; that it evicts in the specification's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class Declaration:
     """Numbers of the catalogue (`C-LRU-2`) of which it is known to do what they say."""
     own: frozenset[str] = frozenset()
     """Observables that are its own: they are not looked at. Any other that the component does not have is an error."""
+    claims: tuple[str, ...] = CLAIMS
+    """Of `CLAIMS`; what is not claimed is the implementation's choice. A child, and an object of a user, that claim
+    nothing have none."""
     longest_line: int = LONGEST_LINE_BYTES
     """In bytes, with the newline: what it can read."""
 
@@ -66,6 +74,7 @@ def declaration_from(component: AnyComponent, given: Mapping[str, Any]) -> Decla
         features=frozenset(_texts(given, "features")),
         deviations=_texts(given, "deviations"),
         own=frozenset(_texts(given, "own")),
+        claims=_texts(given, "claims"),
         longest_line=_bytes(given, "longest_line"),
     )
     if found.components and component.name not in found.components:
@@ -75,16 +84,21 @@ def declaration_from(component: AnyComponent, given: Mapping[str, Any]) -> Decla
     strange = [number for number in found.deviations if NUMBER.fullmatch(number) is None]
     if strange:
         raise InputError(f"deviations: {shortened(repr(strange[0]))} is no number of the catalogue, as C-LRU-2 is")
+    if unknown := sorted(set(found.claims) - set(CLAIMS)):
+        raise InputError(f"claims: nothing is claimed by {shortened(repr(unknown[0]))}: there are {', '.join(CLAIMS)}")
     return found
 
 
-def declared_by(component: AnyComponent, target: object) -> Declaration:
-    """What a target declares of itself: by a method `declaration`, or by attributes named as the fields of `hello`."""
+def declared_by(component: AnyComponent, target: object, claims: tuple[str, ...] = CLAIMS) -> Declaration:
+    """What a target declares of itself: by a method `declaration`, or by attributes named as the fields of `hello`.
+
+    `claims` are those of an object that has no attribute `claims`.
+    """
     ask = getattr(target, "declaration", None)
     if callable(ask):
         said: Declaration = ask()
         return said
-    found = {name: getattr(target, name) for name in DECLARED if hasattr(target, name)}
+    found = {"claims": claims} | {name: getattr(target, name) for name in DECLARED if hasattr(target, name)}
     plain = {name: value if isinstance(value, str) else list(value) for name, value in found.items()}
     return declaration_from(component, plain)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.model.declaration import CLAIMS
 from cachespec.kernel import Observation, Operation, Outcome
 
 
@@ -85,16 +87,26 @@ def call_of(calls: CallTable, operation: Operation) -> Callable[..., Outcome]:
     return perform
 
 
+@dataclass(frozen=True)
+class _Factory(Generic[T]):
+    """What `python:MODULE:FACTORY` names: a factory of targets of one component, which `make` makes."""
+
+    component: str
+    make: Callable[[], T]
+    claims = CLAIMS
+    """Its names are the specification's."""
+
+    def __call__(self, asked: object) -> T:
+        """The target, for a configuration or for the name of the component."""
+        if isinstance(asked, str) and asked != self.component:
+            raise InputError(f"this is a target of {self.component}, not of {asked}")
+        return self.make()
+
+
 def factory_of(component: str, make: Callable[[], T]) -> Callable[[object], T]:
     """What `python:MODULE:FACTORY` names: a factory of targets of one component, which `make` makes.
 
     It is given a configuration, which the target's `reset` is given again, or the name of a component; raises
     `InputError` for that of another.
     """
-
-    def made(asked: object) -> T:
-        if isinstance(asked, str) and asked != component:
-            raise InputError(f"this is a target of {component}, not of {asked}")
-        return make()
-
-    return made
+    return _Factory(component, make)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
-from cacheproof.model.declaration import NUMBER
+from cacheproof.model.declaration import CLAIMS, NUMBER
 from cacheproof.model.features import FORM, REFUSALS
 from cacheproof.model.protocol import LARGEST_INTEGER, VERSION, Fault
 from cacheproof.model.registry import AnyComponent, scope_file
@@ -55,6 +55,7 @@ def protocol_schema(components: Iterable[AnyComponent]) -> Schema:
         "features": FEATURES,
         "deviations": {"type": "array", "items": NUMBERED},
         "own": TEXTS,
+        "claims": {"type": "array", "items": {"enum": list(CLAIMS)}},
     }
     requests = {
         "hello": _named("do", "hello", hello, ["protocol"], closed=False),

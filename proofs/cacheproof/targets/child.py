@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, shortened
 from cacheproof.foundation.misspelt import UnknownNameError
-from cacheproof.model.declaration import Declaration, declaration_from
+from cacheproof.model.declaration import CLAIMS, Declaration, declaration_from
 from cacheproof.model.features import observables_in
 from cacheproof.model.protocol import LONGEST_LINE_BYTES, RESERVED, VERSION, RefusedError, agreed, decode, encode
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -34,6 +35,8 @@ class ChildTarget:
     Every failure of the conversation is a TargetError that names what happened and what had been asked; the child is
     then gone. What the child calls an error is one too: an assertion inside the implementation is not an error but an
     outcome, `failed`, and a call that never returns is `diverged` where the child can tell.
+
+    `claims` are claimed for the child, whatever it says itself.
     """
 
     def __init__(
@@ -44,11 +47,13 @@ class ChildTarget:
         *,
         seconds: float = SECONDS_TO_ANSWER,
         seconds_to_start: float = SECONDS_TO_START,
+        claims: tuple[str, ...] = CLAIMS,
     ) -> None:
         self._command = command
         self._component = component
         self._variant = variant
         self._seconds = seconds
+        self._claims = claims
         self._seconds_to_start = max(seconds, seconds_to_start)
         self._child: ChildProcess | None = None
         self._config: Any = None
@@ -108,7 +113,8 @@ class ChildTarget:
             spoken = shortened(repr(answer.get("protocol")))
             raise self._failed(f"the child speaks protocol {spoken}, not {VERSION!r}", Failure.WRONG_VERSION)
         try:
-            self._declared = declaration_from(self._component, answer)
+            said = declaration_from(self._component, answer)
+            self._declared = replace(said, claims=(*said.claims, *self._claims))
         except UnknownNameError as error:
             self.close()
             raise InputError(f"'{self._command}' declares in hello what there is not: {error}") from None

@@ -36,7 +36,7 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     if form == "spec":
         return SpecificationTarget(component, variant_named(component, rest))
     if form == "exec":
-        return ChildTarget(rest, component, variant, seconds=seconds)
+        return ChildTarget(rest, component, variant, seconds=seconds, claims=())
     if form == "python":
         return InProcessTarget(_factory(rest), component)
     if form == "torch":

@@ -53,7 +53,7 @@ class InProcessTarget:
 
         A class with a method for each operation declares those that it has, unless it says otherwise.
         """
-        said = declared_by(self._component, self._factory)
+        said = declared_by(self._component, self._factory, claims=())
         if not isinstance(self._factory, type) or callable(getattr(self._factory, "apply", None)):
             return said
         check_names(self._component, self._factory)

@@ -29,6 +29,7 @@ from cachespec.kernel.outcome import (
     Code,
     Outcome,
 )
+from cachespec.kernel.own_names import OwnNames
 from cachespec.kernel.properties import Progress, Safety, Step, lifted, lifted_progress
 from cachespec.kernel.service import (
     Check,
@@ -76,6 +77,7 @@ __all__ = [
     "Observation",
     "Operation",
     "Outcome",
+    "OwnNames",
     "Progress",
     "Queue",
     "Rank",

@@ -11,6 +11,7 @@ from cachespec.kernel.containers import FROZEN, Containers
 from cachespec.kernel.grouping import Grouping
 from cachespec.kernel.operation import Operation
 from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Code, Outcome
+from cachespec.kernel.own_names import OwnNames
 from cachespec.kernel.properties import Progress, Safety, Step
 from cachespec.kernel.service import Rounds, Service
 
@@ -235,6 +236,7 @@ class Component(Generic[Config, State, View]):
     comes from outside reaches a transition before it was asked.
     `service` says how a request of a recorded workload becomes operations; without it the component is not replayed.
     `rules` are choices of implementations that no era has by itself; each transition of an era is a rule without them.
+    `own_names` are the names that an implementation gives by itself, if there are any.
     """
 
     name: str
@@ -254,6 +256,7 @@ class Component(Generic[Config, State, View]):
     unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
     service: Service[Config] | Rounds[Config] | None = None
     rules: tuple[Rule[Config, Any], ...] = ()
+    own_names: OwnNames[Config, Any] | None = None
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:
         """All properties, in the order in which they are declared."""

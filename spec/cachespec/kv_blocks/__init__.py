@@ -41,7 +41,7 @@ from cachespec.kv_blocks.operations import (
 from cachespec.kv_blocks.properties import SAFETY, STEPS
 from cachespec.kv_blocks.rules import RULES
 from cachespec.kv_blocks.service import SERVICE
-from cachespec.kv_blocks.state import GROUPING, OBSERVABLES, Holding, Pool, View, observe
+from cachespec.kv_blocks.state import GROUPING, OBSERVABLES, OWN_NAMES, Holding, Pool, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
     name="kv_blocks",
@@ -82,6 +82,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     steps=STEPS,
     service=SERVICE,
     rules=RULES,
+    own_names=OWN_NAMES,
 )
 
 __all__ = [

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cachespec.kernel import Containers, Grouping, Map, Observation, Queue
+from cachespec.kernel import Containers, Grouping, Map, Observation, OwnNames, Queue
+from cachespec.kernel.own_names import each, pairs, rows
 from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Content, Hash, Position, Request
 
 
@@ -179,3 +180,28 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
         "tables": tuple(part for request, blocks in view.tables for part in (request, len(blocks), *blocks)),
         "carried": tuple(part for pair in view.registered for part in pair),
     }
+
+
+def taking(config: Config, pool: Pool, blocks: tuple[Block, ...]) -> Pool:
+    """The same pool with these blocks at the front of the free queue: the order of KV-11, chosen otherwise.
+
+    A pool in which one of them is not free, or is named twice, stays as it is: no allocator may take such a block.
+    """
+    free = pool.free_order()
+    if len(set(blocks) & set(free)) < len(blocks):
+        return pool
+    moved = pool
+    for block in free:
+        moved, whole = moved.removed(block)
+        if not whole:
+            return pool
+    moved, whole = moved.appended((*blocks, *(block for block in free if block not in blocks)))
+    return moved if whole else pool
+
+
+OWN_NAMES: OwnNames[Config, Pool] = OwnNames(
+    sort="block",
+    order="free",
+    shown=MappingProxyType({"free": each, "references": pairs, "tables": rows, "carried": pairs}),
+    taking=taking,
+)

@@ -1,7 +1,4 @@
-"""The page allocator as the component `kv_blocks`.
-
-cacheproof fit kv_blocks --target python:page_kv_blocks:Adapter
-"""
+"""The page allocator as `kv_blocks`: `cacheproof fit kv_blocks --target python:page_kv_blocks:Adapter`."""
 
 from page_allocator import PageAllocator
 
@@ -9,6 +6,8 @@ from cachespec.kv_blocks import Config
 
 
 class Adapter:
+    claims = ("names", "eviction_order")
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.pages = PageAllocator(config.blocks, config.block_size)
@@ -29,8 +28,7 @@ class Adapter:
     def free_request(self, request: int) -> None:
         self.pages.release(request)
 
-    def withdraw(self, request: int) -> None:
-        self.pages.release(request)
+    withdraw = free_request
 
     def observe(self) -> dict[str, object]:
         pages = self.pages
