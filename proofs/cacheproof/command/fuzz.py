@@ -259,8 +259,10 @@ def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
         return [_agreement(plan, campaign)]
     parts = [_headline(campaign.finding, campaign), *agreeing_without(plan.subject, campaign.finding)]
     parts += ["", FORMATS["table"](campaign.finding)]
-    kept = f"kept: cacheproof show {shlex.quote(_run_name(plan))} --format {'|'.join(FORMATS)}"
-    return [*parts, *(f"written: {path}" for path in files), kept]
+    show = f"cacheproof show {shlex.quote(_run_name(plan))}"
+    page = [] if files else [f"next: {show} --format html --output page.html"]
+    kept = f"kept: {show} --format {'|'.join(FORMATS)}"
+    return [*parts, *page, *(f"written: {path}" for path in files), kept]
 
 
 def _agreement(plan: Plan, campaign: Campaign) -> str:

@@ -19,7 +19,10 @@ PANEL = "Check and prove"
 
 def command(
     what: Annotated[
-        str, typer.Argument(metavar="RUN|ID", help="A catalogue entry, a property, a stored run or a file.")
+        str,
+        typer.Argument(
+            metavar="RUN|ID", help="A catalogue entry, a property, a stored run, a recorded violation or a file."
+        ),
     ],
     *,
     form: Annotated[str, typer.Option("--format", help=f"The output format: {', '.join(FORMATS)}.")] = "table",
@@ -36,7 +39,11 @@ def command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> Report:
-    """Show a counterexample. If there are several, show the shortest."""
+    """Show a counterexample. If there are several, show the shortest.
+
+    The format html is one page that works without a server and a network: steps, states, the normative run beside the
+    trace, and calls to try. Its address holds the position, so a link to it is a trace.
+    """
     (name, finding), others = find(what, only)
     if others:
         announce(f"{name}; {len(others)} more: " + ", ".join(dict.fromkeys(other for other, _ in others)))

@@ -94,7 +94,7 @@ def test_a_difference_is_shown_and_written_as_diagram_and_test(cacheproof: Run, 
     assert "breaks LRU-7/recency" in ended.out
     assert "sequenceDiagram" in next((tmp_path / "found").glob("*.mmd")).read_text(encoding="utf-8")
     assert "def test_lru_normative_exec" in next((tmp_path / "found").glob("*.py")).read_text(encoding="utf-8")
-    assert len(list((tmp_path / "found").iterdir())) == 5
+    assert len(list((tmp_path / "found").iterdir())) == 6
     kept = ended.out.splitlines()[-1].split()
     assert kept[:3] == ["kept:", "cacheproof", "show"]
     assert cacheproof(*kept[2:4]).status == ExitStatus.AS_EXPECTED
@@ -200,7 +200,6 @@ def test_show_a_violation_by_catalogue_number_and_by_property(cacheproof: Run) -
     ("arguments", "said"),
     [
         (("C-NO-1",), "nothing is kept for 'C-NO-1'"),
-        (("C-KV-6",), "yet: run `cacheproof check kv_blocks --variant K1 --scope shared-prefix`"),
         (("lru.normative.spec_M2", "--format", "pdf"), "unknown format 'pdf'"),
         (("lru.normative.spec_M2", "--output", "x"), "a table is not a file"),
         (("lru.normative.spec_M2", "--property", "LRU-1"), "has nothing for 'LRU-1'"),

@@ -261,13 +261,16 @@ def test_lanes_are_told_apart_where_each_call_says_whose_it_is() -> None:
 
 
 def test_unknown_format() -> None:
-    with pytest.raises(InputError, match="unknown format 'pdf': there are table, mermaid, svg, itf, json, pytest"):
+    with pytest.raises(
+        InputError, match="unknown format 'pdf': there are table, mermaid, svg, itf, json, pytest, html"
+    ):
         shown_as(lasso(), "pdf")
 
 
 def test_files_in_every_format(tmp_path: Path) -> None:
     paths = write_files(lasso(), tmp_path / "new" / "folder")
     assert sorted(path.name for path in paths) == [
+        "test_lru_m2_lru_6.html",
         "test_lru_m2_lru_6.itf.json",
         "test_lru_m2_lru_6.json",
         "test_lru_m2_lru_6.mmd",

@@ -13,6 +13,7 @@ from cacheproof.model.finding import Finding
 from cacheproof.model.trace_json import to_json
 from cacheproof.present.show.itf import to_itf
 from cacheproof.present.show.mermaid import to_mermaid
+from cacheproof.present.show.page import to_page
 from cacheproof.present.show.pytest_file import test_name, to_pytest
 from cacheproof.present.show.svg import to_svg
 from cacheproof.present.show.table import to_table
@@ -25,12 +26,13 @@ FORMATS: Mapping[str, Callable[[Finding], Any]] = MappingProxyType(
         "itf": lambda finding: to_itf(finding.trace),
         "json": lambda finding: to_json(finding.trace),
         "pytest": to_pytest,
+        "html": to_page,
     }
 )
 """Text in every format but `table`, which is a rich renderable."""
 
 FILES: Mapping[str, str] = MappingProxyType(
-    {"mermaid": ".mmd", "svg": ".svg", "itf": ".itf.json", "json": ".json", "pytest": ".py"}
+    {"mermaid": ".mmd", "svg": ".svg", "itf": ".itf.json", "json": ".json", "pytest": ".py", "html": ".html"}
 )
 """How the name of a file in each format ends."""
 

@@ -8,14 +8,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cacheproof.catalogue.kept import is_kept, shown_by
 from cacheproof.catalogue.meaning import refutations_of
+from cacheproof.catalogue.places import places
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.finding import Finding
 from cacheproof.model.finding_json import finding_from_message
-from cacheproof.model.registry import components
+from cacheproof.model.registry import component_named, components, variant_named
 from cacheproof.model.store import load_all
 from cacheproof.model.trace import Violation
+from cacheproof.model.trace import record as record_trace
 from cacheproof.model.trace_json import FORMAT, trace_from_message
+from cacheproof.model.wire import config_from_message, operation_from_message
+from cacheproof.releases.results.cases import records
+from cachespec.kernel import NORMATIVE
 
 Named = tuple[str, Finding]
 """The name of the run, and what it found."""
@@ -24,12 +30,14 @@ Named = tuple[str, Finding]
 def find(word: str, only: str | None = None) -> tuple[Named, list[Named]]:
     """The shortest finding that the word means, and the others that it could mean, shortest first.
 
-    The word is a catalogue number, a property, a run's name or the beginning of one up to a dot, or the path of a
-    file that `show --format json` wrote. `only` names the property where a run violates several.
+    The word is a catalogue number, a property, a run's name or the beginning of one up to a dot, the id of a recorded
+    violation of a release, or the path of a file that `show --format json` wrote. Runs that are stored come first, then
+    the traces that come with the package, then the records. `only` names the property where a run violates several.
     """
     if Path(word).is_file():
         return (word, _from_file(Path(word))), []
     kept = [(name, finding) for name, finding in _all() if _means(word, name, finding)]
+    kept = kept or list(_of_the_catalogue(word)) or list(_of_the_results(word))
     matching = [(name, finding) for name, finding in kept if only is None or _property(finding) == only]
     if not matching:
         raise InputError(_nothing(word, only, kept))
@@ -45,6 +53,26 @@ def _all() -> Iterator[Named]:
                 yield str(record["name"]), finding_from_message(message)
             except InputError:
                 continue  # it is of a component, a variant or a form that is no more
+
+
+def _of_the_catalogue(word: str) -> Iterator[Named]:
+    """The shortest traces that come with the package, of an entry or a property."""
+    for place in places(components().values()):
+        if word in (place.catalogue, place.violation.property) and is_kept(place):
+            yield f"{place.scope.component}.{place.variant}.{place.scope.name}", shown_by(place)
+
+
+def _of_the_results(word: str) -> Iterator[Named]:
+    """A violation that was recorded on a release, as the specification executes its calls."""
+    recorded = (each for record in records() for each in record.violations if each.id == word)
+    found = next(recorded, None)
+    if found is not None:
+        component = component_named(found.component)
+        variant = variant_named(component, found.variant or NORMATIVE)
+        config = config_from_message(component, found.config)
+        calls = [operation_from_message(component.operations, call) for call in found.operations]
+        trace = record_trace(component, variant, config, calls, whole_calls=True)
+        yield f"{word} on {found.target}", Violation(found.property, found.statement, trace, ", ".join(found.catalogue))
 
 
 def _findings(record: Mapping[str, Any]) -> Iterator[Any]:

@@ -6,14 +6,14 @@ import io
 from typing import Any
 
 from cacheproof.model.finding import Finding
-from cacheproof.present.show.formats import FORMATS
+from cacheproof.present.show.table import to_table
 
 COLUMNS = 120
 
 
 def finding_as_text(finding: Finding) -> str:
     """A finding as text without colours."""
-    return as_text(FORMATS["table"](finding))
+    return as_text(to_table(finding))
 
 
 def as_text(part: Any, columns: int = COLUMNS) -> str:
