@@ -17,6 +17,7 @@ from cacheproof.foundation.junit import write as write_junit
 from cacheproof.foundation.limits import MEGABYTES, SECONDS, TooSlowError, memory, too_large, within
 from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.showing import DeviationOption
 from cacheproof.lockstep.shrink import shrunk
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.finding import Difference, Finding, Subject
@@ -61,14 +62,7 @@ def command(
             show_default="none",
         ),
     ] = None,
-    deviation: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="C-ID",
-            help="Expect this deviation of the catalogue. May be repeated.",
-            show_default="those that the target declares",
-        ),
-    ] = None,
+    deviation: DeviationOption = None,
     answer: Annotated[
         float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
     ] = SECONDS_TO_ANSWER,
@@ -83,8 +77,9 @@ def command(
 ) -> Report:
     """Run test vectors on an implementation, and count passed and failed cases by feature.
 
-    Each case begins in the initial state. The answers of a declared deviation are expected. Fails if a case fails, or
-    if a declared deviation does not occur. If the target lacks what most cases need, there is no answer.
+    Each case begins in the initial state. The answers of declared deviations are expected: those that the target
+    declares, and those of --deviation. Fails if a case fails, or if a declared deviation does not occur. If the target
+    lacks what most cases need, there is no answer.
     """
     file_to_write(junit)
     sets = one_component(all_of(found(vectors)), component)
@@ -178,7 +173,7 @@ def shown_of(
     if not isinstance(finding, Difference):
         return finding
     vectors = result.vectors
-    variant = variant_named(vectors.component, vectors.variant)
+    variant = variant_named(vectors.component, result.variant or vectors.variant)
     pair = Pair(Subject(vectors.component, variant, vectors.config), target, name, lacking)
     smaller, came_again = shrunk(pair, finding, SECONDS_TO_SHRINK, show)
     return smaller if came_again else finding

@@ -120,6 +120,10 @@ def _entry(component: AnyComponent, number: str) -> AnyRule:
     if declared:
         return _together(number, declared)
     naming = [rule for rule in _of_eras(component) if number in entries_of(rule)]
+    begun = [rule.name for rule in naming if rule.initial is not None]
+    if begun:
+        era = begun[0].partition(":")[0]
+        raise InputError(f"{component.name} has {number} from the initial state on: compare with --variant {era}")
     eras = dict.fromkeys(rule.name.partition(":")[0] for rule in naming)
     for era in eras:
         of_era = [rule for rule in naming if rule.name.partition(":")[0] == era]

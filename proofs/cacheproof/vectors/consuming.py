@@ -22,6 +22,7 @@ from cacheproof.model.registry import variant_named
 from cacheproof.model.target import Failure, Target, TargetError
 from cacheproof.model.trace import record
 from cacheproof.model.wording import operation_text
+from cacheproof.vectors.mixed import Expected, Mixed, rules_among
 from cacheproof.vectors.vector import CallStep, Case, RefusedStep, Reply, Shown, VectorSet, is_shown
 from cachespec.kernel import Code, Observation, Outcome
 
@@ -35,7 +36,7 @@ class Verdict(Enum):
     PASSED = "passed"
     FAILED = "failed"
     DEVIATED = "deviated"
-    """It gave the answer that a declared deviation gives."""
+    """It gave the answers that declared deviations give."""
     SKIPPED = "skipped"
     """It needs a feature that the target lacks or that was to be left out."""
     BROKE_DOWN = "broke_down"
@@ -57,6 +58,9 @@ class CaseResult:
     asked: bool = False
     """The user asked to skip it."""
     deviation: str = ""
+    """The declared deviations that it showed, separated by commas."""
+    variant: str = ""
+    """The tag of the mixture that it was held to; empty if it is the variant of the file."""
     failure: Failure | None = None
     details: str = ""
     """The traceback of an implementation that crashed, or its standard error."""
@@ -84,7 +88,9 @@ class Consumption:
     observables: set[str] = field(default_factory=set)
     """The features of the observables that were compared."""
     could_show: set[str] = field(default_factory=set)
-    """The numbers of the catalogue of which some call that was made could show the deviation."""
+    """The deviations that some call that was made could show."""
+    shown: set[str] = field(default_factory=set)
+    """Those that some case has shown."""
     calls: int = 0
     seen: set[tuple[str, str]] = field(default_factory=set)
     """The operations that were called, each with a code that was expected of it."""
@@ -115,8 +121,7 @@ class Consumption:
         return f"{ran:,} of {ran + len(skipped):,} cases ran, because the target lacks what the others need"
 
     def _not_seen(self) -> list[str]:
-        seen = {result.deviation for result in self.of(Verdict.DEVIATED)}
-        return [number for number in self.deviations if number not in seen]
+        return [number for number in self.deviations if number not in self.shown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +194,16 @@ class _Run:
     vectors: VectorSet
     number: int
     place: int = 0
+    mixed: Mixed | None = None
+    """What the rules among the declared deviations make of the case."""
+    shown: set[str] = field(default_factory=set)
+    """The rules that it has shown."""
 
     def result(self) -> CaseResult:
         target, vectors = self.consumer.target, self.vectors
+        base = variant_named(vectors.component, vectors.variant)
+        rules = rules_among(vectors.component, base, self.whole.deviations)
+        self.mixed = Mixed(vectors, rules) if rules else None
         try:
             target.reset(vectors.config)
         except UnknownNameError:
@@ -199,14 +211,17 @@ class _Run:
         except InputError as error:
             return self.ended(Verdict.SKIPPED, f"the target does not take this configuration: {error}")
         shown = target.observe()
-        wrong = self.differing(None, vectors.initial, None, shown)
+        before, showing = (vectors.initial, frozenset[str]()) if self.mixed is None else self.mixed.start()
+        wrong = self.differing(None, before, None, shown)
+        self.whole.could_show.update(showing)
         self.whole.could_show.update(vectors.deviations)
         for number in self.whole.deviations if wrong else ():
             if any(not self.differing(None, other, None, shown) for other in vectors.deviations.get(number, ())):
-                return self.ended(Verdict.DEVIATED, wrong, deviation=number)
+                return self.deviated(wrong, number)
         if wrong:
             return self.ended(Verdict.FAILED, wrong, actual=Answer(None, shown))
-        before = vectors.initial
+        self.shown.update(showing)
+        self.whole.shown.update(showing)
         for place, step in enumerate(vectors.cases[self.number - 1], 1):
             self.place = place
             if isinstance(step, RefusedStep):
@@ -214,26 +229,50 @@ class _Run:
                 if wrong:
                     return self.ended(Verdict.FAILED, wrong)
                 continue
+            expected = Expected(step.reply) if self.mixed is None else self.mixed.call(step.operation)
+            if expected is None:
+                return self.unasked(step)
             self.whole.calls += 1
-            ended = self.call(step)
+            ended = self.call(step, expected)
             if ended is not None:
                 return ended
-            before = step.reply.observations
-        return self.ended(Verdict.PASSED)
+            before = expected.reply.observations
+        return self.agreed()
 
-    def call(self, step: CallStep) -> CaseResult | None:
+    def agreed(self) -> CaseResult:
+        """The case has come to its end, or to a call that callers do not make."""
+        if not self.shown:
+            return self.ended(Verdict.PASSED)
+        return self.ended(Verdict.DEVIATED, "as declared", deviation=", ".join(sorted(self.shown)))
+
+    def unasked(self, step: CallStep) -> CaseResult:
+        """Callers do not make this call, by a declared rule: nothing is said of it and of what comes after it."""
+        if self.place > 1:
+            return self.agreed()
+        return self.ended(Verdict.SKIPPED, f"callers do not make the call {operation_text(step.operation)}")
+
+    def call(self, step: CallStep, expected: Expected) -> CaseResult | None:
         """Make the call; the result where the case ends here."""
         self.whole.seen.add((step.operation.wire_name(), step.reply.outcome.code.value))
         outcome = self.consumer.target.apply(step.operation)
         shown: Mapping[str, Observation] = {} if outcome.code is Code.DIVERGED else self.consumer.target.observe()
-        wrong = self.differs(step.reply, outcome, shown)
-        self.whole.could_show.update(step.deviations)
+        wrong = self.differs(expected.reply, outcome, shown)
+        self.whole.could_show.update(step.deviations, expected.shown)
         if not wrong:
+            self.shown.update(expected.shown)
+            self.whole.shown.update(expected.shown)
             return None
-        for number in self.whole.deviations:
+        for number in self.whole.deviations if not self.shown else ():
             if any(not self.differs(other, outcome, shown) for other in step.deviations.get(number, ())):
-                return self.ended(Verdict.DEVIATED, wrong, deviation=number)
+                return self.deviated(wrong, number)
+        if expected.shown and not self.differs(step.reply, outcome, shown):
+            wrong = f"{wrong}; it is right without {', '.join(sorted(expected.shown))}, which is declared"
         return self.ended(Verdict.FAILED, wrong, actual=Answer(outcome, shown))
+
+    def deviated(self, wrong: str, number: str) -> CaseResult:
+        """The case ends with an answer that the file has for this entry of the catalogue."""
+        self.whole.shown.add(number)
+        return self.ended(Verdict.DEVIATED, wrong, deviation=number)
 
     def refused(self, step: RefusedStep, before: Mapping[str, Shown]) -> str:
         """What is wrong with how a message was refused; empty where nothing is."""
@@ -281,7 +320,8 @@ class _Run:
         return "; ".join(lines)
 
     def ended(self, verdict: Verdict, reason: str = "", **more: Any) -> CaseResult:
-        return CaseResult(self.path, self.vectors, self.number, verdict, self.place, reason, **more)
+        variant = "" if self.mixed is None else self.mixed.subject.variant.tag
+        return CaseResult(self.path, self.vectors, self.number, verdict, self.place, reason, variant=variant, **more)
 
 
 def worded_run(result: CaseResult) -> list[str]:
@@ -302,7 +342,7 @@ def worded_message(step: RefusedStep) -> str:
 def finding_of(result: CaseResult, target: str) -> Finding | None:
     """The finding that a case ended with, executed again by the specification; None for what was to be refused."""
     vectors = result.vectors
-    variant = variant_named(vectors.component, vectors.variant)
+    variant = variant_named(vectors.component, result.variant or vectors.variant)
     steps = result.case[: result.step]
     operations = [step.operation for step in steps if isinstance(step, CallStep)]
     trace = record(vectors.component, variant, vectors.config, operations, whole_calls=True)

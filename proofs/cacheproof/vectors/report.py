@@ -11,9 +11,11 @@ from rich.table import Table
 from cacheproof.catalogue.register import entry_named
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.junit import Case, CaseStatus
+from cacheproof.model.declaration import NUMBER
 from cacheproof.model.features import checked, observable_feature
-from cacheproof.model.registry import AnyComponent
+from cacheproof.model.registry import AnyComponent, variant_named
 from cacheproof.vectors.consuming import CaseResult, Consumption, Verdict, worded_run
+from cacheproof.vectors.mixed import rules_among
 from cacheproof.vectors.vector import VectorSet
 
 HEADS = {
@@ -46,11 +48,12 @@ def checked_skips(component: AnyComponent, sets: Iterable[VectorSet], features: 
     return given
 
 
-def checked_deviations(sets: Iterable[VectorSet], numbers: Iterable[str]) -> tuple[str, ...]:
-    """Numbers that are to be expected, each of the catalogue, or of a deviation in these vectors; or InputError."""
-    given = tuple(dict.fromkeys(numbers))
-    unknown = {number for number in given if entry_named(number) is None}
-    for one in sets if unknown else ():
+def checked_deviations(sets: Iterable[VectorSet], names: Iterable[str]) -> tuple[str, ...]:
+    """Deviations that are to be expected: rules, or numbers of the catalogue or of these vectors; or InputError."""
+    given = tuple(dict.fromkeys(names))
+    unknown = {name for name in given if NUMBER.fullmatch(name) and entry_named(name) is None}
+    for one in sets:
+        rules_among(one.component, variant_named(one.component, one.variant), given)
         unknown -= set(one.deviations)
         unknown -= {number for case in one.cases for step in case for number in getattr(step, "deviations", ())}
     if unknown:
@@ -90,7 +93,7 @@ def data_of(whole: Consumption) -> dict[str, Any]:
         },
         "observables": sorted(whole.observables),
         "deviations": {
-            "seen": sorted({result.deviation for result in whole.of(Verdict.DEVIATED)}),
+            "seen": sorted(whole.shown),
             "vanished": list(whole.vanished),
             "untried": list(whole.untried),
         },
