@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +15,14 @@ from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputErr
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.limits import MEGABYTES, SECONDS
 from cacheproof.foundation.partial import AllowPartialOption, worded
+from cacheproof.lockstep.showing import DeviationOption
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.possible import CAP
 from cacheproof.logs.validate.run import Validation
-from cacheproof.logs.validate.source import STANDARD_INPUT, open_source
+from cacheproof.logs.validate.source import STANDARD_INPUT, Source, open_source
 from cacheproof.logs.validate.verdict import SHOWN_INTEGERS, Impossible, Inconclusive, Sort, Tried, around
 from cacheproof.model.finding import shown
+from cacheproof.model.mixture import without
 from cacheproof.model.store import name_of, save
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
 from cacheproof.model.wording import operation_text, outcome_text
@@ -43,6 +47,7 @@ def command(
     variant: Annotated[
         str | None, typer.Option(help="The variant to compare with.", show_default="that of the log's header")
     ] = None,
+    deviation: DeviationOption = None,
     cap: Annotated[int, typer.Option(min=1, help="Limit on possible states that are followed at once.")] = CAP,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Accept a log without its last line, and check the lines it has.")
@@ -59,12 +64,14 @@ def command(
     """
     file_to_write(junit)
     source = open_source(file)
-    validation = Validation(
-        source, component=component, variant=variant, cap=cap, unfinished=unfinished, seconds=seconds, megabytes=memory
-    )
+    settings = Settings(component, variant, cap, unfinished, seconds, memory)
+    validation = settings.validation(source, deviation or [])
+    rules: list[dict[str, Any]] = []
     try:
         with progress() as show, interruptible() as stop:
             validation.run(show)
+            if validation.found is None:
+                rules = shown_by(file, settings, validation, show)
     except (InputError, InconclusiveError) as error:
         refused = Case("validate", source.name, CaseStatus.ERROR, str(error), seconds=validation.seconds)
         write(junit, "validate", [refused])
@@ -76,8 +83,8 @@ def command(
         raise KeyboardInterrupt
     partial = "" if allow_partial else validation.partial
     ended = ExitStatus.INCONCLUSIVE if partial else STATUS[validation.sort]
-    data = {**data_of(validation, validation.header, source.name, cap), "partial": partial}
-    shown = [*rendered(validation, validation.header), *([worded(partial)] if partial else [])]
+    data = {**data_of(validation, validation.header, source.name, cap), "rules": rules, "partial": partial}
+    shown = [*rendered(validation, validation.header), *needless(rules), *([worded(partial)] if partial else [])]
     case = _case(validation, validation.header, source.name, shown, STATUSES[ended])
     write(junit, "validate", [case], interrupted=stop.happened)
     if not stop.happened:
@@ -85,6 +92,60 @@ def command(
         kept = {name: value for name, value in data.items() if name != "source"}  # of a run, that is the specification
         save("validate", name_of(data["component"], data["variant"], log), kept)
     return Report(data, shown, ended, interrupted=stop.happened)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a log is validated, as the command line has it."""
+
+    component: str | None
+    variant: str | None
+    cap: int
+    unfinished: bool
+    seconds: float
+    megabytes: int
+
+    def validation(self, source: Source, deviations: Sequence[str]) -> Validation:
+        """A validation of a log under these deviations."""
+        return Validation(
+            source,
+            component=self.component,
+            variant=self.variant,
+            deviations=deviations,
+            cap=self.cap,
+            unfinished=self.unfinished,
+            seconds=self.seconds,
+            megabytes=self.megabytes,
+        )
+
+
+def shown_by(
+    file: Path, settings: Settings, validation: Validation, show: Callable[[str], object]
+) -> list[dict[str, Any]]:
+    """The rules of the variant, and whether the log shows each: it is no run of the variant without that rule.
+
+    Standard input cannot be read again: there it is not known (None). A guard changes no answer, so it shows nothing.
+    """
+    header = validation.header
+    rules = [] if header is None else list(header.variant.mixed)
+    found = []
+    for rule in rules:
+        known: bool | None = None
+        if header is not None and str(file) != STANDARD_INPUT and not rule.unasked:
+            other = replace(settings, variant=without(header.component, header.variant, rule).tag)
+            with closing(open_source(file)) as source:
+                again = other.validation(source, [])
+                again.run(show)
+            known = isinstance(again.found, Impossible)
+        found.append({"name": rule.name, "statement": rule.statement, "shown": known})
+    return found
+
+
+def needless(rules: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each rule without which the log is a run as well."""
+    for rule in rules:
+        if rule["shown"] is False:
+            yield f"{rule['name']} is declared and never showed: the log is a run without it, too"
 
 
 def _case(validation: Validation, header: Header, name: str, shown: list[str], status: CaseStatus) -> Case:

@@ -249,7 +249,7 @@ class _Run:
         """Callers do not make this call, by a declared rule: nothing is said of it and of what comes after it."""
         if self.place > 1:
             return self.agreed()
-        return self.ended(Verdict.SKIPPED, f"callers do not make the call {operation_text(step.operation)}")
+        return self.ended(Verdict.SKIPPED, f"callers do not make the call {operation_text(step.operation)}", asked=True)
 
     def call(self, step: CallStep, expected: Expected) -> CaseResult | None:
         """Make the call; the result where the case ends here."""

@@ -57,12 +57,18 @@ def test_consume_refuses_what_is_no_rule(run: Run) -> None:
         assert reason in refused.err
 
 
+def call(key: int, used: int) -> dict[str, object]:
+    """A line of a log."""
+    done = {"outcome": {"code": "done"}, "observations": {"used": used}}
+    return {"operation": {"op": "put", "key": key, "size": 3}, **done}
+
+
 def test_validate_takes_deviations_and_tells_those_that_never_show(run: Run, tmp_path: Path) -> None:
     log = tmp_path / "log.ndjson"
     lines = [
         {"format": "cacheproof-log", "version": "0.1", "component": "lru", "config": {"capacity": 3, "sizes": [3, 3]}},
-        {"op": "put", "key": 0, "size": 3, "outcome": "done", "observations": {"used": 1}},
-        {"op": "put", "key": 1, "size": 3, "outcome": "done", "observations": {"used": 2}},
+        call(0, 1),
+        call(1, 2),
     ]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     assert run("validate", log, "--unfinished").status == 1

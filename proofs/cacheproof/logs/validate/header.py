@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, shortened
 from cacheproof.logs.validate.lines import Pattern, observations_said
+from cacheproof.model.mixture import with_deviations
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.model.wire import config_from_message, config_to_message
 from cachespec import SPECIFICATION_VERSION
@@ -81,8 +82,12 @@ class Header:
         return replace(self, variant=variant_named(self.component, tag))
 
 
-def header_from_message(message: Mapping[str, Any], component: str | None, variant: str | None) -> Header:
+def header_from_message(
+    message: Mapping[str, Any], component: str | None, variant: str | None, deviations: Sequence[str] = ()
+) -> Header:
     """The header that a first line holds; what is asked for on the command line comes before what it says.
+
+    Deviations are rules that are added to the variant.
 
     Raises InputError that says what is wrong with it.
     """
@@ -97,7 +102,7 @@ def header_from_message(message: Mapping[str, Any], component: str | None, varia
     config = message.get("config")
     if not isinstance(config, dict):
         raise InputError("the header needs 'config', an object")
-    found_variant = variant_named(chosen, variant or _text(message, "variant", NORMATIVE))
+    found_variant = variant_named(chosen, with_deviations(variant or _text(message, "variant", NORMATIVE), deviations))
     return Header(
         component=chosen,
         variant=found_variant,

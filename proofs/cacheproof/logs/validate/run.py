@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cacheproof.foundation.errors import InconclusiveError, InputError, shortened
 from cacheproof.foundation.limits import Clock, TooSlowError, memory, too_large, within
@@ -31,6 +31,7 @@ class Validation:
         *,
         component: str | None = None,
         variant: str | None = None,
+        deviations: Sequence[str] = (),
         cap: int = CAP,
         unfinished: bool = False,
         fast: bool = True,
@@ -49,7 +50,7 @@ class Validation:
         self.before: deque[str] = deque(maxlen=CONTEXT)
         """The last lines before the impossible one."""
         self.finished = False
-        self._source, self._asked, self._cap = source, (component, variant), cap
+        self._source, self._asked, self._cap = source, (component, variant, deviations), cap
         self._unfinished, self._may_be_fast = unfinished, fast
         self._most_seconds, self._most_megabytes = seconds, megabytes
         self._clock = Clock(None)
