@@ -21,12 +21,14 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.registry import component_named
-from cacheproof.releases.planted import historic, kept
+from cacheproof.releases.against.running import GATE_SECONDS
+from cacheproof.releases.planted import beside, historic, kept
 from cacheproof.releases.planted.historic import FAILED, NEEDS, Budget, Judged
 from cacheproof.releases.planted.listing import (
     PUT_BACK_INTO,
     Planted,
     as_released,
+    harmless_in,
     historic_in,
     planted_in,
     reached_by,
@@ -60,6 +62,17 @@ def command(
             "--historic", help="Put back bugs that were fixed in public, and look for each as conform does by default."
         ),
     ] = False,
+    against: Annotated[
+        bool,
+        typer.Option(
+            "--against",
+            help="With --historic: compare each with the release as it is, as conform --against does. Refactorings "
+            "that change nothing follow; they must show no difference.",
+        ),
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.001, help="With --against: time limit for each bug, in seconds.")
+    ] = GATE_SECONDS,
     violations: Annotated[
         int, typer.Option(min=1, help="With --historic: number of calls that search for violations, as in conform.")
     ] = SEARCHED,
@@ -77,13 +90,21 @@ def command(
     The unchanged release is compared first: if it differs from its era, a found bug proves nothing. Fails if a bug is
     not found.
 
+    --against measures what a comparison of a change with its base shows, without an era.
+
     --historic goes on from the stored results of earlier runs with the same bugs, seed, budget and source. A bug that
     the driver cannot reach, or that no observable shows, counts as not found; the run does not fail for it.
     """
     if target.partition("==")[0] in [family.package for family in families() if family.observed is not None]:
         raise InputError(f"bugs are planted in releases that are compared with eras, as vLLM's are, not in {target}")
     release = Release.parsed(target)
-    todo = (chosen_historic if fixed_in_public else chosen)(release, component, only or [])
+    if against and (not fixed_in_public or keep):
+        raise InputError("--against is for --historic, and keeps no table: leave out --keep")
+    todo = (
+        chosen_historic(release, component, only or [], harmless=against)
+        if fixed_in_public
+        else chosen(release, component, only or [])
+    )
     if keep and (component or only):
         raise InputError("--keep is for a whole table: leave out --component and --only")
     if listing and (keep or junit):
@@ -93,6 +114,8 @@ def command(
     file_to_write(junit)
     needed(release)
     announce(f"seed {seed}")
+    if against:
+        return of_gate(release, todo, seed=seed, seconds=seconds, junit=junit)
     if fixed_in_public:
         return of_historic(release, todo, Budget(steps, violations, seed), anew=anew, keep=keep, junit=junit)
     fates: list[Fate] = []
@@ -124,9 +147,12 @@ def chosen(release: Release, component: str | None, only: Sequence[str]) -> list
     return selected(every, only)
 
 
-def chosen_historic(release: Release, component: str | None, only: Sequence[str]) -> list[Planted]:
-    """The historic bugs that were asked for; raises InputError if there is none."""
-    every = [one for one in historic_in(release) if component in (None, one.component)]
+def chosen_historic(
+    release: Release, component: str | None, only: Sequence[str], *, harmless: bool = False
+) -> list[Planted]:
+    """The historic bugs that were asked for, and refactorings behind them; raises InputError if there is none."""
+    there = [*historic_in(release), *(harmless_in(release) if harmless else ())]
+    every = [one for one in there if component in (None, one.component)]
     if not every:
         of = f" of {component}" if component is not None else ""
         raise InputError(f"there are historic bugs for {PUT_BACK_INTO.name}, and none{of} for {release.name}")
@@ -167,6 +193,25 @@ def of_historic(
         "results": [msgspec.to_builtins(row) for row in rows],
     }
     return Report(data, rendered_historic(done), status_of(done), interrupted=stop.happened)
+
+
+def of_gate(release: Release, todo: Sequence[Planted], *, seed: int, seconds: float, junit: Path | None) -> Report:
+    """Each bug and each refactoring beside the release as it is."""
+    rows: list[Judged] = []
+    with progress() as show, interruptible() as stop:
+        for one in todo:
+            show(f"{len(rows)} of {len(todo)}: {one.name}")
+            rows.append(beside.judged(one, seed=seed, seconds=seconds, progress=show))
+    write(junit, "planted", [case_of(row, release) for row in rows], interrupted=stop.happened)
+    data = {
+        "target": release.name,
+        "seed": seed,
+        "seconds": seconds,
+        "found": sum(row.found for row in rows if row.fixed),
+        "alarms": sum(row.found for row in rows if not row.fixed),
+        "results": [msgspec.to_builtins(row) for row in rows],
+    }
+    return Report(data, rendered_historic(rows), status_of(rows), interrupted=stop.happened)
 
 
 def status_of(rows: Sequence[Judged]) -> ExitStatus:

@@ -167,13 +167,28 @@ def test_fields_of_parts_are_watched_by_path_and_a_part_as_a_whole_is_told_apart
 
 def test_an_endless_run_goes_on_with_other_seeds_and_other_configurations() -> None:
     line = Listed(Line("lru", "M3", "M3", "M3"), (CONFIG,))
-    endless = parts_of([line], steps=200, seed=1, endless=True)
-    parts = [next(endless) for _ in range(4)]
-    assert [part.number for part in parts] == [0, 1, 2, 3]
-    assert parts[0].configurations == parts[2].configurations
-    assert parts[0].seed != parts[2].seed
-    assert parts[1].configurations != parts[3].configurations
-    assert [one.number for one in parts_of([line], steps=200, seed=1, endless=False)] == [0, 1]
+    endless = parts_of([line], steps=1_000, seed=1, endless=True)
+    first, second, third = (next(endless) for _ in range(3))
+    assert [part.number for part in (first, second, third)] == [0, 1, 2]
+    assert [part.stretches[0].steps for part in (first, second, third)] == [200, 1_000, 1_000]
+    listed, drawn = zip(*((part.stretches[0], part.stretches[1]) for part in (second, third)), strict=True)
+    assert listed[0].configurations == listed[1].configurations
+    assert listed[0].seed != listed[1].seed
+    assert not set(drawn[0].configurations) & set(drawn[1].configurations)
+    assert [one.number for one in parts_of([line], steps=200, seed=1, endless=False)] == [0]
+
+
+def test_processes_share_the_random_configurations_of_the_scheduler() -> None:
+    scheduler = component_named("scheduler")
+    line = Listed(Line("scheduler", "S3", "S3", "S3"), table().configurations["scheduler"][:1])
+    parts = list(parts_of([line], steps=1_000, seed=1, endless=False))
+    assert {len(part.stretches) for part in parts} == {1}
+    assert sum(len(part.stretches[0].configurations) for part in parts) == 1 + 80
+    assert all(
+        scheduler.invalid(scheduler.config(*config)) is None
+        for part in parts
+        for config in part.stretches[0].configurations
+    )
 
 
 def test_a_summary_is_added_to_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,13 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another distribution
 from tests.command_line import ran
 
+from cacheproof.foundation.errors import ExitStatus
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.plan import PROFILES
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.present.book.declarations import attribute_docs
+from cacheproof.skeleton import gate
 from cacheproof.skeleton.calls import calls_of
 from cacheproof.skeleton.files import Language, texts
 from cacheproof.skeleton.workflow import PATH, workflow
@@ -235,5 +237,26 @@ def test_the_pages_say_how_much_a_profile_is() -> None:
 
 def test_the_page_shows_the_workflow_that_is_written() -> None:
     page = (ROOT / "docs/ci.md").read_text()
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    shown, _ = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert shown == workflow(component_named("lru"), in_python=True)
+
+
+def test_the_gate_is_written_and_shown_on_the_page(call: Call, tmp_path: Path) -> None:
+    made = call("init", "checkout", "--gate", "0.33.0")
+    assert made["files"] == [f"checkout/{gate.PATH}"]
+    text = (tmp_path / "checkout" / gate.PATH).read_text()
+    page = (ROOT / "docs/ci.md").read_text()
+    assert f"```yaml\n{text}```" in page
+    steps = yaml.safe_load(text)["jobs"]["gate"]["steps"]
+    (compared,) = [step["run"] for step in steps if "conform" in step.get("run", "")]
+    assert f"--seconds {gate.SECONDS}" in compared
+    assert gate.SECONDS < 300
+
+
+@pytest.mark.parametrize("given", [[], ["--component", "lru", "--gate", "0.33.0"], ["--gate", "newest"]])
+def test_a_gate_or_a_component_is_named(
+    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ran(capsys, "init", "new", *given).status == ExitStatus.WRONG_INPUT
+    assert not (tmp_path / "new").exists()

@@ -13,12 +13,12 @@ from cacheproof.command import planted as verb
 from cacheproof.command.frame import dispatch, main
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.present.book.planted_page import planted_part
-from cacheproof.releases.planted import historic, kept
+from cacheproof.releases.planted import beside, historic, kept
 from cacheproof.releases.planted.child.bugs.declaring import Place
 from cacheproof.releases.planted.child.bugs.patterns import PatternError
 from cacheproof.releases.planted.child.bugs.planting import recompiled, subclass
 from cacheproof.releases.planted.historic import Budget, Judged
-from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, historic_in, planted_in, reached_by
+from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, harmless_in, historic_in, planted_in, reached_by
 from cacheproof.releases.planted.trial import open_with_a_bug
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release, installed
@@ -240,6 +240,7 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ("vllm==0.20.2 --historic", "there are historic bugs for vllm==0.33.0, and none for vllm==0.20.2"),
         ("vllm==0.33.0 --historic --component configuration", "and none of configuration for vllm==0.33.0"),
         ("vllm==0.33.0 --historic --only lru/nothing", "there is no bug 'lru/nothing'"),
+        ("vllm==0.33.0 --against", "--against is for --historic"),
     ],
 )
 def test_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str], given: str, says: str) -> None:
@@ -265,7 +266,9 @@ def test_a_bug_that_is_put_back_is_found(name: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(installed(PUT_BACK_INTO) is None, reason=f"{PUT_BACK_INTO.name} is not installed")
 @pytest.mark.parametrize(
-    "planted", [one for one in EVERY if one.bug is not None and not one.bug.needs], ids=lambda one: str(one.name)
+    "planted",
+    [one for one in (*EVERY, *harmless_in(PUT_BACK_INTO)) if one.bug is not None and not one.bug.needs],
+    ids=lambda one: str(one.name),
 )
 def test_each_patch_changes_the_release(planted: Planted) -> None:
     """The driver starts with the patch: no part of a pattern is missing in the release."""
@@ -274,6 +277,41 @@ def test_each_patch_changes_the_release(planted: Planted) -> None:
         target.reset(table().configurations[planted.component][0])
     finally:
         target.close()
+
+
+HARMLESS = harmless_in(PUT_BACK_INTO)
+
+
+def test_there_are_refactorings_that_change_nothing() -> None:
+    assert len(HARMLESS) >= 10
+    assert len({one.name for one in HARMLESS}) == len(HARMLESS)
+    assert not [one.name for one in HARMLESS if one.bug is None or one.bug.fixed or one.bug.unseen]
+    assert len({one.component for one in HARMLESS}) >= 5
+
+
+def test_bugs_and_refactorings_are_looked_for_beside_the_release(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looked: list[str] = []
+
+    def judged(planted: Planted, *, seed: int, seconds: float, progress: object) -> Judged:
+        del seconds, progress
+        looked.append(planted.name)
+        bug = planted.bug
+        assert bug is not None
+        return replaced(row(planted.name, found=bool(bug.fixed) or alarm, seed=seed), fixed=bug.fixed)
+
+    monkeypatch.setattr(verb, "needed", lambda release: None)
+    monkeypatch.setattr(beside, "judged", judged)
+    given = ["planted", PUT_BACK_INTO.name, "--historic", "--against", "--component", "lru", "--json"]
+    alarm = False
+    assert dispatch(given) == ExitStatus.AS_EXPECTED
+    told = json.loads(capsys.readouterr().out)
+    assert (told["found"], told["alarms"]) == (1, 0)
+    assert looked == [one.name for one in (*EVERY, *HARMLESS) if one.component == "lru"]
+    alarm = True
+    assert dispatch(given) == ExitStatus.FELL_SHORT
+    assert json.loads(capsys.readouterr().out)["alarms"] == len(looked) // 2 - 1
 
 
 def test_the_release_of_a_name() -> None:

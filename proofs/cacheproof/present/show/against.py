@@ -11,13 +11,13 @@ from rich.text import Text
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.foundation.junit import STATUSES, Case
-from cacheproof.model.finding import Answer, said, shown
+from cacheproof.model.finding import Answer, said
 from cacheproof.model.registry import component_named
 from cacheproof.model.wire import Message, observations_to_message, operation_from_message, outcome_to_message
 from cacheproof.model.wording import count, operation_text, settings
 from cacheproof.present.show.plain import as_text
 from cacheproof.releases.against.judging import Broken
-from cacheproof.releases.against.parted import Parted
+from cacheproof.releases.against.parted import Parted, answered
 from cacheproof.releases.against.running import Compared
 
 Names = tuple[str, str]
@@ -35,36 +35,16 @@ def status_of(every: Iterable[Compared]) -> ExitStatus:
 def verdict(one: Compared) -> str:
     """In words, and no stronger than what was seen."""
     if one.parted is not None:
-        return where(one.parted)
+        return one.parted.where
     if one.ran.failure:
         return f"no answer: {one.ran.failure}"
     return "no difference" if one.ran.steps else "not run"
-
-
-def where(parted: Parted) -> str:
-    """The call at which both sides part, and what differs there."""
-    what = ", ".join(name for name, _, _ in differing(parted))
-    at = calls_of(parted)[-1].split("(")[0] if parted.calls else "the beginning"
-    return f"differs at {at} ({what}), after {count(len(parted.calls), 'call')}"
 
 
 def calls_of(parted: Parted) -> list[str]:
     """Each call as people write it."""
     operations = component_named(parted.component).operations
     return [operation_text(operation_from_message(operations, call)) for call in parted.calls]
-
-
-def differing(parted: Parted) -> list[tuple[str, str, str]]:
-    """What differs at the end: its name, what the base has, and what the target has."""
-    base, target = parted.answers[-1]
-    outcome = [("answer", said(base.outcome), _answered(target))] if base.outcome != target.outcome else []
-    both = [name for name in base.observations if name in target.observations]
-    shows = [(name, base.observations[name], target.observations[name]) for name in both]
-    return [*outcome, *((name, shown(ours), shown(theirs)) for name, ours, theirs in shows if ours != theirs)]
-
-
-def _answered(answer: Answer) -> str:
-    return said(answer.outcome) + (f": {answer.remark}" if answer.remark else "")
 
 
 def rendered(every: Sequence[Compared], names: Names, left_out: Sequence[str]) -> list[Any]:
@@ -90,10 +70,8 @@ def difference(parted: Parted, names: Names) -> Any:
         table.add_column(name, overflow="fold")
     for number, (call, (base, target)) in enumerate(zip(calls_of(parted), parted.answers[1:], strict=True), 1):
         same = base.outcome == target.outcome
-        table.add_row(
-            str(number), Text(call), Text(said(base.outcome)), Text("the same" if same else _answered(target))
-        )
-    for name, ours, theirs in differing(parted):
+        table.add_row(str(number), Text(call), Text(said(base.outcome)), Text("the same" if same else answered(target)))
+    for name, ours, theirs in parted.differing:
         if name != "answer":
             table.add_row("", Text(f"then {name}", "bold red"), Text(ours), Text(theirs, "bold red"))
     lines = [f"configuration: {configuration(parted)}", *_breaking(parted, names)]
@@ -182,12 +160,12 @@ def message(one: Compared) -> Message:
 
 def _message_of(parted: Parted) -> Message:
     return {
-        "where": where(parted),
+        "where": parted.where,
         "config": parted.config,
         "calls": list(parted.calls),
         "base": [_answer_message(base) for base, _ in parted.answers],
         "target": [_answer_message(target) for _, target in parted.answers],
-        "differing": [{"what": name, "base": ours, "target": theirs} for name, ours, theirs in differing(parted)],
+        "differing": [{"what": name, "base": ours, "target": theirs} for name, ours, theirs in parted.differing],
         "target_breaks": [_broken_message(one) for one in parted.target_breaks],
         "base_breaks": [_broken_message(one) for one in parted.base_breaks],
         "came_again": parted.came_again,

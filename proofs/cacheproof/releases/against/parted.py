@@ -10,10 +10,11 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.campaign import Campaign, searched
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.declaration import declared_by
-from cacheproof.model.finding import Answer, Breakdown, Difference, Subject
+from cacheproof.model.finding import Answer, Breakdown, Difference, Subject, said, shown
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target
 from cacheproof.model.wire import Message, config_to_message, operation_to_message
+from cacheproof.model.wording import count
 from cacheproof.releases.against.beside import Beside
 from cacheproof.releases.against.judging import Broken, judged
 from cacheproof.releases.against.parts import Part
@@ -38,6 +39,22 @@ class Parted:
     came_again: bool = True
     """False if the same calls did not show it a second time: one side is not deterministic."""
 
+    @property
+    def where(self) -> str:
+        """The call at which both sides part, and what differs there."""
+        what = ", ".join(name for name, _, _ in self.differing)
+        at = self.calls[-1]["op"] if self.calls else "the beginning"
+        return f"differs at {at} ({what}), after {count(len(self.calls), 'call')}"
+
+    @property
+    def differing(self) -> list[tuple[str, str, str]]:
+        """What differs at the end: its name, what the base has, and what the target has."""
+        base, target = self.answers[-1]
+        outcome = [("answer", said(base.outcome), answered(target))] if base.outcome != target.outcome else []
+        both = [name for name in base.observations if name in target.observations]
+        shows = [(name, base.observations[name], target.observations[name]) for name in both]
+        return [*outcome, *((name, shown(ours), shown(theirs)) for name, ours, theirs in shows if ours != theirs)]
+
 
 @dataclass(slots=True)
 class Ran:
@@ -56,6 +73,11 @@ class Ran:
     interrupted: bool = False
 
 
+def answered(answer: Answer) -> str:
+    """The outcome, with the exception of a call that failed."""
+    return said(answer.outcome) + (f": {answer.remark}" if answer.remark else "")
+
+
 def ran(
     part: Part,
     target: Target,
@@ -69,18 +91,18 @@ def ran(
     variant = variant_named(component, part.line.alphabet)
     result = Ran()
     missing = declared_by(component, target).missing(component) | declared_by(component, base).missing(component)
-    for values in part.configurations:
+    for stretch, values in ((one, values) for one in part.stretches for values in one.configurations):
         left = None if until is None else until - time.monotonic()
         if left is not None and left <= 0:
             break
         subject = Subject(component, variant, component.config(*values))
-        pair = Beside(subject, target, base, names, missing, part.patience)
+        pair = Beside(subject, target, base, names, missing, stretch.patience)
         try:
             campaign = searched(
                 pair,
-                Limit(part.steps, left),
-                part.seed,
-                part.episode,
+                Limit(stretch.steps, left),
+                stretch.seed,
+                stretch.episode,
                 seconds_to_shrink=SECONDS_TO_SHRINK,
                 progress=progress,
             )

@@ -15,8 +15,14 @@ from cacheproof.releases.budget import RANDOM, Budget
 from cacheproof.targets.vllm.eras import Era
 from cachespec.kernel import NORMATIVE
 
-DRAWN_IN_PART = 20
-"""Random configurations in one part of a run."""
+FIRST_ROUND = 5
+"""The first round of an endless run has this part of the calls of each other round."""
+LEAST = 2 * RESTART_EVERY
+"""Calls in each listed configuration: two episodes."""
+APART = 1_000_003
+"""Between the seeds of two rounds."""
+DRAWN_AT_ONCE = 20
+"""Random configurations in one stretch."""
 ELSEWHERE = Budget(times=1, steps_in_each=STEPS_IN_EACH, episode=RESTART_EVERY, patience=PATIENCE)
 """For the random configurations of components without a budget of their own."""
 
@@ -52,12 +58,9 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Some configurations of one line; each is run for `steps` calls."""
+class Stretch:
+    """Some configurations; each is run for `steps` calls."""
 
-    line: Line
-    number: int
-    """Parts of a line are numbered: of several differences the one in the first part is reported."""
     configurations: tuple[tuple[Any, ...], ...]
     """As plain tuples, which another process reads."""
     steps: int
@@ -66,45 +69,56 @@ class Part:
     seed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one process does at a time, with both sides opened once."""
+
+    line: Line
+    number: int
+    """Parts of a line are numbered: of several differences the one in the first part is reported."""
+    stretches: tuple[Stretch, ...]
+
+
 def parts_of(lines: Iterable[Listed], *, steps: int, seed: int, endless: bool) -> Iterator[Part]:
     """The listed configurations of every line, then random ones; with `endless`, more of both for ever.
 
-    Each round takes another seed, so no round repeats the calls of another.
+    Each round takes another seed, so no round repeats the calls of another. The first of an endless run is short: what
+    any component shows soon comes before the long runs of the others. A line is one part of a round, unless its random
+    configurations have a budget of their own: then processes share them, and later rounds begin with them.
     """
     every, numbers = list(lines), dict[Line, int]()
     for turn in count():
+        share = -(-steps // FIRST_ROUND) if endless and turn == 0 else steps
+        if turn:
+            every.sort(key=lambda one: one.line.component not in RANDOM)
         for one in every:
-            for part in (*_listed(one, steps, seed, turn), *_random(one, steps, seed, turn)):
+            stretches = [*_listed(one, share, seed, turn), *_random(one, share, seed, turn)]
+            shared = one.line.component in RANDOM
+            for together in [(each,) for each in stretches] if shared else [tuple(stretches)]:
                 numbers[one.line] = numbers.get(one.line, -1) + 1
-                yield Part(one.line, numbers[one.line], *part)
+                yield Part(one.line, numbers[one.line], together)
         if not endless:
             return
 
 
-APART = 1_000_003
-"""Between the seeds of two rounds."""
-
-_Told = tuple[tuple[tuple[Any, ...], ...], int, int, int, int]
-
-
-def _listed(one: Listed, steps: int, seed: int, turn: int) -> Iterator[_Told]:
-    """One part: the calls are shared out among the configurations."""
+def _listed(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
+    """The calls are shared out among the configurations."""
     there = [config for config in one.configurations if one.has(config)]
     if there:
-        share = -(-steps // len(there))
-        yield _plain(there), share, RESTART_EVERY, PATIENCE, seed + turn * APART
+        share = max(-(-steps // len(there)), LEAST)
+        yield Stretch(_plain(there), share, RESTART_EVERY, PATIENCE, seed + turn * APART)
 
 
-def _random(one: Listed, steps: int, seed: int, turn: int) -> Iterator[_Told]:
-    """Parts of a few configurations each, which processes can share."""
+def _random(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
+    """A few configurations each."""
     if one.line.component not in GENERATORS:
         return
     component, budget = component_named(one.line.component), RANDOM.get(one.line.component, ELSEWHERE)
     amount = -(-steps * budget.times // budget.steps_in_each)
-    for first in range(turn * amount, (turn + 1) * amount, DRAWN_IN_PART):
-        numbers = range(first, min(first + DRAWN_IN_PART, (turn + 1) * amount))
+    for first in range(turn * amount, (turn + 1) * amount, DRAWN_AT_ONCE):
+        numbers = range(first, min(first + DRAWN_AT_ONCE, (turn + 1) * amount))
         there = [drawn(component, seed, number, one.has) for number in numbers]
-        yield _plain(there), budget.steps_in_each, budget.episode, budget.patience, seed
+        yield Stretch(_plain(there), budget.steps_in_each, budget.episode, budget.patience, seed)
 
 
 def _plain(configs: Iterable[Any]) -> tuple[tuple[Any, ...], ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from multiprocessing.util import Finalize
 from typing import Self
 
 from cacheproof.foundation.errors import InconclusiveError
@@ -21,6 +22,10 @@ from cacheproof.releases.against.sides import Side
 
 BETWEEN_LOOKS = 0.5
 PROCESSES = 2
+GATE_SECONDS = 270.0
+"""What a gate for pull requests spends on a comparison; a minute more goes into starting."""
+KEPT = 2
+"""Lines of which a process keeps both sides open: a driver takes some 200 MB."""
 
 Progress = Callable[[str], None]
 
@@ -75,16 +80,20 @@ def compare(
     seconds: float | None,
     processes: int,
     progress: Progress,
+    first: bool = False,
 ) -> None:
     """Run the parts, and add what comes of them to the results. Ctrl-C ends it with what is known.
 
-    A line is over at its first difference. `seconds` is a limit of the clock for everything.
+    A line is over at its first difference; with `first`, everything is. `seconds` is a limit of the clock for
+    everything.
     """
     until = None if seconds is None else time.monotonic() + seconds
 
     def wanted() -> Iterator[Part]:
         for part in parts:
-            if (until is not None and time.monotonic() >= until) or all(one.over for one in results.values()):
+            if (until is not None and time.monotonic() >= until) or (any if first else all)(
+                one.over for one in results.values()
+            ):
                 return
             if not results[part.line].over:
                 yield part
@@ -100,7 +109,11 @@ def compare(
                 if results[part.line].ran.interrupted:
                     raise KeyboardInterrupt
     else:
-        _in_processes(target, base, wanted(), until, processes, take)
+
+        def first_is_known() -> bool:
+            return first and any(one.over for one in results.values())
+
+        _in_processes(target, base, wanted(), until, processes, take, first_is_known)
 
 
 def _tell(progress: Progress, part: Part, results: dict[Line, Compared]) -> None:
@@ -111,12 +124,11 @@ def _tell(progress: Progress, part: Part, results: dict[Line, Compared]) -> None
 
 
 class _Opened:
-    """Both sides, opened for one line and kept for its next parts."""
+    """Both sides of the latest lines, kept for their next parts."""
 
     def __init__(self, target: Side, base: Side, stopped: Callable[[], bool] = lambda: False) -> None:
         self.target, self.base, self.stopped = target, base, stopped
-        self.line: Line | None = None
-        self.both: tuple[Target, ...] = ()
+        self.both: dict[Line, tuple[Target, Target]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -125,13 +137,14 @@ class _Opened:
         self.close()
 
     def close(self) -> None:
-        """End both children."""
-        both, self.both, self.line = self.both, (), None
-        for side in both:
-            side.close()
+        """End all children."""
+        every, self.both = self.both, {}
+        for both in every.values():
+            for side in both:
+                side.close()
 
     def run(self, part: Part, until: float | None, progress: Progress | None = None) -> Ran:
-        """The part, with the sides that are open, if they are of its line."""
+        """The part, with the sides that are open."""
         line = part.line
 
         def tell(text: str) -> None:
@@ -141,14 +154,13 @@ class _Opened:
                 progress(text)
 
         try:
-            if line != self.line:
-                self.close()
-                self.both = (self.target.opening(line.component, line.target),)
-                self.both = (*self.both, self.base.opening(line.component, line.base))
-                self.line = line
-            return ran(part, self.both[0], self.both[1], (self.target.name, self.base.name), until, tell)
+            if line not in self.both:
+                for side in self.both.pop(next(iter(self.both))) if len(self.both) >= KEPT else ():
+                    side.close()
+                target = self.target.opening(line.component, line.target)
+                self.both[line] = target, self.base.opening(line.component, line.base)
+            return ran(part, *self.both[line], (self.target.name, self.base.name), until, tell)
         except TargetError as error:  # at the greeting
-            self.close()
             return Ran(failure=str(error))
 
 
@@ -162,6 +174,7 @@ def _begin_worker(stop: multiprocessing.synchronize.Event, target: Side, base: S
     global _opened  # noqa: PLW0603  # a worker process is told once, and keeps its children
     leave_to_parent()
     _opened = _Opened(target, base, stop.is_set)
+    Finalize(None, _opened.close, exitpriority=1)
 
 
 def _in_worker(part: Part, until: float | None) -> Ran:
@@ -178,6 +191,7 @@ def _in_processes(
     until: float | None,
     processes: int,
     take: Callable[[Part, Ran], None],
+    first_is_known: Callable[[], bool],
 ) -> None:
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
@@ -193,6 +207,8 @@ def _in_processes(
             ended, _ = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
             for future in ended:
                 take(waiting.pop(future), future.result())
+            if first_is_known():
+                return
     except BrokenProcessPool:
         raise InconclusiveError("a process of this comparison has ended: it has no result") from None
     finally:

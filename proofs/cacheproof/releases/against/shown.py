@@ -69,6 +69,7 @@ def _lru(view: Any, shown: Mapping[str, Any]) -> Any:
 
 
 def _encoder_cache(view: Any, shown: Mapping[str, Any]) -> Any:
+    """What callers hold follows from the calls, so both sides have it in common."""
     size = len(view.entries[0][0]) if view.entries else len(shown["cached"]) // max(1, len(shown["sizes"]))
     changed: dict[str, Any] = {name: shown[name] for name in ("free", "freeable") if name in shown}
     if "cached" in shown and "sizes" in shown:
@@ -167,7 +168,7 @@ OVERLAYS: Mapping[str, tuple[Overlay, frozenset[str]]] = {
     "lru": (_lru, frozenset({"entries", "order", "used", "hits", "total"})),
     "encoder_cache": (
         _encoder_cache,
-        frozenset({"free", "freeable", "entries", "holders", "idle", "freed", "shown"}),
+        frozenset({"free", "freeable", "entries", "holders", "held", "released", "idle", "freed", "shown"}),
     ),
     "kv_blocks": (_kv_blocks, frozenset({"free", "references", "tables", "registered", "null"})),
     "scheduler": (

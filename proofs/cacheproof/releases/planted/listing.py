@@ -14,8 +14,8 @@ from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.release import Release
 
 NOT_COMPONENTS = ("declaring", "patterns", "planting")
-HISTORIC = "historic_"
-"""The names of modules with historic bugs begin so; the component follows."""
+HISTORIC, HARMLESS = "historic_", "harmless_"
+"""The names of modules with historic bugs, and with refactorings, begin so; the component follows."""
 PUT_BACK_INTO = Release("0.33.0")
 """The release into which historic bugs are put back."""
 DRIVEN_BY = {
@@ -59,11 +59,20 @@ def bugs_of() -> dict[str, tuple[Bug, ...]]:
 
 def historic_in(release: Release) -> list[Planted]:
     """Every historic bug that can be put back into the release, in the order of the components in the table of eras."""
+    return _changes_in(release, HISTORIC)
+
+
+def harmless_in(release: Release) -> list[Planted]:
+    """Every refactoring of the release that changes nothing, in the same order."""
+    return _changes_in(release, HARMLESS)
+
+
+def _changes_in(release: Release, prefix: str) -> list[Planted]:
     names = dict.fromkeys(era.component for era in table().of(release)) if release == PUT_BACK_INTO else {}
     return [
         Planted(compared_with(release, name, bug.place.variant), bug)
         for name in names
-        for bug in bugs_of().get(HISTORIC + name, ())
+        for bug in bugs_of().get(prefix + name, ())
     ]
 
 

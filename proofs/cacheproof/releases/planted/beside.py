@@ -1,0 +1,62 @@
+"""A release with a historic bug, or with a refactoring, beside the release as it is: what a gate for changes shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from cacheproof.model.target import Target
+from cacheproof.releases.against.parts import parts_of
+from cacheproof.releases.against.running import GATE_SECONDS, Compared, compare
+from cacheproof.releases.against.sides import Side, lines_of, side_of
+from cacheproof.releases.planted.historic import FAILED, NEEDS, Judged
+from cacheproof.releases.planted.listing import Planted, compared_with
+from cacheproof.releases.planted.trial import open_with_a_bug
+from cacheproof.targets.vllm.release import Release
+
+STEPS = 5_000
+
+
+def judged(
+    planted: Planted,
+    *,
+    seed: int,
+    seconds: float = GATE_SECONDS,
+    processes: int = 2,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Judged:
+    """All components, until the first difference or the limit. Raises KeyboardInterrupt at Ctrl-C."""
+    bug, release = planted.bug, planted.era.release
+    assert bug is not None, "nothing is planted"
+    begin = Judged(planted.name, bug.fixed, bug.reported, bug.where, bug.says, seed, found=False)
+    if bug.needs:
+        return msgspec.structs.replace(begin, missed=f"{NEEDS}{bug.needs}")
+    base = side_of(release.name)
+    target = Side(f"{release.name} with {planted.name}", partial(opened, release.version, planted.name), release)
+    lines, _ = lines_of(target, base, None)
+    results = {one.line: Compared(one.line) for one in lines}
+    parts = parts_of(lines, steps=STEPS, seed=seed, endless=True)
+    start = time.monotonic()
+    compare(target, base, parts, results, seconds=seconds, processes=processes, progress=progress, first=True)
+    took = round(time.monotonic() - start, 1)
+    done = msgspec.structs.replace(begin, steps=sum(one.ran.steps for one in results.values()), seconds=took)
+    for one in results.values():
+        if one.parted is not None:
+            return msgspec.structs.replace(
+                done,
+                found=True,
+                component=one.line.component,
+                how="difference",
+                seen_in=one.parted.where.removeprefix("differs at ").partition(", after ")[0],
+                calls=len(one.parted.calls),
+            )
+    failed = [f"{FAILED}{one.line.component} failed: {one.ran.failure}" for one in results.values() if one.ran.failure]
+    return msgspec.structs.replace(done, missed="; ".join(failed) or bug.unseen)
+
+
+def opened(version: str, bug: str, component: str, variant: str) -> Target:
+    """The release with the bug of this name, driven as a component."""
+    return open_with_a_bug(compared_with(Release(version), component, variant), bug)
