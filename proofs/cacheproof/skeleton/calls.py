@@ -12,7 +12,7 @@ from cacheproof.model.registry import AnyComponent
 from cacheproof.model.scope import scopes_of
 from cacheproof.present.book.answers import kept
 from cacheproof.present.book.declarations import attribute_docs, paragraphs
-from cacheproof.present.book.reference_page import field_rows
+from cacheproof.present.book.reference_page import field_rows, worded
 from cachespec.kernel import Code, Kind, Operation
 
 WIDTH = 120
@@ -20,28 +20,34 @@ WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation: its class, its name on the wire, the fields with their types, and the paragraphs about it."""
+    """One operation: its class, its name on the wire, the fields with their types, and what is known about it.
+
+    `about` are paragraphs; `answers` are lines, one for each code with its meaning and a call that returns it.
+    """
 
     kind: type[Operation]
     name: str
     fields: tuple[tuple[str, str], ...]
     about: tuple[str, ...]
+    answers: tuple[str, ...]
 
     def docstring(self, indent: str) -> list[str]:
-        """What it is, as the docstring of a method."""
-        return docstring(self.about, indent)
+        """What it is and what it may return, as the docstring of a method."""
+        return docstring(self.about, indent, ("May return:", *self.answers) if self.answers else ())
 
 
 STEPS_TO_MEET = 200
+EXAMPLE = " " * 16
+"""The indentation of an example below the meaning of a code."""
 
 
-def docstring(texts: Sequence[str], indent: str) -> list[str]:
-    """The lines of a docstring of these paragraphs, as wide as they may be."""
+def docstring(texts: Sequence[str], indent: str, answers: Sequence[str] = ()) -> list[str]:
+    """The lines of a docstring of these paragraphs, as wide as they may be, and of these answers as they are."""
     safe = [text.replace("\\", "/").replace('"""', "'''") for text in texts]
     first, *others = [wrap(text, WIDTH - len(indent) - 7) for text in safe]
-    if not others and len(first) == 1:
+    if not others and len(first) == 1 and not answers:
         return [f'{indent}"""{first[0]}"""' if not first[0].endswith('"') else f'{indent}"""{first[0]}."""']
-    lines = [*first, *(line for lines in others for line in ("", *lines))]
+    lines = [*first, *(line for lines in others for line in ("", *lines)), *([""] if answers else []), *answers]
     return [f'{indent}"""{lines[0]}', *(f"{indent}{line}".rstrip() for line in lines[1:]), f'{indent}"""']
 
 
@@ -63,27 +69,24 @@ def calls_of(component: AnyComponent) -> Iterator[Call]:
             (field.name, "tuple[int, ...]" if get_origin(hints[field.name]) is tuple else "int")
             for field in fields(kind)
         )
-        yield Call(kind, kind.wire_name(), named, tuple(_about(component, kind)))
+        yield Call(kind, kind.wire_name(), named, tuple(_about(kind)), tuple(_answers(component, kind)))
 
 
-def _about(component: AnyComponent, kind: type[Operation]) -> Iterator[str]:
-    """What the operation is, what its fields hold, and what it may return."""
+def _about(kind: type[Operation]) -> Iterator[str]:
+    """What the operation is, and what its fields hold."""
     yield from paragraphs(kind) or [kind.wire_name()]
     rows = [(name.strip("`"), meaning) for name, _, meaning in field_rows(kind)]
     meanings = [f"{name}: {meaning}" for name, meaning in rows if meaning and meaning != f"Which {name}."]
     if meanings:
         yield " ".join(meanings)
-    codes = kept().get(component.name, {}).get(kind.wire_name(), {})
-    if codes:
-        yield f"May return {', '.join(codes)}."
 
 
-def codes_of(component: AnyComponent) -> list[str]:
-    """A line for each code that the component's operations may return; for every code if that is not known."""
-    returned = {code for codes in kept().get(component.name, {}).values() for code in codes}
-    docs = attribute_docs(Code)
-    listed = [code for code in Code if code.value in returned or not returned]
-    return [f"    {code.value:<11} {docs[code.name]}" for code in listed]
+def _answers(component: AnyComponent, kind: type[Operation]) -> Iterator[str]:
+    """Each code that the operation may return with its meaning, and a call that returns it below."""
+    docs = {code.value: attribute_docs(Code)[code.name] for code in Code}
+    for code, example in kept().get(component.name, {}).get(kind.wire_name(), {}).items():
+        yield f"    {code:<11} {docs[code]}"
+        yield from wrap(worded(example).replace("`", ""), WIDTH - 30, initial_indent=EXAMPLE, subsequent_indent=EXAMPLE)
 
 
 def _may_be_a_turn(kind: type[Operation]) -> bool:

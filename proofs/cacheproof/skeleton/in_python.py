@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.scope import scopes_of
-from cacheproof.skeleton.calls import WIDTH, Call, bracketed, called, calls_of, codes_of, docstring
+from cacheproof.skeleton.calls import WIDTH, Call, bracketed, called, calls_of, docstring
 
 TARGET = '''\
 """{heading}
@@ -17,11 +17,8 @@ TARGET = '''\
 holds it to the specification. It runs at once, because the specification stands in for your implementation. Replace it
 in `__init__`, and then in one method after the other. Delete a method for which your implementation has nothing: its
 calls are left out. A method returns a code, or a code and integers: ("done", [3, 4]). None is done, True is hit, False
-is miss. The codes:
-
-{codes}
-
-docs/reference/{component}.md has a call for each of them.
+is miss. Each method says which codes it may return, and when; another code is a difference. Begin the names of helper
+methods with "_". docs/reference/{component}.md has the fields of the configuration.
 """
 
 from collections.abc import Mapping
@@ -70,7 +67,6 @@ def target(component: AnyComponent) -> str:
     return TARGET.format(
         component=component.name,
         heading=heading(component),
-        codes="\n".join(codes_of(component)),
         command=f"    cacheproof fuzz {component.name} --target python:{called(component)}_target:Target",
         imports="\n".join(_imports(component, calls)),
         config=config.__name__,

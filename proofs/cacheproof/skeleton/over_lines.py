@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cacheproof.model.protocol import VERSION
 from cacheproof.model.registry import AnyComponent
-from cacheproof.skeleton.calls import Call, bracketed, called, calls_of, codes_of
+from cacheproof.skeleton.calls import Call, bracketed, called, calls_of
 from cacheproof.skeleton.in_python import heading, observed
 
 TARGET = '''\
@@ -15,11 +15,8 @@ TARGET = '''\
 holds it to the specification. It speaks the line protocol, one JSON object a line, and imports the standard library
 only: translate it, or fill it in. It runs at once, because the specification (`cacheproof serve`) stands in for your
 implementation. Replace it in `Target.__init__`, then in one method after the other, and delete `StandIn` at the end.
-Delete a method for which your implementation has nothing: its calls are left out. The codes that a call may return:
-
-{codes}
-
-docs/reference/{component}.md has a call for each of them.
+Delete a method for which your implementation has nothing: its calls are left out. Each method says which codes it may
+return, and when; another code is a difference. docs/reference/{component}.md has the fields of the configuration.
 """
 
 import json
@@ -112,7 +109,6 @@ def target(component: AnyComponent) -> str:
         component=component.name,
         name=name,
         heading=heading(component),
-        codes="\n".join(codes_of(component)),
         command=f'    cacheproof fuzz {component.name} --target "exec:python {name}_target.py"',
         version=VERSION,
         methods="\n\n".join(_method(call) for call in calls),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -17,7 +17,7 @@ from cacheproof.present.book.tables import markdown_table
 from cachespec.kernel import Code, Kind, Operation
 from cachespec.kernel.names import Name, Rank, note_of, unwrap
 
-CODES, COMPONENTS = "codes", "components"
+CODES, COMPONENTS, MESSAGES = "codes", "components", "messages"
 MOST_SHOWN = 3
 """Calls of an example that are shown before the last one; of more only the number is."""
 FOLDER = "reference"
@@ -38,16 +38,42 @@ Operations and codes of `{name}`: {summary}. [How to read this page](index.md).
 
 
 def reference_part(words: Sequence[str]) -> str:
-    """`codes`: every outcome code; `components`: every component; or one by its name."""
+    """`codes`: every outcome code; `components`: every component; `messages`: their messages; or one by its name."""
     if len(words) != 1:
-        raise InputError(f"say which component, '{CODES}' or '{COMPONENTS}'")
+        raise InputError(f"say which component, '{CODES}', '{COMPONENTS}' or '{MESSAGES}'")
     if words[0] == CODES:
         docs = attribute_docs(Code)
         return markdown_table(("code", "meaning"), [(f"`{code.value}`", docs[code.name]) for code in Code])
     if words[0] == COMPONENTS:
         rows = [(f"[`{component.name}`]({component.name}.md)", component.summary) for component in referred()]
         return markdown_table(("component", "what it is"), rows)
+    if words[0] == MESSAGES:
+        return "\n\n".join(part for component in referred() for part in _messages(component))
     return "\n\n".join(_component(component_named(words[0])))
+
+
+def _messages(component: AnyComponent) -> Iterator[str]:
+    """What a child reads and answers for the component, as names: the reference says what they mean."""
+    config: Any = component.config
+    usual = config._field_defaults
+    needed = ", ".join(f"`{name}`" for name in config._fields if name not in usual)
+    optional = ", ".join(f"`{name}`" for name in config._fields if name in usual)
+    yield f"### `{component.name}`"
+    yield f"[What they mean](../{FOLDER}/{component.name}.md). Fields of `init`: {needed or 'none'}."
+    if optional:
+        yield f"Fields of `init` with a default: {optional}."
+    yield f"Observables: {', '.join(f'`{name}`' for name in component.observables)}."
+    answers = answers_of(component)
+    rows = [
+        (f"`{kind.wire_name()}`", _listed(field.name for field in fields(kind)), _listed(answers[kind.wire_name()]))
+        for kind in component.operations
+        if answers.get(kind.wire_name())
+    ]
+    yield markdown_table(("`op`", "fields", "codes"), rows)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def referred() -> list[AnyComponent]:
