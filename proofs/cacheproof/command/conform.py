@@ -35,7 +35,8 @@ from cacheproof.releases.results.recent import remember
 from cacheproof.releases.searching import SCHEDULER, EraSearch, search, without_era
 from cacheproof.targets.families import family_of
 from cacheproof.targets.prefixes.conformance import Held, held
-from cacheproof.targets.prefixes.package import Package, PrefixFamily
+from cacheproof.targets.prefixes.own import OwnCache, is_own
+from cacheproof.targets.prefixes.package import OBSERVED, Package, PrefixFamily
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.opening import SHARED
 from cacheproof.targets.vllm.release import Installed, Release, add, needed
@@ -66,8 +67,9 @@ def command(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RELEASE",
-            help="Releases: vllm==X, vllm@PATH, sglang==X or transformers==X.",
+            metavar="TARGET",
+            help="Releases: vllm==X, vllm@PATH, sglang==X or transformers==X. Or a prefix cache of yours: "
+            "python:MODULE:NAME or exec:COMMAND.",
             show_default="every vllm release that has an era",
         ),
     ] = None,
@@ -151,7 +153,7 @@ def command(
     A second table lists the properties that each release violates, with the shortest call sequence found. These
     violations fail only with --new-falls-short, and only if no catalogue entry is shown to cause them.
 
-    sglang and transformers releases are compared with the specification of their cache.
+    sglang and transformers releases, and prefix caches of yours, are compared with the specification of their cache.
     """
     file_to_write(junit)
     if show and not violations:
@@ -169,7 +171,7 @@ def command(
     if against is not None:
         two = Two(against, component, steps, seed, seconds, jobs, junit, summary, install)
         return of_two(targets or [], two, given)
-    if {family_of(target).observed for target in targets or []} - {None}:
+    if any(is_own(target) or family_of(target).observed is not None for target in targets or []):
         if given:
             raise InputError(f"{', '.join(given)}: for releases that are compared with eras, as vLLM's are")
         return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
@@ -305,12 +307,16 @@ def of_observed(
     """Releases that are held to what they show of a component."""
     packages = [observed_package(target, component) for target in targets]
     announce(f"seed {seed}")
-    results: list[tuple[Package, Held]] = []
+    results: list[tuple[Package | OwnCache, Held]] = []
     with progress() as show:
         for package in packages:
-            if install:
-                package.family.add(package.name, told_at_once(show))
-            results += [(package, one) for one in held(package, steps=steps, seed=seed, progress=show)]
+            if isinstance(package, OwnCache):
+                walks = package.held(steps=steps, seed=seed, progress=show)
+            else:
+                if install:
+                    package.family.add(package.name, told_at_once(show))
+                walks = held(package, steps=steps, seed=seed, progress=show)
+            results += [(package, one) for one in walks]
     interrupted = any(one.walked.interrupted for _, one in results)
     shown = RichTable(box=None)
     for name in ("released package", "driven", "configuration", "calls", "compared with the specification", "verdict"):
@@ -334,12 +340,16 @@ def of_observed(
         {"target": package.name, "driven": one.driven, "configuration": one.name, **asdict(one.walked)}
         for package, one in results
     ]
-    data = {"seed": seed, "component": packages[0].family.observed, "results": told}
+    data = {"seed": seed, "component": OBSERVED, "results": told}
     return Report(data, [shown], worst(statuses), interrupted=interrupted)
 
 
-def observed_package(target: str, component: str | None) -> Package:
-    """The release that a target means, if it is held to what it shows of this component; raises InputError."""
+def observed_package(target: str, component: str | None) -> Package | OwnCache:
+    """The release or the cache that a target means, if it is held to what it shows of this component."""
+    if is_own(target):
+        if component not in (None, OBSERVED):
+            raise InputError(f"{target} is held to what it shows of {OBSERVED}, and not to {component}")
+        return OwnCache(target)
     family = family_of(target)
     if not isinstance(family, PrefixFamily):
         raise InputError(f"{target} is compared with eras, and others with what they show: ask for them one by one")

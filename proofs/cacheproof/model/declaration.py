@@ -84,9 +84,15 @@ def declaration_from(component: AnyComponent, given: Mapping[str, Any]) -> Decla
     strange = [number for number in found.deviations if NUMBER.fullmatch(number) is None]
     if strange:
         raise InputError(f"deviations: {shortened(repr(strange[0]))} is no number of the catalogue, as C-LRU-2 is")
-    if unknown := sorted(set(found.claims) - set(CLAIMS)):
-        raise InputError(f"claims: nothing is claimed by {shortened(repr(unknown[0]))}: there are {', '.join(CLAIMS)}")
+    checked_claims(found.claims)
     return found
+
+
+def checked_claims(claims: tuple[str, ...]) -> tuple[str, ...]:
+    """The claims, each of which there is; raises InputError."""
+    if unknown := sorted(set(claims) - set(CLAIMS)):
+        raise InputError(f"claims: nothing is claimed by {shortened(repr(unknown[0]))}: there are {', '.join(CLAIMS)}")
+    return claims
 
 
 def declared_by(component: AnyComponent, target: object, claims: tuple[str, ...] = CLAIMS) -> Declaration:

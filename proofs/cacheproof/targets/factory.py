@@ -38,13 +38,13 @@ def open_target(text: str, component: AnyComponent, variant: AnyVariant, seconds
     if form == "exec":
         return ChildTarget(rest, component, variant, seconds=seconds, claims=())
     if form == "python":
-        return InProcessTarget(_factory(rest), component)
+        return InProcessTarget(factory_named(rest), component)
     if form == "torch":
         return _torch(rest or "cpu", component, variant)
     raise InputError(f"unknown target '{text}': a target is one of {FORMS}")
 
 
-def _factory(text: str) -> Factory:
+def factory_named(text: str) -> Factory:
     """The callable that `MODULE:NAME` names; it takes a configuration and returns an implementation.
 
     The module is looked for in the working directory as well, as `python -m` does.

@@ -68,7 +68,7 @@ class InProcessTarget:
         if self._made is None or not (self._whole and callable(getattr(self._made, "reset", None))):
             self.close()
             given = self._recording(config)
-            self._made = _guarded("be made", lambda: self._factory(given))
+            self._made = guarded("be made", lambda: self._factory(given))
             self._whole = callable(getattr(self._made, "apply", None))
             self._names = self._shown_names(config)
             if not self._whole:
@@ -80,13 +80,13 @@ class InProcessTarget:
                 )
         if self._whole and callable(getattr(self._made, "reset", None)):
             given = self._recording(config)
-            _guarded("reset", lambda: self._made.reset(given))
+            guarded("reset", lambda: self._made.reset(given))
 
     def apply(self, operation: Operation) -> Outcome:
         name = operation.wire_name()
         self.remark = ""
         try:
-            answer = _guarded(f"apply {name}", lambda: self._called(operation), calls=True)
+            answer = guarded(f"apply {name}", lambda: self._called(operation), calls=True)
         except AssertionError as error:
             self.remark = shortened(f"AssertionError {error}".strip()) + where(error, __file__)
             return FAILED
@@ -99,7 +99,7 @@ class InProcessTarget:
         return outcome
 
     def observe(self) -> Mapping[str, Observation]:
-        shown = _guarded("observe", self._shown, failure=Failure.RAISED)
+        shown = guarded("observe", self._shown, failure=Failure.RAISED)
         if not isinstance(shown, Mapping):
             raise TargetError(f"observe() returned {shortened(repr(shown))}, where names and values were expected")
         return {name: _observation(name, value) for name, value in shown.items()}
@@ -107,7 +107,7 @@ class InProcessTarget:
     def close(self) -> None:
         made, self._made = self._made, None
         if callable(getattr(made, "close", None)) and "close" not in self._operations:
-            _guarded("close", made.close)
+            guarded("close", made.close)
 
     def _recording(self, config: Any) -> Any:
         return recording(config, self.read) if hasattr(config, "_fields") else config
@@ -142,19 +142,19 @@ def as_outcome(answer: Any) -> Outcome | None:
         return {None: DONE, True: HIT, False: MISS}[answer]
     code, values = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, ())
     known = code if isinstance(code, Code) else CODES.get(code) if isinstance(code, str) else None
-    integers = _integers(values)
+    integers = integers_in(values)
     return None if known is None or integers is None else Outcome(known, integers)
 
 
-def _integers(values: Any) -> tuple[int, ...] | None:
+def integers_in(values: Any) -> tuple[int, ...] | None:
     """The integers in their order; None where there is something else, or no order."""
     if isinstance(values, WITHOUT_ORDER) or not isinstance(values, Iterable):
         return None
-    found = tuple(_integer(value) for value in values)
+    found = tuple(integer_in(value) for value in values)
     return tuple(value for value in found if value is not None) if None not in found else None
 
 
-def _integer(value: Any) -> int | None:
+def integer_in(value: Any) -> int | None:
     """An integer, also one of another library; a truth value is none."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
@@ -163,10 +163,10 @@ def _integer(value: Any) -> int | None:
 
 
 def _observation(name: str, value: Any) -> Observation:
-    single = _integer(value)
+    single = integer_in(value)
     if single is not None:
         return single
-    several = _integers(value)
+    several = integers_in(value)
     if several is None:
         raise TargetError(
             f"{name} must be an integer or integers in their order, as in a list, not {shortened(repr(value))}"
@@ -194,7 +194,7 @@ def check_names(component: AnyComponent, kind: type) -> None:
             raise UnknownNameError(f"{kind.__name__}.{name} is nothing that {component.name} has{meant}; {helper}")
 
 
-def _guarded(
+def guarded(
     asked: str, call: Callable[[], Any], *, calls: bool = False, failure: Failure = Failure.DRIVER_FAILED
 ) -> Any:
     """The call, its errors told as those of the driver; with `calls`, an assertion passes as an answer."""

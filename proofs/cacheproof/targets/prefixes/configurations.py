@@ -11,6 +11,7 @@ CONFIGURATIONS: dict[str, Mapping[str, Any]] = {
     "slots, scarce": {"block_size": 1, "blocks": 7, "chains": SHARED_PREFIXES, "lengths": [3, 3, 2, 5, 2]},
     "slots, ample": {"block_size": 1, "blocks": 40, "chains": SHARED_PREFIXES, "lengths": [3, 3, 2, 5, 2]},
     "pages of 2, scarce": {"block_size": 2, "blocks": 8, "chains": SHARED_PREFIXES, "lengths": [7, 6, 5, 10, 4]},
+    "prompts apart, scarce": {"block_size": 2, "blocks": 5, "chains": [[0], [1], [2], [3]], "lengths": [3, 3, 3, 3]},
     "pages of 4, scarce": {"block_size": 4, "blocks": 8, "chains": SHARED_PREFIXES, "lengths": [14, 12, 9, 20, 11]},
     "pages of 4, ample": {"block_size": 4, "blocks": 60, "chains": SHARED_PREFIXES, "lengths": [14, 12, 9, 20, 11]},
 }

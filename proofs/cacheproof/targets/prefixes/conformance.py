@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.package import Package
-from cacheproof.targets.prefixes.peer import ChildPeer
+from cacheproof.targets.prefixes.peer import ChildPeer, Peer
 from cacheproof.targets.prefixes.serving import ChildServer, serve
 from cacheproof.targets.prefixes.walk import walk
 
@@ -57,19 +58,34 @@ def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], N
             continue
         served = package.family.served.get(driven)
         configurations = package.family.configurations if served is None else served
-        each = -(-steps // len(configurations))
         peer = ChildPeer(command, driven) if served is None else ChildServer(command, driven)
+        show = None if progress is None else partial(_named, progress, f"{package.name} {driven}")
         try:
-            for name, config in configurations.items():
-                show = None if progress is None else partial(_named, progress, f"{package.name} {driven} {name}")
-                if isinstance(peer, ChildServer):
-                    walked = serve(peer, config, steps=each, seed=seed, progress=show)
-                else:
-                    walked = walk(peer, config, steps=each, seed=seed, progress=show)
-                yield Held(driven, name, walked)
-                if walked.interrupted:
+            for one in walked_in(peer, driven, configurations, steps=steps, seed=seed, progress=show):
+                yield one
+                if one.walked.interrupted:
                     return
-                if walked.broke_down:
-                    break
         finally:
             peer.close()
+
+
+def walked_in(
+    peer: Peer | ChildServer,
+    driven: str,
+    configurations: Mapping[str, Mapping[str, Any]],
+    *,
+    steps: int,
+    seed: int,
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[Held]:
+    """One driver in each configuration, with its part of the steps, until it is interrupted or breaks down."""
+    each = -(-steps // len(configurations))
+    for name, config in configurations.items():
+        show = None if progress is None else partial(_named, progress, name)
+        if isinstance(peer, ChildServer):
+            walked = serve(peer, config, steps=each, seed=seed, progress=show)
+        else:
+            walked = walk(peer, config, steps=each, seed=seed, progress=show)
+        yield Held(driven, name, walked)
+        if walked.interrupted or walked.broke_down:
+            return

@@ -53,6 +53,10 @@ class Episode(ABC):
     def offered(self) -> list[Call]:
         """What may be asked now."""
 
+    def chosen(self, source: random.Random) -> Call:
+        """One of these calls."""
+        return source.choice(self.offered())
+
     @abstractmethod
     def taken(self, call: Call) -> Wrong | None:
         """Ask, and say what is wrong with the answer or after it."""
@@ -105,7 +109,7 @@ def _walk(episode: Episode, walked: Walked, most: int, source: random.Random) ->
     finding = episode.found
     try:
         for _ in range(most):
-            finding = finding or episode.ask(source.choice(episode.offered()))
+            finding = finding or episode.ask(episode.chosen(source))
         return finding or episode.told(episode.end())
     finally:
         episode.count(walked)

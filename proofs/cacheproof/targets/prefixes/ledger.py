@@ -10,15 +10,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cacheproof.targets.prefixes.peer import Answer, Call, Shown
+from cacheproof.targets.prefixes.recency import REFUSED, Recency
 
 Wrong = tuple[str, str]
 """The property, and what is seen instead."""
 
 
 class Ledger:
-    """One run: which requests hold which pages, and what the pages in the cache hold."""
+    """One run: which requests hold which pages, and what the pages in the cache hold.
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    `ordered`: the least recently used page is evicted first.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, ordered: bool = False) -> None:
         self.size, self.pages = int(config["block_size"]), int(config["blocks"])
         self.chains = [tuple(chain) for chain in config["chains"]]
         self.lengths = list(config["lengths"])
@@ -31,6 +35,9 @@ class Ledger:
         self.evicted = False
         """Whether something has left the cache."""
         self._before: Shown | None = None
+        self._every: frozenset[int] = frozenset()
+        """All pages, by the implementation's own numbers."""
+        self._recency = Recency(self.chains) if ordered else None
 
     def offered(self) -> list[Call]:
         """What may be asked now, in the order of a scheduler."""
@@ -47,6 +54,9 @@ class Ledger:
     def begin(self, shown: Shown) -> Wrong | None:
         """What is wrong with the initial state."""
         self._before = shown
+        self._every = frozenset((*shown.free, *shown.cached))
+        if len(self._every) != self.pages:
+            return "KV-2", f"there are {len(self._every)} pages at the start, and there should be {self.pages}"
         return next(self._standing(shown), None)
 
     def expected_hits(self, request: int) -> tuple[int, ...]:
@@ -65,8 +75,11 @@ class Ledger:
             return "KV-8/answered", f"{call} does not return"
         if answer.code not in ("done", "hit", "miss", "refused"):
             return "KV-8/answered", f"{call} ends as {answer.code}"
+        hits, used = self.expected_hits(call.request), self._used(call)
         wrong = self._noted(call, answer)
-        wrong = wrong or self._dropped(call, answer.shown)
+        wrong = wrong or self._dropped(call, answer.shown) or self._out_of_order(hits, answer.shown)
+        if self._recency is not None:
+            self._recency.use(answer.code if answer.code == REFUSED else call.name, used)
         self._note(answer.shown)
         found: Wrong | None = wrong if wrong is not None else next(self._standing(answer.shown), None)
         self._before = answer.shown
@@ -132,6 +145,22 @@ class Ledger:
         needed = call.name == "admit" and missing > len(self._before.free)
         return None if not gone or needed else ("KV-3/kept", f"pages {sorted(gone)} leave the cache without need")
 
+    def _out_of_order(self, hits: tuple[int, ...], shown: Shown) -> Wrong | None:
+        """Whether a page was evicted, and one that was used longer ago was not."""
+        if self._recency is None:
+            return None
+        gone = set(self.contents) - set(shown.cached)
+        in_use = {*hits, *(page for table in self.tables.values() for page in table)}
+        wrong = self._recency.evict(self.contents, gone, in_use)
+        return wrong and ("KV-11", f"page {wrong[0]} is evicted, and page {wrong[1]} was used longer ago")
+
+    def _used(self, call: Call) -> list[int]:
+        """The cached contents that the call uses."""
+        if call.name == "commit":
+            return list(self.chains[call.request][: self.lengths[call.request] // self.size])
+        pages = self.tables[call.request] if call.name == "finish" else self.expected_hits(call.request)
+        return [self.contents[page] for page in pages if page in self.contents]
+
     def _note(self, shown: Shown) -> None:
         """What has left the cache holds nothing any more."""
         gone = set(self.contents) - set(shown.cached)
@@ -147,7 +176,7 @@ class Ledger:
             yield "KV-2", "a page is twice in the free list, or twice in the cache"
         if free & (cached | held):
             yield "KV-2", f"pages {sorted(free & (cached | held))} are free, and in use"
-        if lost := set(range(1, self.pages + 1)) ^ (free | cached | held):
+        if lost := self._every ^ (free | cached | held):
             yield "KV-2", f"pages {sorted(lost)} are nowhere, or there are no such pages"
         own = [page for table in self.tables.values() for page in table if page not in cached]
         if len(own) > len(set(own)):
@@ -157,7 +186,8 @@ class Ledger:
         if len(set(self.contents.values())) < len(self.contents):
             yield "KV-3", "two cached pages hold the same"
         locked = len(cached & held) * self.size
-        if (shown.protected, shown.evictable) != (locked, len(cached) * self.size - locked):
+        counted = (shown.protected, shown.evictable)
+        if None not in counted and counted != (locked, len(cached) * self.size - locked):
             yield (
                 "KV-1",
                 (
@@ -165,5 +195,5 @@ class Ledger:
                     f"they are {locked} and {len(cached) * self.size - locked}"
                 ),
             )
-        if shown.available != len(free) * self.size:
+        if shown.available not in (None, len(free) * self.size):
             yield "KV-2", f"{shown.available} slots are said to be available: there are {len(free) * self.size}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from cacheproof.foundation.errors import InputError, shortened
+from cacheproof.model.declaration import checked_claims
 from cacheproof.model.protocol import RefusedError, decode, encode
 from cacheproof.model.target import TargetError
 from cacheproof.targets.pipe import ChildProcess
@@ -27,13 +28,13 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Pages, and what the implementation itself counts, in slots."""
+    """Pages, and what the implementation itself counts, in slots; None if it does not count it."""
 
     free: tuple[int, ...]
     cached: tuple[int, ...]
-    evictable: int
-    protected: int
-    available: int
+    evictable: int | None = None
+    protected: int | None = None
+    available: int | None = None
 
 
 class Answer(NamedTuple):
@@ -46,6 +47,11 @@ class Answer(NamedTuple):
 
 class Peer(Protocol):
     """An implementation, reset for each run."""
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """With `eviction_order`, the least recently used page is evicted first."""
+        ...
 
     def reset(self, config: Mapping[str, Any]) -> Shown:
         """Begin with `blocks` free pages of `block_size` slots, and requests of these `chains` and `lengths`."""
@@ -63,7 +69,8 @@ class Child:
         self._component = component
         self._child = ChildProcess(command)
         self._seconds = seconds
-        self._said({"do": "hello", "protocol": "1.0"}, SECONDS_TO_START)
+        said = self._said({"do": "hello", "protocol": "1.0", "component": component}, SECONDS_TO_START)
+        self.claims = checked_claims(tuple(map(str, said.get("claims", ()))))
 
     def begun(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """What is shown at the beginning. Raises TargetError where the driver fails."""
@@ -101,7 +108,7 @@ class ChildPeer(Child):
 
 def _shown(answer: Mapping[str, Any]) -> Shown:
     try:
-        sizes = (int(answer[name]) for name in ("evictable", "protected", "available"))
-        return Shown(tuple(answer["free"]), tuple(answer["cached"]), *sizes)
+        sizes = {name: int(answer[name]) for name in ("evictable", "protected", "available") if name in answer}
+        return Shown(tuple(answer["free"]), tuple(answer["cached"]), **sizes)
     except (KeyError, TypeError, ValueError) as error:
         raise TargetError(f"the driver does not show what it should: {error}") from error

@@ -5,21 +5,24 @@ It is no `lockstep.pair`: peers show pages under their own numbers, so counts ar
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from cacheproof.model.declaration import EVICTION_ORDER
 from cacheproof.model.registry import component_named
 from cacheproof.model.wire import config_from_message
 from cacheproof.targets.prefixes import episodes
 from cacheproof.targets.prefixes.episodes import Episode, Found, Walked, driven
 from cacheproof.targets.prefixes.ledger import Ledger, Wrong
-from cacheproof.targets.prefixes.peer import Answer, Call, Peer
+from cacheproof.targets.prefixes.peer import Answer, Call, Peer, Shown
 from cachespec.kernel import Code
 from cachespec.kv_blocks import AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Withdraw
 
 RESTART_EVERY = 60
 """Calls of an episode, at most."""
+LOOK_UP_EVERY = 2
 
 
 class Counts(NamedTuple):
@@ -87,7 +90,8 @@ class _Episode(Episode):
     """With the ledger and the specification beside it."""
 
     def __init__(self, peer: Peer, config: Mapping[str, Any]) -> None:
-        self.ledger, self.beside = Ledger(config), Beside(config)
+        self.ledger = Ledger(config, ordered=EVICTION_ORDER in peer.claims)
+        self.beside = Beside(config)
         self.compared = 0
         self._peer, self._config = peer, config
         super().__init__()
@@ -97,6 +101,12 @@ class _Episode(Episode):
 
     def offered(self) -> list[Call]:
         return self.ledger.offered()
+
+    def chosen(self, source: random.Random) -> Call:
+        """Look-ups now and then: they are offered always, and change nothing but recency."""
+        offered = self.offered()
+        changing = [call for call in offered if call.name != "lookup"]
+        return source.choice(offered if source.randrange(LOOK_UP_EVERY) == 0 else changing)
 
     def taken(self, call: Call) -> Wrong | None:
         """On all sides."""
@@ -123,10 +133,16 @@ class _Episode(Episode):
             self.beside.follow(call, written=written)
         shown, expected_counts = answer.shown, self.beside.counts()
         assert shown is not None
-        counted = Counts(len(shown.free), len(shown.cached), shown.protected // self.ledger.size)
+        counted = Counts(len(shown.free), len(shown.cached), self._locked(shown))
         if counted == expected_counts:
             return None
         return "KV-2", f"pages are {counted._asdict()}, and by the specification {expected_counts._asdict()}"
+
+    def _locked(self, shown: Shown) -> int:
+        """The cached pages that requests use, as the implementation counts them, or else by the ledger."""
+        if shown.protected is not None:
+            return shown.protected // self.ledger.size
+        return len({page for table in self.ledger.tables.values() for page in table} & set(shown.cached))
 
 
 def walk(

@@ -12,13 +12,15 @@ BUGS = {
     "gives pages back twice": "KV-2",
     "forgets the last page of a request": "KV-2",
     "evicts what is in use": "KV-4",
-    "finds one page too few": "KV-7/longest",
-    "finds what was evicted": "KV-4",
+    "finds one page too few": "KV-7/found",
+    "finds what was evicted": "KV-7/found",
     "finds by the page alone": "KV-7/found",
     "refuses early": "KV-8/reasons",
     "drops what it could keep": "KV-3/kept",
     "counts the locked wrongly": "KV-1",
     "goes on with its own copy": "KV-6/chain",
+    "does not note that a page was hit": "KV-11",
+    "evicts what was used last": "KV-11",
     "fails when it is full": "KV-8/answered",
     "hangs when it is full": "KV-8/answered",
 }
@@ -27,6 +29,8 @@ BUGS = {
 
 class PlainRadix:
     """Contents name all before them, so the cache is a map from content to page, and a leaf is one without children."""
+
+    claims: tuple[str, ...] = ("eviction_order",)
 
     def __init__(self, bug: str = "") -> None:
         self.bug = bug
@@ -66,7 +70,7 @@ class PlainRadix:
                     found.append(next(iter(self.cached.values())))
                 break
             found.append(known[content])
-            if content in self.cached:
+            if content in self.cached and self.bug != "does not note that a page was hit":
                 self.cached[content] = self.cached.pop(content)
         return found[:-1] if self.bug == "finds one page too few" and len(found) > 1 else found
 
@@ -88,7 +92,8 @@ class PlainRadix:
 
     def evict(self, hits: list[int]) -> bool:
         used = set(hits) | {page for table in self.tables.values() for page in table}
-        for content, page in list(self.cached.items()):
+        pages = list(self.cached.items())
+        for content, page in reversed(pages) if self.bug == "evicts what was used last" else pages:
             leaf = not any(self.parents[other] == content for other in self.cached)
             if leaf and (page not in used or (self.bug == "evicts what is in use" and page not in hits)):
                 self.ghosts[content] = self.cached.pop(content)
@@ -99,7 +104,9 @@ class PlainRadix:
     def commit(self, request: int) -> tuple[str, list[int]]:
         table = self.tables[request]
         for place, content in enumerate(self.chains[request][: self.lengths[request] // self.size]):
-            there = self.cached.pop(content, None)
+            there = self.cached.get(content)
+            if self.bug != "does not note that a page was hit":
+                self.cached.pop(content, None)
             self.cached[content] = table[place] if there is None else there
             if there is not None and there != table[place]:
                 if self.bug != "keeps the page that was there already":

@@ -16,6 +16,7 @@ from cacheproof.targets.prefixes.conformance import Held
 from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.ledger import Ledger, Wrong
 from cacheproof.targets.prefixes.peer import Answer, Call, Shown
+from cacheproof.targets.prefixes.recency import MOMENTS, Recency
 from cacheproof.targets.prefixes.walk import replayed, walk
 
 named = pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -32,19 +33,55 @@ def test_what_is_right_walks_on(name: str) -> None:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_each_bug_is_found_by_its_property_and_shortened(bug: str) -> None:
-    config = CONFIGURATIONS["pages of 2, scarce"]
+    ordered = BUGS[bug] == "KV-11"
+    config = CONFIGURATIONS["prompts apart, scarce" if ordered else "pages of 2, scarce"]
     found = walk(PlainRadix(bug), config, steps=3_000, seed=1).found
     assert found is not None
     assert found.rule == BUGS[bug]
     again = replayed(PlainRadix(bug), config, found.calls)
     assert again is not None
     assert (again.rule, again.calls) == (found.rule, found.calls)
-    assert len(found.calls) <= 8
+    assert len(found.calls) <= (11 if ordered else 8)
     fewer = (
         replayed(PlainRadix(bug), config, found.calls[:at] + found.calls[at + 1 :]) for at in range(len(found.calls))
     )
     assert all(one is None or one.rule != found.rule or len(one.calls) >= len(found.calls) for one in fewer)
     assert replayed(PlainRadix(), config, found.calls) is None
+
+
+@pytest.mark.parametrize("bug", [bug for bug, rule in BUGS.items() if rule == "KV-11"])
+def test_the_order_of_eviction_is_a_choice_unless_it_is_claimed(bug: str) -> None:
+    class Silent(PlainRadix):
+        claims = ()
+
+    assert walk(Silent(bug), CONFIGURATIONS["prompts apart, scarce"], steps=400, seed=1).found is None
+
+
+@pytest.mark.parametrize("moments", [("lookup", "admit"), ("commit",), ("finish",), ("lookup", "refused", "finish")])
+def test_a_use_is_what_the_cache_takes_for_one(moments: tuple[str, ...]) -> None:
+    """The older of two contents is used at these moments: either may go, until it is used at all moments."""
+    recency = Recency([(0,), (1,)])
+    for content in (1, 0):
+        recency.use("commit", [content])
+    for moment in moments:
+        recency.use(moment, [1])
+    assert recency.evict({10: 0, 11: 1}, [10], []) is None
+    for moment in (*MOMENTS, "commit"):
+        recency.use(moment, [0] if moment == "commit" else [1])
+    for moment in MOMENTS:
+        recency.use(moment, [1])
+    assert recency.evict({10: 0, 11: 1}, [11], [10]) is None
+    assert recency.evict({12: 0}, [], []) is None
+
+
+def test_an_eviction_that_no_meaning_explains_is_wrong() -> None:
+    recency = Recency([(0,), (1,)])
+    for content in (0, 1):
+        for moment in MOMENTS:
+            recency.use(moment, [content])
+    assert recency.evict({10: 0, 11: 1}, [11], [10]) is None
+    recency.use("commit", [1])
+    assert recency.evict({10: 0, 11: 1}, [11], []) == (11, 10)
 
 
 class Blind(Ledger):
