@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 from tests.command_line import Run, ran
-from tests.examples.page_tree import BUGS
 
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.targets.prefixes.configurations import CONFIGURATIONS
@@ -17,16 +17,27 @@ from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.own import InProcessPeer, OwnCache, Requests, tokens_of
 from cacheproof.targets.prefixes.walk import walk
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "prefix_cache"
 CHILD = f"exec:{sys.executable} {EXAMPLES / 'page_tree_child.py'}"
+
+BUGS = {
+    "reuses a page that a request uses": "KV-4",
+    "leaks the page that was there already": "KV-2",
+    "frees the pages of a running request": "KV-4",
+    "finds a page that is full of other tokens": "KV-7/longest",
+    "stops one page early": "KV-7/found",
+    "forgets that a hit is a use": "KV-11",
+    "evicts the newest leaf": "KV-11",
+    "evicts though there is room": "KV-3/kept",
+    "does not evict": "KV-8/reasons",
+}
+"""Bugs of the example, and the property that shows each first."""
 
 
 @pytest.fixture
 def adapter(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    import page_tree_adapter  # noqa: PLC0415  # its folder is on the path of this test
-
-    return page_tree_adapter.Adapter
+    return importlib.import_module("page_tree_adapter").Adapter
 
 
 @pytest.fixture

@@ -1,18 +1,9 @@
-"""A prefix cache in pages: equal pages behind equal pages are one page, and the least recently used leaf goes first."""
+"""A prefix cache in pages: equal pages behind equal pages are one page, and the least recently used leaf goes first.
+
+`bug` plants a bug for tests.
+"""
 
 Key = tuple[int, ...]
-BUGS = {
-    "reuses a page that a request uses": "KV-4",
-    "leaks the page that was there already": "KV-2",
-    "frees the pages of a running request": "KV-4",
-    "finds a page that is full of other tokens": "KV-7/longest",
-    "stops one page early": "KV-7/found",
-    "forgets that a hit is a use": "KV-11",
-    "evicts the newest leaf": "KV-11",
-    "evicts though there is room": "KV-3/kept",
-    "does not evict": "KV-8/reasons",
-}
-"""Bugs to plant for tests, and the property that shows each first."""
 
 
 class PageTree:
