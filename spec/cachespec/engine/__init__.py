@@ -25,7 +25,7 @@ from cachespec.engine.state import GROUPING, OBSERVABLES, State, View, observe
 from cachespec.engine.steps import STEPS
 from cachespec.kernel import NORMATIVE, Component, variants
 from cachespec.mirror.faults import ResetReceiver
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Transmit
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
@@ -43,6 +43,7 @@ COMPONENT: Component[Config, State, View] = Component(
         Transmit,
         Expire,
         Join,
+        Retry,
         DeliverRequest,
         End,
         Cancel,

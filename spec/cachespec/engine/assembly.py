@@ -8,7 +8,7 @@ from functools import partial
 from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.environment import calls
 from cachespec.engine.parts import Parts
-from cachespec.engine.state import State, View, initial, members, worker_view
+from cachespec.engine.state import AT_P0, AT_P1, State, View, initial, members, turned_down, worker_view
 from cachespec.engine.transitions import following
 from cachespec.kernel import Containers, Operation, Variant, with_fields
 
@@ -22,7 +22,8 @@ def view(parts: Parts, config: Config, state: State) -> View:
         workers=tuple(worker_view(config, worker, parts.phases) for worker in state.workers),
         submitted=members(state.submitted),
         received=members(state.received),
-        rejected=members(state.rejected),
+        rejected=turned_down(state, AT_P1),
+        failed=turned_down(state, AT_P0),
         cancelled=members(state.cancelled),
         resets_left=state.resets_left,
     )
@@ -60,7 +61,7 @@ def engine(
     exempt: Mapping[str, str] | None = None,
 ) -> Variant[Config, State, View]:
     """The engine made of these parts."""
-    state = with_fields(State, scheduler=parts.scheduler.state)
+    state = with_fields(State, mirror=parts.mirror.state, scheduler=parts.scheduler.state)
     return Variant(
         tag=tag,
         title=title,

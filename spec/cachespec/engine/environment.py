@@ -19,19 +19,21 @@ from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, is_executed
 from cachespec.kernel import Operation
 from cachespec.mirror.faults import ResetReceiver
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Submit, Transmit
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
-OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join)
+OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join, Retry)
 MIRRORED: tuple[type[Operation], ...] = (*OF_THE_MIRROR, ResetReceiver)
 HANDED: tuple[type[Operation], ...] = (DeliverRequest, End, Clear)
 
 
 def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
-    """In a fixed order."""
+    """In a fixed order. Nothing happens to an engine that is dead."""
+    if parts.is_dead(state.scheduler):
+        return
     yield from (with_handles(parts, config, state) if config.shared_memory else with_mirror(parts, config, state))
-    yield from departures(config, state)
+    yield from departures(parts, config, state)
     for op in parts.scheduler.alphabet(scheduler_config(config), state.scheduler):
         if isinstance(op, Schedule) or (isinstance(op, Update) and is_executed(state)):
             yield op
@@ -67,19 +69,27 @@ def submissions(config: Config, state: State, may_send: set[int]) -> Iterable[Op
             yield SubmitRequest(request)
 
 
-def departures(config: Config, state: State) -> Iterable[Operation]:
+def departures(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     """Clients that go away, and P1 that learns of it."""
     for request in requests(config):
         if state.cancelled.has(request):
-            if state.received.has(request):
+            if state.received.has(request) and not parts.ledger.is_deaf(state.mirror):
                 yield DeliverAbort(request)
-        elif scheduler_config(config).aborts and is_waited_for(state, request):
+        elif scheduler_config(config).aborts and is_waited_for(parts, config, state, request):
             yield Cancel(request)
 
 
-def is_waited_for(state: State, request: int) -> bool:
-    """It was sent, and no answer has come."""
-    return state.submitted.has(request) and not state.rejected.has(request) and not state.scheduler.gone.has(request)
+def is_waited_for(parts: Parts, config: Config, state: State, request: int) -> bool:
+    """It was sent, and no answer has come. A client that is told to send it again has an answer."""
+    over = state.rejected.has(request) or state.scheduler.gone.has(request)
+    return state.submitted.has(request) and not over and not is_sent_again(parts, config, state, request)
+
+
+def is_sent_again(parts: Parts, config: Config, state: State, request: int) -> bool:
+    """P1 has missed an item of it, and its client has still to send it again."""
+    sender = sender_of(config, request)
+    repeated = parts.ledger.repeated(state.mirror.links[sender])
+    return request in state.unconfirmed[sender][len(state.unconfirmed[sender]) - repeated :]
 
 
 def switched_off(config: Config) -> Mapping[type[Operation], str]:
@@ -92,7 +102,7 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
         off.update(dict.fromkeys((ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
         off[Transmit] = "every message arrives in its turn"
     if all(contents_of(config, request) == () for request in requests(config)):
-        off.update(dict.fromkeys((Deliver, Receive, Transmit), "no request has an item"))
+        off.update(dict.fromkeys((Deliver, Receive, Transmit, Retry), "no request has an item"))
     return off
 
 

@@ -6,6 +6,7 @@ kept well, and a worker that does in another order what the account was kept for
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, Allocate, Cache
@@ -13,18 +14,25 @@ from cachespec.encoder_cache import Config as EncoderConfig
 from cachespec.encoder_cache.transitions import allocate
 from cachespec.engine.assembly import engine
 from cachespec.engine.configuration import Config
-from cachespec.engine.operations import DeliverAbort
+from cachespec.engine.ledger import IN_TURN
+from cachespec.engine.operations import DeliverAbort, SubmitRequest
 from cachespec.engine.parts import NORMATIVE_PARTS
 from cachespec.engine.state import State, View
 from cachespec.engine.worker import DROP_LAST, drop_at_once
-from cachespec.kernel import Code, Outcome, Variant
-from cachespec.mirror.operations import Deliver
+from cachespec.kernel import Code, Operation, Outcome, Variant
+from cachespec.mirror import Config as MirrorConfig
+from cachespec.mirror import View as MirrorView
+from cachespec.mirror.era_state import State as Mirror
+from cachespec.mirror.eras import M1, M2
+from cachespec.mirror.eras import M3 as M3_MIRROR
+from cachespec.mirror.operations import Deliver, Expire, Join, Render, ResetReceiver, Retry, Transmit
 from cachespec.object_store.eras import M3
+from cachespec.scheduler.era_placeholders import is_dead
 from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
 from cachespec.scheduler.eras import scheduler as scheduler_by
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import Add, ResetEncoderCache, Schedule
+from cachespec.scheduler.operations import ResetEncoderCache, Schedule, Update
 
 
 def allocate_and_still_report(config: EncoderConfig, cache: Cache, op: Allocate) -> tuple[Cache, Outcome]:
@@ -83,21 +91,38 @@ RESETS_AT_ONCE = engine(
 )
 
 
-def engine_with(scheduler: SchedulerVariant, title: str) -> Variant[Config, State, View]:
-    """The engine that has this scheduler, and differs in the same; a request is added when it is delivered."""
+def engine_with(
+    mirror: Variant[MirrorConfig, Mirror, MirrorView], scheduler: SchedulerVariant, title: str
+) -> Variant[Config, State, View]:
+    """The engine of these two eras, which differs as they do. A request is added when it is delivered."""
+    mirrored = {
+        SubmitRequest: mirror.differences[Render],
+        Deliver: mirror.differences[Deliver],
+        ResetReceiver: mirror.differences[ResetReceiver],
+    }
+    scheduled = {kind: why for kind, why in scheduler.differences.items() if kind in (Schedule, Update)}
+    lacks = {ResetEncoderCache: "not there yet"} if ResetEncoderCache not in scheduler.transitions else {}
+    parts = replace(NORMATIVE_PARTS, mirror=mirror, scheduler=scheduler, ledger=IN_TURN)
+    retries = {} if Retry in mirror.transitions else {Retry: "a miss is an error"}
     return engine(
         scheduler.tag,
         title,
-        replace(NORMATIVE_PARTS, scheduler=scheduler),
-        differences={Deliver if kind is Add else kind: why for kind, why in scheduler.differences.items()},
+        replace(parts, is_dead=is_dead) if "dead" in scheduler.state._fields else parts,
+        differences={**mirrored, **scheduled},
         start_differs=scheduler.start_differs,
-        exempt=dict(scheduler.exempt),
-    )
+        exempt={**mirror.exempt, **scheduler.exempt},
+    ).lacking({**NO_PROTOCOL, **lacks, **retries})
 
 
-S2_ENGINE = engine_with(S2, "engine with scheduler-2025-10")
-S2B_ENGINE = engine_with(S2B, "engine with scheduler-2026-05")
-S3_ENGINE = engine_with(S3, "engine with scheduler-2026-11")
+NO_PROTOCOL: Mapping[type[Operation], str] = {
+    Transmit: "P0 keeps no message",
+    Expire: "P0 waits for an answer for ever",
+    Join: "a frontend is never told what P1 has",
+}
+
+S2_ENGINE = engine_with(M1, S2, "engine of 2025-10")
+S2B_ENGINE = engine_with(M2, S2B, "engine of 2026-05")
+S3_ENGINE = engine_with(M3_MIRROR, S3, "engine of 2026-11")
 
 M3_STORE = engine(
     "M3-store",

@@ -28,7 +28,7 @@ def deliver(config: Config, state: State, op: Deliver) -> Result:
 
 def receive(config: Config, state: State, op: Receive) -> Result:
     """MIR-7."""
-    return transitions.step_mirror(NORMATIVE_PARTS, config, state, op)
+    return transitions.receive(NORMATIVE_PARTS, config, state, op)
 
 
 def transmit(config: Config, state: State, op: Transmit) -> Result:

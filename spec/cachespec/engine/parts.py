@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cachespec import mirror, object_store, scheduler
+from cachespec.engine.ledger import NUMBERED, Ledger
 from cachespec.engine.worker import DROP_FIRST, Intake, Phase, queue
 from cachespec.kernel import Variant
 
@@ -21,6 +23,10 @@ class Parts:
     """What a worker does with a step, in order."""
     takes_plan: Intake = queue
     takes_reset: Intake = queue
+    ledger: Ledger = NUMBERED
+    """How the requests on their way are ordered, which depends on the mirror."""
+    is_dead: Callable[[Any], bool] = lambda state: False
+    """Whether the scheduler's state is that of an engine that an error has ended."""
 
 
 NORMATIVE_PARTS = Parts(mirror.COMPONENT.normative, object_store.COMPONENT.normative, scheduler.COMPONENT.normative)

@@ -57,7 +57,7 @@ def store_follows_the_scheduler(config: Config, view: View) -> bool:
 
 
 def somebody_waits(config: Config, view: View) -> bool:
-    answered = {*view.scheduler.gone, *view.rejected}
+    answered = {*view.scheduler.gone, *view.rejected, *view.failed}
     return any(request not in answered for request in view.submitted) or bool(view.cancelled)
 
 

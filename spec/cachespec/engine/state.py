@@ -24,6 +24,10 @@ from cachespec.object_store.state import Store
 from cachespec.object_store.view import View as StoreView
 
 
+AT_P1, AT_P0 = 1, 2
+"""Where a request was turned down."""
+
+
 class State(NamedTuple):
     """Each part as it is on its own, and what ties them together."""
 
@@ -32,13 +36,13 @@ class State(NamedTuple):
     scheduler: scheduler.State
     workers: Annotated[tuple[Worker, ...], IndexedBy("worker")]
     unconfirmed: Annotated[tuple[tuple[Request, ...], ...], IndexedBy("sender")]
-    """For each frontend the requests whose messages no answer has confirmed, as in the log of its mirror."""
+    """For each frontend the requests whose messages no answer has confirmed, in the order of its ledger."""
     submitted: Map[Request, int]
     """Requests that clients have sent; each 1."""
     received: Map[Request, int]
     """Those of them that P1 knows of; each 1."""
     rejected: Map[Request, int]
-    """Those that P1 has refused, because they can never be served; each 1."""
+    """Those that P1 has refused, each 1; and those that failed at their frontend, each 2."""
     cancelled: Map[Request, int]
     """Those whose client has gone away, and P1 has not been told yet; each 1."""
     resets_left: int
@@ -65,6 +69,8 @@ class View(NamedTuple):
     submitted: tuple[int, ...]
     received: tuple[int, ...]
     rejected: tuple[int, ...]
+    failed: tuple[int, ...]
+    """Requests that ended with an error at their frontend."""
     cancelled: tuple[int, ...]
     resets_left: int
 
@@ -133,6 +139,11 @@ def worker_view(config: Config, worker: Worker, phases: tuple[Phase, ...]) -> Wo
 def contents(worker: Worker) -> tuple[int, ...]:
     """The contents whose encoder outputs the worker has."""
     return tuple(content for (content,), _ in worker.memory.outputs.items())
+
+
+def turned_down(state: State, where: int) -> tuple[int, ...]:
+    """The requests that were turned down at P1, or at their frontend."""
+    return tuple(request for request, at in state.rejected.items() if at == where)
 
 
 OBSERVABLES: Mapping[str, str] = MappingProxyType(

@@ -20,14 +20,16 @@ from cachespec.engine.configuration import (
     store_config,
 )
 from cachespec.engine.handles import completed, ended, handed_out, read_all, stored
+from cachespec.engine.ledger import inserted, removed
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import Parts
 from cachespec.engine.plans import step_of
-from cachespec.engine.state import State, is_executed, issued, with_worker
+from cachespec.engine.state import AT_P0, AT_P1, State, is_executed, issued, with_worker
 from cachespec.engine.worker import Step, Worker, executed, kept_blocks
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.faults import ResetReceiver
-from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Submit, Transmit
+from cachespec.mirror.era_state import with_link
+from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
@@ -44,16 +46,30 @@ def submit_request(parts: Parts, config: Config, state: State, op: SubmitRequest
     """MIR-4: the update of P0 and its message are one step. A request without items concerns no mirror."""
     if state.submitted.has(op.request):
         return state, PRESENT
-    contents, sender = contents_of(config, op.request), sender_of(config, op.request)
     if config.shared_memory:
         return stored(parts, config, submitted(state, op.request), op.request), DONE
-    if contents == ():
-        return received(parts, config, submitted(state, op.request), op.request)
-    after, outcome = parts.mirror.step(mirror_config(config), state.mirror, Submit(sender, contents))
+    if contents_of(config, op.request) == ():
+        deaf = parts.ledger.is_deaf(state.mirror)
+        sent = submitted(state, op.request)
+        return (sent, DONE) if deaf else received(parts, config, sent, op.request)
+    return rendered(parts, config, state, op.request)
+
+
+def rendered(parts: Parts, config: Config, state: State, request: Request) -> Result:
+    """A request with items. Eras: one that fails at P0 is over, unless its client is told to send it again."""
+    sender = sender_of(config, request)
+    before, call = state.mirror.links[sender], Submit(sender, contents_of(config, request))
+    mirror, outcome = parts.mirror.step(mirror_config(config), state.mirror, call)
     if outcome.code is Code.REFUSED:
         return state, REFUSED
-    state = submitted(state._replace(mirror=after), op.request)
-    return with_unconfirmed(state, sender, (*state.unconfirmed[sender], op.request)), outcome
+    state, repeated = submitted(state._replace(mirror=mirror), request), parts.ledger.repeated
+    if outcome.code is Code.DONE:
+        return listed(state, sender, parts.ledger.sent_at(before), request), outcome
+    if repeated(mirror.links[sender]) > repeated(before):
+        return listed(state, sender, len(state.unconfirmed[sender]), request), outcome
+    if outcome.code is Code.DIVERGED:
+        return state, outcome
+    return state._replace(rejected=state.rejected.set(request, AT_P0)), outcome
 
 
 def submitted(state: State, request: Request) -> State:
@@ -67,15 +83,34 @@ def with_unconfirmed(state: State, sender: SenderName, requests: tuple[Request, 
     return state._replace(unconfirmed=(*before[:sender], requests, *before[sender + 1 :]))
 
 
+def listed(state: State, sender: SenderName, place: int, request: Request) -> State:
+    """The request is on its way, at this place of the frontend's ledger."""
+    return with_unconfirmed(state, sender, inserted(state.unconfirmed[sender], place, request))
+
+
 def deliver(parts: Parts, config: Config, state: State, op: Deliver) -> Result:
     """P1 takes a message; a request whose update it applies goes on to the scheduler, once (X-3)."""
     link = state.mirror.links[op.sender]
     after, outcome = parts.mirror.step(mirror_config(config), state.mirror, op)
-    if outcome.code is not Code.HIT:
-        return state._replace(mirror=after), outcome
-    place = link.messages[0].sequence - link.sender.log[0].sequence
-    request = state.unconfirmed[op.sender][place]
-    return received(parts, config, state._replace(mirror=after), request)
+    state = state._replace(mirror=after)
+    if outcome.code is Code.HIT:
+        request = state.unconfirmed[op.sender][parts.ledger.delivered(link)]
+        return received(parts, config, state, request)
+    if outcome.code in (Code.FAILED, Code.TOO_LARGE, Code.DIVERGED):
+        return failed_at_p1(parts, state, op.sender, parts.ledger.delivered(link)), outcome
+    return state, outcome
+
+
+def failed_at_p1(parts: Parts, state: State, sender: SenderName, place: int) -> State:
+    """Eras: an error at P1 ends the request, or with the thread that takes messages nobody hears of it."""
+    if parts.ledger.is_deaf(state.mirror):
+        return with_unconfirmed(state, sender, removed(state.unconfirmed[sender], place))
+    return turned_away(state, state.unconfirmed[sender][place])
+
+
+def turned_away(state: State, request: Request) -> State:
+    """P1 knows the request, and does not serve it."""
+    return state._replace(received=state.received.set(request, 1), rejected=state.rejected.set(request, AT_P1))
 
 
 def deliver_request(parts: Parts, config: Config, state: State, op: DeliverRequest) -> Result:
@@ -90,17 +125,31 @@ def received(parts: Parts, config: Config, state: State, request: Request) -> Re
     taken, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Add(request))
     state = state._replace(scheduler=taken, received=state.received.set(request, 1))
     if outcome.code is Code.TOO_LARGE:
-        state = state._replace(rejected=state.rejected.set(request, 1))
+        state = state._replace(rejected=state.rejected.set(request, AT_P1))
         state = ended(parts, config, state, request) if config.shared_memory else state
     return state, outcome
 
 
-def step_mirror(parts: Parts, config: Config, state: State, op: Receive | Transmit | Expire | Join) -> Result:
-    """The mirror on its own; what is confirmed is forgotten on this side, too."""
+def step_mirror(parts: Parts, config: Config, state: State, op: Receive | Transmit | Expire | Join | Retry) -> Result:
+    """The mirror on its own; what is confirmed is forgotten on this side, too. Eras: a retry comes behind the rest."""
+    before = state.mirror.links[op.sender]
     after, outcome = parts.mirror.step(mirror_config(config), state.mirror, op)
-    requests, left = state.unconfirmed[op.sender], len(after.links[op.sender].sender.log)
-    state = with_unconfirmed(state, op.sender, requests[len(requests) - left :])
+    confirmed = parts.ledger.unanswered(before) - parts.ledger.unanswered(after.links[op.sender])
+    state = with_unconfirmed(state, op.sender, state.unconfirmed[op.sender][max(confirmed, 0) :])
     return state._replace(mirror=after), outcome
+
+
+def receive(parts: Parts, config: Config, state: State, op: Receive) -> Result:
+    """MIR-7: as `step_mirror`. Eras: a client that is told to send its request again does so, if it is there still."""
+    before, requests = state.mirror.links[op.sender], state.unconfirmed[op.sender]
+    state, outcome = step_mirror(parts, config, state, op)
+    link = state.mirror.links[op.sender]
+    if parts.ledger.repeated(link) == parts.ledger.repeated(before):
+        return state, outcome
+    if state.cancelled.has(requests[0]):
+        mirror = with_link(state.mirror, op.sender, link._replace(retries=link.retries[:-1]))
+        return turned_away(state._replace(mirror=mirror), requests[0]), outcome
+    return listed(state, op.sender, len(state.unconfirmed[op.sender]), requests[0]), outcome
 
 
 # Clients that go away -----------------------------------------------------------------------------------------------
@@ -116,6 +165,8 @@ def cancel(parts: Parts, config: Config, state: State, op: Cancel) -> Result:
 def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) -> Result:
     """X-3: an abort comes behind its request. A request that P1 has not got yet will come, so the abort waits."""
     if not state.cancelled.has(op.request) or not state.received.has(op.request):
+        return state, ABSENT
+    if parts.ledger.is_deaf(state.mirror):
         return state, ABSENT
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Abort(op.request))
     state = forgotten(config, state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request)))
@@ -227,10 +278,11 @@ def following(parts: Parts) -> Transitions[Config, State]:
     return {
         SubmitRequest: partial(submit_request, parts),
         Deliver: partial(deliver, parts),
-        Receive: partial(step_mirror, parts),
+        Receive: partial(receive, parts),
         Transmit: partial(step_mirror, parts),
         Expire: partial(step_mirror, parts),
         Join: partial(step_mirror, parts),
+        Retry: partial(step_mirror, parts),
         DeliverRequest: partial(deliver_request, parts),
         End: partial(end, parts),
         Clear: partial(clear_store, parts),

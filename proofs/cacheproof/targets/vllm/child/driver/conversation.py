@@ -28,6 +28,7 @@ COMPONENTS = {
     "object_store": ("driver.object_store", "ObjectStoreDriver"),
     "kv_blocks": ("driver.kv_blocks", "KvBlocksDriver"),
     "scheduler": ("driver.scheduler", "SchedulerDriver"),
+    "engine": ("driver.engine", "EngineDriver"),
 }
 """Where the driver of each component is."""
 

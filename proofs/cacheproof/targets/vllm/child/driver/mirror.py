@@ -104,6 +104,19 @@ class MirrorDriver:
             shown[f"answers_{name}"] = len(link.answers)
         return shown
 
+    @property
+    def is_deaf(self) -> bool:
+        """Whether P1 takes no more messages: an error has ended its thread."""
+        return self._dead
+
+    def repeated(self, sender: int) -> int:
+        """How many requests of a frontend its clients will send again."""
+        return len(self._links[sender].retries)
+
+    def give_up_newest(self, sender: int) -> None:
+        """The client of the newest of these has gone away."""
+        self._links[sender].retries.pop()
+
     # Frontend and client --------------------------------------------------------------------------------------------
 
     def _render(self, message: Mapping[str, Any]) -> Reply:

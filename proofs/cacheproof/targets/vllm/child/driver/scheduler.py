@@ -14,7 +14,7 @@ from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
 from .modules import module_if_there
 from .schedulers import SCHEDULER, Classes, Item, Part, Settings, Step
-from .worker import Worker
+from .worker import Stage, Worker
 
 REFUSED, PRESENT, TOO_LARGE = Reply("refused"), Reply("present"), Reply("too_large")
 
@@ -54,7 +54,10 @@ class SchedulerDriver:
         self._gone: set[int] = set()
         self._steps: list[Step] = []
         self._worker = Worker(1, self._token, self._output_key)
-        self._dead = False
+        self.newest_stage = Stage((), (), (), ())
+        """What the newest plan tells the workers."""
+        self.dead = False
+        """Whether an error out of a step has ended the engine."""
         named: dict[str, Call] = {
             "add": self._add,
             "schedule": self._schedule,
@@ -67,7 +70,7 @@ class SchedulerDriver:
 
     def _while_alive(self, call: Call) -> Call:
         """The call, which fails where the engine is dead."""
-        return lambda message: Reply("failed") if self._dead else call(message)
+        return lambda message: Reply("failed") if self.dead else call(message)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new scheduler, and nobody waits."""
@@ -102,15 +105,15 @@ class SchedulerDriver:
         )
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
-        self._worker = Worker(config["block_size"], self._token, self._output_key)
-        self._dead = False
+        self._worker = self.new_worker()
+        self.dead = False
 
     def observe(self) -> dict[str, Any]:
         """Names of requests are their numbers. A request that waits and counts as computed is shown, too.
 
         An engine does not outlive an assertion in a step, and a dead one shows nothing.
         """
-        if self._dead:
+        if self.dead:
             return {}
         scheduler, live = self._scheduler, self._live()
         running = [int(request.request_id) for request in scheduler.running]
@@ -132,6 +135,20 @@ class SchedulerDriver:
             "missing_outputs": _flat(self._worker.missing_outputs),
             "missing_slots": _flat(self._worker.missing_slots),
         }
+
+    def new_worker(self) -> Worker:
+        """A worker of this configuration that has computed nothing."""
+        return Worker(self._config["block_size"], self._token, self._output_key)
+
+    @property
+    def steps_in_flight(self) -> int:
+        """Plans whose output has not been taken."""
+        return len(self._steps)
+
+    def rejected(self, accepted: int) -> Iterable[tuple[int, int]]:
+        """Requests of the oldest plan, and how many of their last tokens are drafts that its output rejects."""
+        parts = self._steps[0].parts if self._steps else ()
+        return [(part.request, max(0, part.drafts - accepted)) for part in parts if part.request not in self._gone]
 
     def _live(self) -> dict[int, Any]:
         """Requests that the scheduler knows, ascending."""
@@ -192,12 +209,13 @@ class SchedulerDriver:
             parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
             self._steps.append(Step(said, parts))
             items = self._config["items"]
-            self._worker.execute(
-                self._classes.told(said),
-                [part.chunk(items[part.request] if items else ()) for part in parts],
-                self._classes.dropped_keys(said),
-                [int(name) for name in said.finished_req_ids],
+            self.newest_stage = Stage(
+                told=tuple(self._classes.told(said)),
+                chunks=tuple(part.chunk(items[part.request] if items else ()) for part in parts),
+                dropped=tuple(self._classes.dropped_keys(said)),
+                finished=tuple(int(name) for name in said.finished_req_ids),
             )
+            self._worker.execute(self.newest_stage)
             return Reply("done", tuple(_flat((part.request, part.start, part.tokens) for part in parts)))
 
         return self._fatal(self._calls.perform(scheduled))
@@ -223,10 +241,9 @@ class SchedulerDriver:
         accepted = integer(message, "accepted")
         if not self._steps:
             return ABSENT
+        for request, tokens in self.rejected(accepted):
+            self._worker.reject(request, tokens)
         step = self._steps.pop(0)
-        for part in step.parts:
-            if part.request not in self._gone:
-                self._worker.reject(part.request, max(0, part.drafts - accepted))
         sampled = {
             str(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
             if part.samples
@@ -249,7 +266,7 @@ class SchedulerDriver:
 
     def _fatal(self, reply: Reply) -> Reply:
         """What an engine's core does with an error out of a step: it ends."""
-        self._dead = reply.code == "failed"
+        self.dead = reply.code == "failed"
         return reply
 
     def _next_token(self, part: Part, place: int) -> int:

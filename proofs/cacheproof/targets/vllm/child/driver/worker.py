@@ -33,6 +33,15 @@ class Chunk(NamedTuple):
     reads: tuple[int, ...]
 
 
+class Stage(NamedTuple):
+    """What one plan tells the workers: blocks, chunks, outputs to drop, and requests that are finished."""
+
+    told: tuple[Told, ...]
+    chunks: tuple[Chunk, ...]
+    dropped: tuple[Key, ...]
+    finished: tuple[int, ...]
+
+
 class Worker:
     """The memory of the workers of one engine.
 
@@ -50,15 +59,24 @@ class Worker:
         self.missing_outputs: list[tuple[int, int]] = []
         self.missing_slots: list[tuple[int, int]] = []
 
-    def execute(
-        self, told: Iterable[Told], chunks: Sequence[Chunk], dropped: Iterable[Key], finished: Iterable[int]
-    ) -> None:
+    @property
+    def outputs(self) -> frozenset[Key]:
+        """The encoder outputs in memory."""
+        return frozenset(self._outputs)
+
+    def lacks(self, keys: Iterable[Key]) -> bool:
+        """Whether one of these, dropped one after the other, would not be there."""
+        given = list(keys)
+        return len(set(given)) < len(given) or not self._outputs.issuperset(given)
+
+    def execute(self, stage: Stage) -> None:
         """One plan: the workers drop, encode, gather, write and read, each for all requests before the next."""
-        for request in finished:
+        chunks = stage.chunks
+        for request in stage.finished:
             self._tables.pop(request, None)
-        for news in told:
+        for news in stage.told:
             self._tables[news.request] = [*(() if news.whole else self._tables.get(news.request, ())), *news.blocks]
-        self._outputs.difference_update(dropped)
+        self._outputs.difference_update(stage.dropped)
         self._outputs.update(self._key(chunk.request, item) for chunk in chunks for item in chunk.encodes)
         self.missing_outputs = [
             (chunk.request, item)

@@ -1,0 +1,230 @@
+"""A whole engine of a release: its frontends' caches, its scheduler with both managers, and made-up workers.
+
+The mirror, the scheduler and the worker are driven as they are alone; what ties them together is written here. A request
+goes to the scheduler when P1 has taken its message, a plan becomes a step in the inbox of each worker, and its output is
+taken when all workers have executed it. Items travel with messages; shared memory is not driven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
+from .mirror import MirrorDriver
+from .scheduler import PRESENT, REFUSED, SchedulerDriver
+from .worker import Stage, Worker
+
+NO_TENSOR, NO_BYTES, DROPPED_TWICE = 1, 2, 3
+"""What a worker finds missing: an encoder output, KV, an output that it is told to drop."""
+FAILED = Reply("failed")
+
+
+@dataclass(slots=True)
+class Process:
+    """One worker process. A step of None is a reset of the encoder outputs."""
+
+    memory: Worker
+    inbox: list[Stage | None] = field(default_factory=list)
+    finding: int = 0
+
+    def execute(self) -> None:
+        """The oldest step; the first finding stands."""
+        stage = self.inbox.pop(0)
+        if stage is None:
+            self.memory.reset_outputs()
+            return
+        twice = self.memory.lacks(stage.dropped)
+        self.memory.execute(stage)
+        found = ((DROPPED_TWICE, twice), (NO_TENSOR, self.memory.missing_outputs), (NO_BYTES, self.memory.missing_slots))
+        self.finding = self.finding or next((number for number, missing in found if missing), 0)
+
+
+@dataclass(slots=True)
+class Clients:
+    """What the clients of one frontend wait for: requests in the order of the mirror's own lists."""
+
+    messages: list[int] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+    retries: list[int] = field(default_factory=list)
+
+
+class EngineDriver:
+    """The parts of one release, together."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._mirror = MirrorDriver(calls)
+        self._scheduler = SchedulerDriver(calls)
+        self._config: Mapping[str, Any] = {}
+        self._clients: list[Clients] = []
+        self._workers: list[Process] = []
+        self._submitted: set[int] = set()
+        self._received: set[int] = set()
+        self._cancelled: set[int] = set()
+        self._resets_left = 0
+        named: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+            "submit_request": self._submit,
+            "deliver": self._deliver,
+            "receive": self._receive,
+            "retry": self._retry,
+            "cancel": self._cancel,
+            "deliver_abort": self._deliver_abort,
+            "schedule": self._schedule,
+            "execute": self._execute,
+            "update": self._update,
+            "reset_receiver": lambda message: self._reset(self._mirror.operations["reset_receiver"], message),
+            "reset_prefix_cache": lambda message: self._reset(self._scheduler.operations["reset_prefix_cache"], message),
+            "reset_encoder_cache": self._reset_encoder_cache,
+        }
+        self.operations = named
+
+    def reset(self, config: Mapping[str, Any]) -> None:
+        """New caches, a new scheduler and new workers; no client has sent anything."""
+        if config["shared_memory"]:
+            raise DriverError("shared_memory is not driven: items travel with the messages of the mirror")
+        self._config = config
+        senders = max(config["senders"], default=0) + 1
+        mirrored = {"capacity": config["mirror_capacity"], "sizes": config["sizes"], "senders": senders, "rendered": 0}
+        self._mirror.reset(mirrored)
+        self._scheduler.reset(config)
+        self._clients = [Clients() for _ in range(senders)]
+        self._workers = [Process(self._scheduler.new_worker()) for _ in range(config["workers"])]
+        self._submitted, self._received, self._cancelled = set(), set(), set()
+        self._resets_left = config["resets"]
+
+    def observe(self) -> dict[str, Any]:
+        """What the parts show, and the workers. A dead engine shows nothing."""
+        if self._scheduler.dead:
+            return {}
+        shown = {**self._mirror.observe(), **self._scheduler.observe()}
+        for name, worker in enumerate(self._workers):
+            shown[f"tensors_{name}"] = sorted(content for (content,) in worker.memory.outputs)
+            shown[f"finding_{name}"] = worker.finding
+        return shown
+
+    # Frontends and the mirror ---------------------------------------------------------------------------------------
+
+    def _submit(self, message: Mapping[str, Any]) -> Reply:
+        """A request without items concerns no mirror. A client whose request fails at P0 may be told to send it again."""
+        request = integer(message, "request")
+        if request in self._submitted:
+            return PRESENT
+        self._submitted.add(request)
+        items = [item[0] for item in self._config["items"][request]] if self._config["items"] else []
+        if not items:
+            return DONE if self._mirror.is_deaf else self._take(request)
+        sender = self._sender(request)
+        before = self._mirror.repeated(sender)
+        reply = self._mirror.operations["submit"]({"sender": sender, "items": items})
+        if reply.code == "done":
+            self._clients[sender].messages.append(request)
+        elif self._mirror.repeated(sender) > before:
+            self._clients[sender].retries.append(request)
+        return reply
+
+    def _take(self, request: int) -> Reply:
+        """P1 knows the request, and hands it to the scheduler."""
+        self._received.add(request)
+        return self._scheduler.operations["add"]({"request": request})
+
+    def _deliver(self, message: Mapping[str, Any]) -> Reply:
+        clients = self._clients[integer(message, "sender")]
+        reply = self._mirror.operations["deliver"](message)
+        if reply.code == "absent":
+            return reply
+        request = clients.messages.pop(0)
+        if self._mirror.is_deaf:
+            return reply
+        clients.answers.append(request)
+        if reply.code == "hit":
+            return self._take(request)
+        if reply.code != "retry":
+            self._received.add(request)
+        return reply
+
+    def _receive(self, message: Mapping[str, Any]) -> Reply:
+        """A client that is told to send its request again does so, if it is there still."""
+        sender = integer(message, "sender")
+        before = self._mirror.repeated(sender)
+        reply = self._mirror.operations["receive"](message)
+        if reply.code == "absent":
+            return reply
+        request = self._clients[sender].answers.pop(0)
+        if self._mirror.repeated(sender) == before:
+            return reply
+        if request in self._cancelled:
+            self._mirror.give_up_newest(sender)
+            self._received.add(request)
+        else:
+            self._clients[sender].retries.append(request)
+        return reply
+
+    def _retry(self, message: Mapping[str, Any]) -> Reply:
+        clients = self._clients[integer(message, "sender")]
+        reply = self._mirror.operations["retry"](message)
+        if reply.code == "done":
+            clients.messages.append(clients.retries.pop(0))
+        return reply
+
+    def _sender(self, request: int) -> int:
+        return int(self._config["senders"][request]) if self._config["senders"] else 0
+
+    # Clients that go away -------------------------------------------------------------------------------------------
+
+    def _cancel(self, message: Mapping[str, Any]) -> Reply:
+        request = integer(message, "request")
+        if request not in self._submitted or request in self._cancelled:
+            return ABSENT
+        self._cancelled.add(request)
+        return DONE
+
+    def _deliver_abort(self, message: Mapping[str, Any]) -> Reply:
+        request = integer(message, "request")
+        if request not in self._cancelled or request not in self._received or self._mirror.is_deaf:
+            return ABSENT
+        self._cancelled.discard(request)
+        return self._scheduler.operations["abort"](message)
+
+    # Scheduler and workers ------------------------------------------------------------------------------------------
+
+    def _schedule(self, message: Mapping[str, Any]) -> Reply:
+        reply = self._scheduler.operations["schedule"](message)
+        if reply.code == "done":
+            for worker in self._workers:
+                worker.inbox.append(self._scheduler.newest_stage)
+        return reply
+
+    def _execute(self, message: Mapping[str, Any]) -> Reply:
+        worker = self._workers[integer(message, "worker")]
+        if not worker.inbox:
+            return ABSENT
+        worker.execute()
+        return FAILED if worker.finding else DONE
+
+    def _update(self, message: Mapping[str, Any]) -> Reply:
+        """The output of a plan that every worker has executed."""
+        plans = self._scheduler.steps_in_flight
+        if any(sum(stage is not None for stage in worker.inbox) >= plans for worker in self._workers):
+            return ABSENT
+        for request, tokens in self._scheduler.rejected(integer(message, "accepted")):
+            for worker in self._workers:
+                worker.memory.reject(request, tokens)
+        return self._scheduler.operations["update"](message)
+
+    # Resets ---------------------------------------------------------------------------------------------------------
+
+    def _reset(self, call: Callable[[Mapping[str, Any]], Reply], message: Mapping[str, Any]) -> Reply:
+        """One of the permitted resets is used up, whatever comes of it."""
+        if self._resets_left == 0:
+            return REFUSED
+        self._resets_left -= 1
+        return call(message)
+
+    def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
+        """The workers are told in the order of their steps."""
+        reply = self._reset(self._scheduler.operations["reset_encoder_cache"], message)
+        if reply.code == "done":
+            for worker in self._workers:
+                worker.inbox.append(None)
+        return reply
