@@ -6,18 +6,34 @@ import pytest
 from tests.planting import Change, planted
 
 from cacheproof.model.plan import Plan
+from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.verdict import unwitnessed
 from cachespec import scheduler
 from cachespec.encoder_cache import transitions as encoder_transitions
-from cachespec.engine import COMPONENT, Config, plans, state, transitions, worker
+from cachespec.engine import (
+    COMPONENT,
+    Cancel,
+    Config,
+    DeliverAbort,
+    SubmitRequest,
+    View,
+    plans,
+    state,
+    transitions,
+    worker,
+)
 from cachespec.engine.configuration import Own
+from cachespec.engine.eras import MIRRORS
 from cachespec.engine.properties import OWN, PROGRESS
 from cachespec.engine.steps import STEPS
+from cachespec.kernel import Operation
 from cachespec.kv_blocks import transitions as kv_transitions
 from cachespec.mirror import protocol
+from cachespec.mirror.faults import ResetReceiver
+from cachespec.mirror.operations import Deliver, Receive, Retry
 from cachespec.object_store import readers
 from cachespec.scheduler import requests
 from cachespec.scheduler import worker as memory
@@ -128,3 +144,67 @@ def test_every_setting_of_the_scheduler_is_one_of_the_engine() -> None:
     assert set(scheduler.Config._fields) <= set(whole._fields)
     assert scheduler.Config._field_defaults.items() <= whole._field_defaults.items()
     assert not set(whole._fields) - set(scheduler.Config._fields) - set(Own._fields)
+
+
+# Released engines ---------------------------------------------------------------------------------------------------
+
+
+def released(era: str, *operations: Operation, aborts: int = 0) -> View:
+    """Two requests with one item at one frontend, and these calls."""
+    sizes = {"kv_blocks": 4, "max_running": 2, "token_budget": 4, "aborts": aborts}
+    config = COMPONENT.config(**{**config_of("missed")._asdict(), **sizes})
+    variant = COMPONENT.variants[era]
+    after = variant.start(config)
+    for operation in operations:
+        after, _ = variant.call(config, after, operation)
+    return variant.view(config, after)
+
+
+MISS = (SubmitRequest(0), Deliver(0), Receive(0), SubmitRequest(1), ResetReceiver(), Deliver(0))
+"""The item of the second request is a hit at P0, and P1 has forgotten it."""
+
+
+@pytest.mark.parametrize(("era", "received", "rejected"), [("S2", (0,), ()), ("S2b", (0, 1), (1,)), ("S3", (0,), ())])
+def test_a_miss_ends_the_thread_the_request_or_an_attempt(
+    era: str, received: tuple[int, ...], rejected: tuple[int, ...]
+) -> None:
+    seen = released(era, *MISS)
+    assert (seen.received, seen.rejected) == (received, rejected)
+    assert seen.mirror.hung is (era == "S2")
+
+
+def test_a_client_sends_a_missed_request_again() -> None:
+    seen = released("S3", *MISS, Receive(0), Retry(0), Deliver(0))
+    assert seen.received == (0, 1)
+    assert seen.scheduler.waiting == (0, 1)
+
+
+def test_a_client_that_has_left_sends_nothing_again() -> None:
+    seen = released("S3", *MISS[:-1], Cancel(1), Deliver(0), Receive(0), DeliverAbort(1), aborts=1)
+    assert (seen.received, seen.rejected, seen.cancelled) == ((0, 1), (1,), ())
+    assert seen.mirror.links[0].unanswered == 0
+
+
+def test_a_deaf_engine_hears_of_no_abort_and_of_no_text() -> None:
+    seen = released("S2", *MISS, Cancel(0), DeliverAbort(0), aborts=1)
+    assert seen.cancelled == (0,)
+
+
+def test_a_request_that_fails_at_its_frontend_is_over() -> None:
+    """C-MIR-16: the item is larger than the cache."""
+    config = config_of("missed")._replace(sizes=(2,))
+    for era, failed in (("S2", (0,)), ("S2b", (0,)), ("S3", ())):
+        variant = COMPONENT.variants[era]
+        after, _ = variant.call(config, variant.start(config), SubmitRequest(0))
+        seen = variant.view(config, after)
+        assert (seen.submitted, seen.failed, seen.received) == ((0,), failed, ())
+
+
+def test_only_an_engine_whose_mirror_retries_has_a_retry() -> None:
+    assert [tag for tag, variant in COMPONENT.variants.items() if Retry in variant.transitions] == ["S3"]
+
+
+def test_the_engine_of_each_release_has_its_mirror() -> None:
+    for tag, mirror in MIRRORS.items():
+        own = COMPONENT.variants[tag].exempt
+        assert set(component_named("mirror").variants[mirror].exempt) <= set(own)

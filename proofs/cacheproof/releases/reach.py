@@ -27,6 +27,8 @@ STRENGTH: tuple[Reach, ...] = tuple(reversed(REACHES))
 
 DISCIPLINED = ("encoder_cache", "kv_blocks")
 """Components whose `disciplined` says whether callers keep the engine's order; elsewhere there is no other."""
+WHOLE = (SCHEDULER, "engine")
+"""Components that are driven by requests alone."""
 FORGED = "forge"
 """A call that only somebody outside of the engine makes up."""
 
@@ -36,4 +38,4 @@ def reach_of(component: str, sorts: AbstractSet[str], config: object) -> Reach:
     free = component in DISCIPLINED and getattr(config, "disciplined", 1) == 0
     if free or FORGED in sorts:
         return MISUSE
-    return ENGINE if component == SCHEDULER else CLASS
+    return ENGINE if component in WHOLE else CLASS

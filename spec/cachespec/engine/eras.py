@@ -25,14 +25,15 @@ from cachespec.mirror import View as MirrorView
 from cachespec.mirror.era_state import State as Mirror
 from cachespec.mirror.eras import M1, M2
 from cachespec.mirror.eras import M3 as M3_MIRROR
-from cachespec.mirror.operations import Deliver, Expire, Join, Render, ResetReceiver, Retry, Transmit
+from cachespec.mirror.faults import ResetReceiver
+from cachespec.mirror.operations import Deliver, Expire, Join, Render, Retry, Transmit
 from cachespec.object_store.eras import M3
 from cachespec.scheduler.era_placeholders import is_dead
 from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
 from cachespec.scheduler.eras import scheduler as scheduler_by
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import ResetEncoderCache, Schedule, Update
+from cachespec.scheduler.operations import Add, ResetEncoderCache, Schedule, Update
 
 
 def allocate_and_still_report(config: EncoderConfig, cache: Cache, op: Allocate) -> tuple[Cache, Outcome]:
@@ -95,23 +96,24 @@ def engine_with(
     mirror: Variant[MirrorConfig, Mirror, MirrorView], scheduler: SchedulerVariant, title: str
 ) -> Variant[Config, State, View]:
     """The engine of these two eras, which differs as they do. A request is added when it is delivered."""
-    mirrored = {
+    differences: dict[type[Operation], str] = {
         SubmitRequest: mirror.differences[Render],
-        Deliver: mirror.differences[Deliver],
+        Deliver: f"{mirror.differences[Deliver]}; {scheduler.differences[Add]}",
         ResetReceiver: mirror.differences[ResetReceiver],
+        Schedule: scheduler.differences[Schedule],
+        Update: scheduler.differences[Update],
     }
-    scheduled = {kind: why for kind, why in scheduler.differences.items() if kind in (Schedule, Update)}
-    lacks = {ResetEncoderCache: "not there yet"} if ResetEncoderCache not in scheduler.transitions else {}
+    newer = {ResetEncoderCache: "not there yet", Retry: "a miss is an error"}
+    there = {*mirror.transitions, *scheduler.transitions}
     parts = replace(NORMATIVE_PARTS, mirror=mirror, scheduler=scheduler, ledger=IN_TURN)
-    retries = {} if Retry in mirror.transitions else {Retry: "a miss is an error"}
     return engine(
         scheduler.tag,
         title,
         replace(parts, is_dead=is_dead) if "dead" in scheduler.state._fields else parts,
-        differences={**mirrored, **scheduled},
+        differences=differences,
         start_differs=scheduler.start_differs,
         exempt={**mirror.exempt, **scheduler.exempt},
-    ).lacking({**NO_PROTOCOL, **lacks, **retries})
+    ).lacking({**NO_PROTOCOL, **{kind: why for kind, why in newer.items() if kind not in there}})
 
 
 NO_PROTOCOL: Mapping[type[Operation], str] = {
@@ -119,6 +121,9 @@ NO_PROTOCOL: Mapping[type[Operation], str] = {
     Expire: "P0 waits for an answer for ever",
     Join: "a frontend is never told what P1 has",
 }
+
+MIRRORS: Mapping[str, str] = {"S2": "M1", "S2b": "M2", "S3": "M3"}
+"""The era of the mirror that each released engine has."""
 
 S2_ENGINE = engine_with(M1, S2, "engine of 2025-10")
 S2B_ENGINE = engine_with(M2, S2B, "engine of 2026-05")

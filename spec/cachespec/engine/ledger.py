@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cachespec.mirror.era_state import State, with_link
+
 Link = Any
 """A frontend and its channel, of any variant of the mirror."""
 
@@ -28,6 +30,14 @@ class Ledger:
     """How many requests their clients will send again; they are the last."""
     is_deaf: Callable[[Any], bool]
     """Whether P1 takes no more messages, from the state of the whole mirror."""
+    given_up: Callable[[Any, int], Any]
+    """The mirror without the last request that a client of this frontend will send again."""
+
+
+def without_newest_retry(mirror: State, sender: int) -> State:
+    """The client has gone away."""
+    link = mirror.links[sender]
+    return with_link(mirror, sender, link._replace(retries=link.retries[:-1]))
 
 
 NUMBERED = Ledger(
@@ -36,6 +46,7 @@ NUMBERED = Ledger(
     unanswered=lambda link: len(link.sender.log),
     repeated=lambda link: 0,
     is_deaf=lambda mirror: False,
+    given_up=lambda mirror, sender: mirror,
 )
 """As in the log of the normative mirror."""
 
@@ -45,6 +56,7 @@ IN_TURN = Ledger(
     unanswered=lambda link: len(link.answers) + len(link.messages),
     repeated=lambda link: len(link.retries),
     is_deaf=lambda mirror: bool(mirror.dead),
+    given_up=without_newest_retry,
 )
 """The eras: requests with an answer in flight, then those with a message in flight, then those to be sent again."""
 

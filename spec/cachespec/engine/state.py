@@ -23,7 +23,6 @@ from cachespec.mirror.normative_state import State as Mirror
 from cachespec.object_store.state import Store
 from cachespec.object_store.view import View as StoreView
 
-
 AT_P1, AT_P0 = 1, 2
 """Where a request was turned down."""
 

@@ -28,7 +28,6 @@ from cachespec.engine.state import AT_P0, AT_P1, State, is_executed, issued, wit
 from cachespec.engine.worker import Step, Worker, executed, kept_blocks
 from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.faults import ResetReceiver
-from cachespec.mirror.era_state import with_link
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.counts import rejected_drafts
@@ -147,8 +146,8 @@ def receive(parts: Parts, config: Config, state: State, op: Receive) -> Result:
     if parts.ledger.repeated(link) == parts.ledger.repeated(before):
         return state, outcome
     if state.cancelled.has(requests[0]):
-        mirror = with_link(state.mirror, op.sender, link._replace(retries=link.retries[:-1]))
-        return turned_away(state._replace(mirror=mirror), requests[0]), outcome
+        state = state._replace(mirror=parts.ledger.given_up(state.mirror, op.sender))
+        return turned_away(state, requests[0]), outcome
     return listed(state, op.sender, len(state.unconfirmed[op.sender]), requests[0]), outcome
 
 
@@ -274,7 +273,8 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
 
 
 def following(parts: Parts) -> Transitions[Config, State]:
-    """The transitions of an engine that is made of these parts."""
+    """The transitions of an engine that is made of these parts: a retry only if its mirror has one."""
+    retries: Transitions[Config, State] = {Retry: partial(step_mirror, parts)}
     return {
         SubmitRequest: partial(submit_request, parts),
         Deliver: partial(deliver, parts),
@@ -282,7 +282,7 @@ def following(parts: Parts) -> Transitions[Config, State]:
         Transmit: partial(step_mirror, parts),
         Expire: partial(step_mirror, parts),
         Join: partial(step_mirror, parts),
-        Retry: partial(step_mirror, parts),
+        **(retries if Retry in parts.mirror.transitions else {}),
         DeliverRequest: partial(deliver_request, parts),
         End: partial(end, parts),
         Clear: partial(clear_store, parts),

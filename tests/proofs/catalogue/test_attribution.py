@@ -17,8 +17,8 @@ from cacheproof.catalogue.register import entry_named
 from cacheproof.foundation.discover import module_names
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
-from cacheproof.model.scope import scopes_of
-from cacheproof.model.wire import Message, config_from_message, operation_from_message
+from cacheproof.model.scope import scope_named, scopes_of
+from cacheproof.model.wire import Message, config_from_message, config_to_message, operation_from_message
 from cacheproof.releases.results.attributing import attribute
 from cacheproof.releases.results.cases import records
 from cacheproof.releases.results.record import Record
@@ -183,6 +183,14 @@ def test_a_mend_is_of_an_entry_and_of_eras_that_there_are(component: str) -> Non
         assert all(entry_named(number) is not None for number in numbers)
     module = all_mends._MENDS[component]
     assert {era for mend in module for era in mend.eras} <= set(variants)
+
+
+def test_a_fault_of_a_part_is_mended_in_the_whole_engine() -> None:
+    turn = (call("schedule"), call("execute", worker=0), call("update", accepted=0))
+    arrivals = (call("submit_request", request=0), call("deliver", sender=0), call("schedule"))
+    calls = (*arrivals, call("submit_request", request=1), *turn[1:], *turn, call("schedule"))
+    config = config_to_message(scope_named(component_named("engine"), "phantom").config)
+    assert attributed("engine", "S3", "X-1/agreement", config, *calls).catalogue == ("C-ENC-26",)
 
 
 # What is said -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cacheproof.targets.vllm.child.driver.worker import Chunk, Told, Worker, flat, touched
+from cacheproof.targets.vllm.child.driver.engine import Process
+from cacheproof.targets.vllm.child.driver.worker import Chunk, Stage, Told, Worker, flat, touched
 
 HUNDRED = 100
 
@@ -16,7 +17,7 @@ def worker() -> Worker:
 
 def step(of: Worker, request: int, start: int, end: int, *blocks: int, whole: bool = False) -> list[tuple[int, int]]:
     """One plan that has one part; what it misses."""
-    of.execute([Told(request, blocks, whole)], [Chunk(request, start, end, (), ())], (), ())
+    of.execute(Stage((Told(request, blocks, whole),), (Chunk(request, start, end, (), ()),), (), ()))
     return of.missing_slots
 
 
@@ -46,7 +47,8 @@ def test_a_block_that_another_request_has_overwritten_is_missed() -> None:
 
 def test_two_requests_of_one_step_in_one_slot_are_missed() -> None:
     of = worker()
-    of.execute([Told(0, (5,), True), Told(1, (5,), True)], [Chunk(0, 0, 2, (), ()), Chunk(1, 0, 2, (), ())], (), ())
+    chunks = (Chunk(0, 0, 2, (), ()), Chunk(1, 0, 2, (), ()))
+    of.execute(Stage((Told(0, (5,), True), Told(1, (5,), True)), chunks, (), ()))
     assert of.missing_slots == [(0, 0)]
 
 
@@ -74,13 +76,40 @@ def test_rejected_drafts_of_a_lost_block_leave_the_new_owner_alone() -> None:
 @pytest.mark.parametrize("taken_away", ["dropped", "reset"])
 def test_an_encoder_output_is_there_until_it_is_dropped(taken_away: str) -> None:
     of = worker()
-    told, reads = [Told(0, (5, 6), True)], Chunk(0, 2, 4, (), (0,))
-    of.execute(told, [Chunk(0, 0, 2, (0,), (0,))], (), ())
+    told, reads = Told(0, (5, 6), True), Chunk(0, 2, 4, (), (0,))
+    of.execute(Stage((told,), (Chunk(0, 0, 2, (0,), (0,)),), (), ()))
     assert of.missing_outputs == []
     if taken_away == "reset":
         of.reset_outputs()
-    of.execute((), [reads], [(0, 0)] if taken_away == "dropped" else (), ())
+    of.execute(Stage((), (reads,), ((0, 0),) if taken_away == "dropped" else (), ()))
     assert of.missing_outputs == [(0, 0)]
+
+
+def test_an_output_that_is_not_there_cannot_be_dropped() -> None:
+    of = worker()
+    of.execute(Stage((Told(0, (5,), True),), (Chunk(0, 0, 2, (0,), (0,)),), (), ()))
+    assert not of.lacks([(0, 0)])
+    assert of.lacks([(0, 0), (0, 0)]), "twice"
+    assert of.lacks([(0, 1)])
+
+
+def test_a_process_executes_in_turn_and_keeps_its_first_finding() -> None:
+    """As in the engine: 1 is an encoder output that is missing, 2 is KV, 3 an output that is dropped twice."""
+    process = Process(worker())
+    process.inbox += [
+        Stage((Told(0, (5, 6), True),), (Chunk(0, 0, 2, (0,), (0,)),), (), ()),
+        None,
+        Stage((), (Chunk(0, 2, 3, (), (0,)),), (), ()),
+        Stage((), (), ((0, 7),), ()),
+    ]
+    seen = []
+    while process.inbox:
+        process.execute()
+        seen.append((process.finding, len(process.memory.outputs)))
+    assert seen == [(0, 1), (0, 0), (1, 0), (1, 0)]
+    late = Process(worker(), [Stage((), (), ((0, 7),), ())])
+    late.execute()
+    assert late.finding == 3
 
 
 def test_the_items_that_are_read_are_those_that_the_tokens_touch() -> None:

@@ -52,16 +52,20 @@ def only_sender(name: int) -> Change:
         variant = subject.variant
 
         def view(config: Config, state: State) -> View:
-            seen: View = variant.view(config, state)
-            links = (
-                link if number == name else link._replace(granted=False, settled=False, quiet=False)
-                for number, link in enumerate(seen.links)
-            )
-            return seen._replace(links=tuple(links))
+            return seen_by(name, variant.view(config, state))
 
         return only(is_its_own)(replace(subject, variant=replace(variant, view=view)))
 
     return change
+
+
+def seen_by(name: int, seen: View) -> View:
+    """The view in which nothing is claimed of the other frontends."""
+    links = (
+        link if number == name else link._replace(granted=False, settled=False, quiet=False)
+        for number, link in enumerate(seen.links)
+    )
+    return seen._replace(links=tuple(links))
 
 
 def without_oversize_items(config: Config) -> Config:

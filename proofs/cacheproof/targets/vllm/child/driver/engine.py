@@ -1,8 +1,8 @@
 """A whole engine of a release: its frontends' caches, its scheduler with both managers, and made-up workers.
 
-The mirror, the scheduler and the worker are driven as they are alone; what ties them together is written here. A request
-goes to the scheduler when P1 has taken its message, a plan becomes a step in the inbox of each worker, and its output is
-taken when all workers have executed it. Items travel with messages; shared memory is not driven.
+The mirror, the scheduler and the worker are driven as they are alone; what ties them together is written here. A
+request goes to the scheduler when P1 has taken its message, a plan becomes a step in the inbox of each worker, and its
+output is taken when all workers have executed it. Items travel with messages; shared memory is not driven.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ class Process:
             return
         twice = self.memory.lacks(stage.dropped)
         self.memory.execute(stage)
-        found = ((DROPPED_TWICE, twice), (NO_TENSOR, self.memory.missing_outputs), (NO_BYTES, self.memory.missing_slots))
+        found = (
+            (DROPPED_TWICE, twice),
+            (NO_TENSOR, self.memory.missing_outputs),
+            (NO_BYTES, self.memory.missing_slots),
+        )
         self.finding = self.finding or next((number for number, missing in found if missing), 0)
 
 
@@ -74,7 +78,9 @@ class EngineDriver:
             "execute": self._execute,
             "update": self._update,
             "reset_receiver": lambda message: self._reset(self._mirror.operations["reset_receiver"], message),
-            "reset_prefix_cache": lambda message: self._reset(self._scheduler.operations["reset_prefix_cache"], message),
+            "reset_prefix_cache": lambda message: self._reset(
+                self._scheduler.operations["reset_prefix_cache"], message
+            ),
             "reset_encoder_cache": self._reset_encoder_cache,
         }
         self.operations = named
@@ -106,7 +112,7 @@ class EngineDriver:
     # Frontends and the mirror ---------------------------------------------------------------------------------------
 
     def _submit(self, message: Mapping[str, Any]) -> Reply:
-        """A request without items concerns no mirror. A client whose request fails at P0 may be told to send it again."""
+        """A request without items concerns no mirror. One that fails at P0 may have to be sent again."""
         request = integer(message, "request")
         if request in self._submitted:
             return PRESENT
