@@ -20,6 +20,7 @@ from cachespec.engine.parts import NORMATIVE_PARTS
 from cachespec.engine.state import State, View
 from cachespec.engine.worker import DROP_LAST, drop_at_once
 from cachespec.kernel import Code, Operation, Outcome, Variant
+from cachespec.mirror import COMPONENT as MIRROR
 from cachespec.mirror import Config as MirrorConfig
 from cachespec.mirror import View as MirrorView
 from cachespec.mirror.era_state import State as Mirror
@@ -92,6 +93,10 @@ RESETS_AT_ONCE = engine(
 )
 
 
+IN_STATES = frozenset(rule.name for rule in (*MIRROR.safety, *MIRROR.progress))
+"""Properties of the mirror that an engine is held to: those of its steps are checked where it is on its own."""
+
+
 def engine_with(
     mirror: Variant[MirrorConfig, Mirror, MirrorView], scheduler: SchedulerVariant, title: str
 ) -> Variant[Config, State, View]:
@@ -112,7 +117,10 @@ def engine_with(
         replace(parts, is_dead=is_dead) if "dead" in scheduler.state._fields else parts,
         differences=differences,
         start_differs=scheduler.start_differs,
-        exempt={**mirror.exempt, **scheduler.exempt},
+        exempt={
+            **{rule: mirror.exempt[rule] for rule in sorted(mirror.exempt) if rule in IN_STATES},
+            **scheduler.exempt,
+        },
     ).lacking({**NO_PROTOCOL, **{kind: why for kind, why in newer.items() if kind not in there}})
 
 

@@ -138,6 +138,7 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
         "block_hash": blocks,
         "kv_blocks": blocks,
         "scheduler": f"{fits}nothing in the release schedules requests",
+        "engine": f"{fits}nothing in the release schedules requests",
         "ring": storage,
         "object_store": storage,
     }
