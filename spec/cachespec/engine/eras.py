@@ -93,7 +93,7 @@ RESETS_AT_ONCE = engine(
 )
 
 
-IN_STATES = frozenset(rule.name for rule in (*MIRROR.safety, *MIRROR.progress))
+IN_STATES = {rule.name for rule in MIRROR.safety} | {rule.name for rule in MIRROR.progress}
 """Properties of the mirror that an engine is held to: those of its steps are checked where it is on its own."""
 
 
