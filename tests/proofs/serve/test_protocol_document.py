@@ -37,7 +37,7 @@ def test_figures_and_codes_of_the_document_are_those_of_the_code() -> None:
     assert f"version {VERSION}" in TEXT
     assert LONGEST_LINE_BYTES == 1 << 20
     assert f"at most {DEEPEST} deep" in TEXT
-    failures = TEXT.partition("## A child process")[2]
+    failures = TEXT.partition("## A child process")[2].partition("## Codes")[0]
     assert re.findall(r"^\| `(\w+)` \|", failures, re.MULTILINE)[1:] == [failure.value for failure in Failure]
     refused = TEXT.partition("## Refused messages")[2].partition("```")[0]
     assert re.findall(r"^\| `(\w+)` \|", refused, re.MULTILINE)[1:] == [fault.value for fault in Fault]
