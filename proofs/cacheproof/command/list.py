@@ -11,7 +11,7 @@ from rich.table import Table
 from cacheproof.catalogue.meaning import kind_of
 from cacheproof.foundation.console import Report
 from cacheproof.lockstep.macros.macro import VOCABULARIES
-from cacheproof.model.mixture import rules_as_message, rules_of
+from cacheproof.model.mixture import rules_as_message
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.targets.factory import FORMS
@@ -35,7 +35,7 @@ def command(
     """
     chosen = [component_named(name) for name in names] if names else list(components().values())
     if rules:
-        every = [{"name": one.name, "rules": rules_as_message(rules_of(one))} for one in chosen]
+        every = [{"name": one.name, "rules": rules_as_message(one)} for one in chosen]
         return Report({"components": every}, [part for one in every for part in _rules(one)])
     entries = [entry(component) for component in chosen]
     tables = [table for found in entries for table in rendered(found)]
@@ -79,9 +79,18 @@ def rendered(found: dict[str, Any]) -> Iterable[Any]:
 
 
 def _rules(found: dict[str, Any]) -> Iterable[Any]:
-    yield f"{found['name']}: written normative+RULE, as in --variant normative+{found['rules'][0]['name']}"
-    yield _table(("rule", "what it changes"), [(rule["name"], rule["statement"]) for rule in found["rules"]])
+    first = found["rules"][0]
+    yield f"{found['name']}: a mixture is written VARIANT+RULE+RULE, as in --variant {first['variants'][0]}+{first['name']}"
+    yield _table(
+        ("rule", "mixed into", "what it changes"),
+        [(rule["name"], _into(rule["variants"]), rule["statement"]) for rule in found["rules"]],
+    )
     yield ""
+
+
+def _into(tags: list[str]) -> str:
+    """The variants that a rule can be mixed into; the first is named where there are many."""
+    return ", ".join(tags) if len(tags) <= 3 else f"{tags[0]} and {len(tags) - 1} more"
 
 
 def _with_title(tag: str, title: str) -> str:

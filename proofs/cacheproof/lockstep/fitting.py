@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.pair import Pair
 from cacheproof.model.finding import Breakdown, Finding, Subject
-from cacheproof.model.mixture import AnyRule, agree, mixture, rules_of
+from cacheproof.model.mixture import AnyRule, agree, mixture, rules_of, suits
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.scope import Scope
 from cacheproof.model.target import Target
@@ -167,10 +167,7 @@ class Search:
         known = {rule.name: rule for rule in rules_of(self.component)}
         chosen = [known[name] for name in names]
         for rule in known.values():
-            changes = bool(rule.replaces or rule.wraps or rule.initial)
-            if changes and self.base.state is not self.component.normative.state:
-                continue
-            if rule.name in names or not agree((*chosen, rule)):
+            if rule.name in names or not suits(self.component, rule, self.base) or not agree((*chosen, rule)):
                 continue
             finding = self.replayed(self.variant((*names, rule.name)), left)
             if finding is None or length(finding) > length(left.finding):

@@ -16,6 +16,7 @@ from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.finding import Subject
+from cacheproof.model.mixture import base_of
 from cacheproof.model.registry import AnyComponent, component_named, scope_file, variant_named
 from cacheproof.model.scope import scope_named, scopes_of
 from cacheproof.model.store import home
@@ -151,7 +152,7 @@ def _base(component: AnyComponent, variant: str, scope: str | None, *, alone: bo
     if alone and not scope_file(component).is_file():
         return {}, ""
     scopes = scopes_of(component)
-    chosen = next((one for one in scopes if variant in one.variants), scopes[0])
+    chosen = next((one for one in scopes if base_of(variant) in one.variants), scopes[0])
     return config_to_message(chosen.config), chosen.name
 
 

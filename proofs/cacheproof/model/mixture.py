@@ -4,7 +4,7 @@ A rule is a choice in which implementations differ. Three sorts have names:
 
 - rules that the component declares, such as `last-copy`;
 - each transition by which an era differs, `ERA:OPERATION`, and the era's initial state, `ERA:start`, with the sentence
-  of the era's differences: derived, for eras whose state is that of the normative variant;
+  of the era's differences; it can be mixed into variants with the same state;
 - `unguarded:CODE`: callers make no call that is answered with this code, so the implementation needs no guard.
 
 A number of the catalogue names the rule that is this entry. So a declared deviation is a rule too.
@@ -47,19 +47,26 @@ def mixture(component: AnyComponent, base: AnyVariant, names: Sequence[str]) -> 
     """The variant with these rules, by name or by the number of the catalogue.
 
     Raises InputError for a name that there is not, for one that is given twice, for two rules that replace the same
-    transition, and for a variant whose state is its own.
+    transition, and for a rule of variants with another state.
     """
-    rules = tuple(_named(component, name) for name in names)
+    rules = tuple(_named(component, base, name) for name in names)
     tag = JOIN.join((base.tag, *names))
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise InputError(f"{tag}: {twice[0]} is given twice")
-    changing = [rule for rule in rules if rule.replaces or rule.wraps or rule.initial]
-    if changing and base.state is not component.normative.state:
-        raise InputError(f"{tag}: {base.tag} has a state of its own, and {changing[0].name} changes the normative one")
     if conflict := _conflict(rules):
         raise InputError(f"{tag}: {conflict}: leave one of them out")
     return base.mixture(tag, rules)
+
+
+def suits(component: AnyComponent, rule: AnyRule, base: AnyVariant) -> bool:
+    """Whether the rule can be mixed into a variant: it changes nothing, or the variant's state is the rule's."""
+    if not (rule.replaces or rule.wraps or rule.initial):
+        return True
+    era = component.variants.get(era_of(rule), component.normative)
+    normative = component.normative.state
+    state = normative if issubclass(era.state, normative) and not rule.initial else era.state
+    return base.state is state
 
 
 def agree(rules: Sequence[AnyRule]) -> bool:
@@ -103,37 +110,48 @@ def _conflict(rules: Sequence[AnyRule]) -> str:
     return ""
 
 
-def _named(component: AnyComponent, name: str) -> AnyRule:
+def _named(component: AnyComponent, base: AnyVariant, name: str) -> AnyRule:
     known = {rule.name: rule for rule in rules_of(component)}
-    if name in known:
-        return known[name]
-    if ENTRY.fullmatch(name):
-        return _entry(component, name)
-    raise InputError(
-        f"{component.name} has no rule {shortened(repr(name))}: see `cacheproof list --rules {component.name}`"
-    )
+    if name not in known:
+        if ENTRY.fullmatch(name):
+            return _entry(component, base, name)
+        listed = f"see `cacheproof list --rules {component.name}`"
+        raise InputError(f"{component.name} has no rule {shortened(repr(name))}: {listed}")
+    if not suits(component, known[name], base):
+        raise InputError(f"{name} changes the state of {_homes(component, known[name])}, and {base.tag} has another")
+    return known[name]
 
 
-def _entry(component: AnyComponent, number: str) -> AnyRule:
+def _homes(component: AnyComponent, rule: AnyRule) -> str:
+    """The variants that a rule can be mixed into."""
+    return ", ".join(other.tag for other in component.variants.values() if suits(component, rule, other))
+
+
+def _entry(component: AnyComponent, base: AnyVariant, number: str) -> AnyRule:
     """The rule that is this entry: a declared one, or the transitions of the first era that names it alone."""
-    declared = [rule for rule in component.rules if number in entries_of(rule)]
+    declared = [rule for rule in component.rules if number in entries_of(rule) and suits(component, rule, base)]
     if declared:
         return _together(number, declared)
     naming = [rule for rule in _of_eras(component) if number in entries_of(rule)]
-    begun = [rule.name for rule in naming if rule.initial is not None]
-    if begun:
-        era = begun[0].partition(":")[0]
-        raise InputError(f"{component.name} has {number} from the initial state on: compare with --variant {era}")
-    eras = dict.fromkeys(rule.name.partition(":")[0] for rule in naming)
-    for era in eras:
-        of_era = [rule for rule in naming if rule.name.partition(":")[0] == era]
+    suited = [rule for rule in naming if suits(component, rule, base)]
+    if naming and not suited:
+        raise InputError(f"{number} is a rule of {_homes(component, naming[0])}, and {base.tag} has another state")
+    if begun := [rule for rule in suited if rule.initial is not None]:
+        raise InputError(f"{number} begins in the initial state of {era_of(begun[0])}: compare with this variant")
+    for era in dict.fromkeys(map(era_of, suited)):
+        of_era = [rule for rule in suited if era_of(rule) == era]
         if all(entries_of(rule) == (number,) for rule in of_era):
             return _together(number, of_era)
-    if naming:
-        also = ", ".join(each for each in entries_of(naming[0]) if each != number)
-        raise InputError(f"{component.name} has {number} only together with {also}: name the rule {naming[0].name}")
+    if suited:
+        also = ", ".join(each for each in entries_of(suited[0]) if each != number)
+        raise InputError(f"{component.name} has {number} only together with {also}: name the rule {suited[0].name}")
     known = sorted({each for rule in rules_of(component) for each in entries_of(rule)})
     raise InputError(f"{component.name} has no rule for {number}: there are {', '.join(known) or 'none'}")
+
+
+def era_of(rule: AnyRule) -> str:
+    """The era that a rule is derived from."""
+    return rule.name.partition(":")[0]
 
 
 def _together(name: str, rules: Sequence[AnyRule]) -> AnyRule:
@@ -149,18 +167,14 @@ def _together(name: str, rules: Sequence[AnyRule]) -> AnyRule:
 
 def _of_eras(component: AnyComponent) -> Iterator[AnyRule]:
     """Each transition by which an era differs, where an era before it does not have the same."""
-    normative = component.normative
-    known: set[tuple[type[Operation], int]] = set()
+    known = {(kind, id(transition)) for kind, transition in component.normative.transitions.items()}
     for era in component.variants.values():
-        if not issubclass(era.state, normative.state):
-            continue
         for kind, why in era.differences.items():
             transition = era.transitions.get(kind)
-            changes = transition is not None and transition is not normative.transitions.get(kind)
-            if transition is not None and changes and (kind, id(transition)) not in known:
+            if transition is not None and (kind, id(transition)) not in known:
                 known.add((kind, id(transition)))
                 yield Rule(f"{era.tag}:{kind.wire_name()}", why, replaces=MappingProxyType({kind: transition}))
-        if era.start_differs and era.state is normative.state:
+        if era.start_differs:
             yield Rule(f"{era.tag}:{START}", era.start_differs, initial=era.initial)
 
 
@@ -169,6 +183,14 @@ def _guard(code: Code) -> AnyRule:
     return Rule(f"{UNGUARDED}:{code.value}", about, unasked=frozenset({code}))
 
 
-def rules_as_message(rules: Iterable[AnyRule]) -> list[Mapping[str, Any]]:
-    """Rules, as JSON has them."""
-    return [{"name": rule.name, "statement": rule.statement, "entries": list(entries_of(rule))} for rule in rules]
+def rules_as_message(component: AnyComponent) -> list[Mapping[str, Any]]:
+    """The rules of a component, as JSON has them, each with the variants that it can be mixed into."""
+    return [
+        {
+            "name": rule.name,
+            "statement": rule.statement,
+            "entries": list(entries_of(rule)),
+            "variants": [each.tag for each in component.variants.values() if suits(component, rule, each)],
+        }
+        for rule in rules_of(component)
+    ]

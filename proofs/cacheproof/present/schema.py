@@ -141,8 +141,9 @@ def _shaped(hint: Any) -> Schema:
 
 def _init(component: AnyComponent) -> Schema:
     properties, required = _config(component)
-    variants = {"enum": [name for variant in component.variants.values() for name in (variant.tag, variant.title)]}
-    names: dict[str, Schema] = {"component": {"const": component.name}, "variant": variants}
+    known = {"enum": [name for variant in component.variants.values() for name in (variant.tag, variant.title)]}
+    mixture = {"type": "string", "pattern": f"^({'|'.join(map(re.escape, component.variants))})([+][^+]+)+$"}
+    names: dict[str, Schema] = {"component": {"const": component.name}, "variant": {"anyOf": [known, mixture]}}
     return _named("do", "init", {**names, **properties}, ["component", *required])
 
 

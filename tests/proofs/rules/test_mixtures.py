@@ -7,10 +7,11 @@ from tests.command_line import Run
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.model.mixture import AnyRule, entries_of, rules_of, with_deviations, without
-from cacheproof.model.registry import AnyComponent, component_named, components, variant_named
+from cacheproof.model.mixture import AnyRule, entries_of, rules_of, suits, with_deviations, without
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, components, variant_named
 from cacheproof.model.scope import scope_named, scopes_of
 from cacheproof.targets.specification import SpecificationTarget
+from cachespec.kernel import Operation
 
 KV, LRU = component_named("kv_blocks"), component_named("lru")
 
@@ -22,13 +23,34 @@ def test_every_rule_has_a_name_of_its_own_and_a_sentence(name: str) -> None:
     assert len(names) == len(set(names))
     assert all(rule.statement for rule in rules_of(component))
     for rule in rules_of(component):
-        assert variant_named(component, f"normative+{rule.name}").mixed == (rule,)
+        into = [variant for variant in component.variants.values() if suits(component, rule, variant)]
+        assert into, rule.name
+        assert [each.name for each in variant_named(component, f"{into[0].tag}+{rule.name}").mixed] == [rule.name]
 
 
 def test_each_transition_in_which_an_era_differs_is_a_rule() -> None:
     names = {rule.name for rule in rules_of(KV)}
     assert {"K0:free_request", "K1:allocate_slots", "K1b:evict_block", "K2:start"} <= names
     assert "K0b:free_request" not in names, "K0 has the same"
+
+
+def test_eras_with_a_state_of_their_own_are_mixed_with_one_another() -> None:
+    encoder = component_named("encoder_cache")
+    mixed = variant_named(encoder, "E1+E2:report")
+    assert mixed.transitions[mixed_kind(mixed)] is encoder.variants["E2"].transitions[mixed_kind(mixed)]
+    with pytest.raises(InputError, match="E2:report changes the state of E1, E1b, E2, and normative has another"):
+        variant_named(encoder, "normative+E2:report")
+    assert variant_named(encoder, "E1+C-ENC-10").mixed[0].name == "C-ENC-10"
+    with pytest.raises(InputError, match="C-ENC-10 is a rule of E1, E1b, E2, and normative has another state"):
+        variant_named(encoder, "normative+C-ENC-10")
+    with pytest.raises(InputError, match="C-SHM-1 begins in the initial state of M1"):
+        variant_named(component_named("ring"), "normative+C-SHM-1")
+
+
+def mixed_kind(variant: AnyVariant) -> type[Operation]:
+    """The operation that the only rule replaces."""
+    (kind,) = variant.mixed[0].replaces
+    return kind
 
 
 def test_a_number_of_the_catalogue_is_the_rule_that_names_it() -> None:
@@ -46,7 +68,7 @@ def test_a_number_of_the_catalogue_is_the_rule_that_names_it() -> None:
         ("normative+no-such", "has no rule 'no-such': see `cacheproof list --rules kv_blocks`"),
         ("normative+last-copy+last-copy", "last-copy is given twice"),
         ("normative+last-copy-only+merged-copies", "last-copy-only and merged-copies both replace commit"),
-        ("K1+last-copy", "K1 has a state of its own, and last-copy changes the normative one"),
+        ("K1+last-copy", "last-copy changes the state of normative, K0, K0b"),
         ("normative+C-KV-5", "only together with C-KV-6, C-KV-10: name the rule K0:allocate_slots"),
         ("normative+C-LRU-2", "has no rule for C-LRU-2: there are C-KV-1"),
         ("era+last-copy", "has no variant 'era'"),
