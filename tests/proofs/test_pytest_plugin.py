@@ -97,6 +97,28 @@ def test_the_sample_project_passes_on_two_workers_that_share_a_seed(project: Pat
     assert "never read" not in ended.stdout
 
 
+RULED = (
+    "test_it = cacheproof.tests_for('lru', lambda config: SpecificationTarget(LRU, "
+    "variant_named(LRU, 'normative+contains-refreshes')), deviations={}, scopes=['three-keys'])\n"
+    "from cacheproof.model.registry import variant_named"
+)
+
+
+def test_a_declared_rule_is_no_failure_and_one_that_never_shows_is_told(pytester: pytest.Pytester) -> None:
+    plain = inside(pytester, RULED.format([]), "--cacheproof-steps", "200")
+    assert plain.returncode == 1
+    declared = inside(pytester, RULED.format(["contains-refreshes", "C-LRU-2"]), "--cacheproof-steps", "200")
+    assert declared.returncode == 0, declared.stdout
+    assert "test_it: C-LRU-2 is declared and never showed: leave it out" in declared.stdout
+    assert "contains-refreshes is declared and never showed" not in declared.stdout
+
+
+def test_a_deviation_that_is_no_rule_is_an_error_of_collecting(pytester: pytest.Pytester) -> None:
+    refused = inside(pytester, RULED.format(["no-such"]))
+    assert refused.returncode != 0
+    assert "lru has no rule 'no-such'" in refused.stdout
+
+
 def test_a_target_that_has_every_call_is_not_said_to_lack_any(pytester: pytest.Pytester) -> None:
     """What `init` writes has no method for steps inside of calls, and needs none."""
     with pytest.raises(SystemExit):

@@ -80,7 +80,8 @@ def rendered(found: dict[str, Any]) -> Iterable[Any]:
 
 def _rules(found: dict[str, Any]) -> Iterable[Any]:
     first = found["rules"][0]
-    yield f"{found['name']}: a mixture is written VARIANT+RULE+RULE, as in --variant {first['variants'][0]}+{first['name']}"
+    example = f"{first['variants'][0]}+{first['name']}"
+    yield f"{found['name']}: a mixture is written VARIANT+RULE+RULE, as in --variant {example}"
     yield _table(
         ("rule", "mixed into", "what it changes"),
         [(rule["name"], _into(rule["variants"]), rule["statement"]) for rule in found["rules"]],
