@@ -26,17 +26,18 @@ from cacheproof.lockstep.plan import (
     new_seed,
     perform,
     subject_from,
+    subjects_from,
 )
 from cacheproof.lockstep.showing import DeviationOption, agreeing_without, never_shown, rules_message
 from cacheproof.lockstep.tally import Limit
-from cacheproof.model.finding import Breakdown, Difference, Finding
+from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.mixture import with_deviations
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.store import name_of, save
 from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
-from cacheproof.model.wording import remarks
+from cacheproof.model.wording import count, remarks
 from cacheproof.present import macros_report as report
 from cacheproof.present.show.formats import FORMATS, folder_to_write, write_files
 from cacheproof.present.show.plain import as_text, finding_as_text
@@ -56,7 +57,10 @@ def command(
     variant: Annotated[str | None, typer.Option(help="The variant to compare with.", show_default="normative")] = None,
     scope: Annotated[
         str | None,
-        typer.Option(help="The scope that gives the configuration.", show_default="the first scope of the variant"),
+        typer.Option(
+            help="The scope that gives the configuration.",
+            show_default="every scope of the variant, in turn; with --config the first one",
+        ),
     ] = None,
     config: Annotated[
         list[str] | None,
@@ -116,6 +120,9 @@ def command(
 ) -> Report:
     """Compare an implementation with the specification on random calls, and minimise the first difference.
 
+    The calls are shared by all scopes of the component. Calls that change something, or that end in a rare way, are
+    drawn more often. A scope whose configuration the target refuses is left out, and named.
+
     The next run begins with the failing examples of earlier runs, which are in .cacheproof/hypothesis. A run with
     --seed does not use them.
 
@@ -140,17 +147,15 @@ def command(
         return _with_macros(made, write, junit)
     if requests is not None or blocks is not None:
         raise InputError("--requests and --blocks are for --macros: otherwise say --scope or --config")
-    subject, origin = subject_from(component, variant, scope, config or [])
     plan = Plan(
-        subject=subject,
-        scope=origin,
+        subjects=subjects_from(component, variant, scope, config or []),
         target=target,
         limit=limit,
         seed=new_seed() if seed is None else seed,
         reuse=seed is None,
         profile=amount,
         driver=_one_of("driver", driver, DRIVERS),
-        left_out=left_out_from(subject.component, without or []),
+        left_out=left_out_from(component_named(component), without or []),
         seconds_to_answer=answer,
     )
     if write is not None:
@@ -198,6 +203,11 @@ def _run_name(plan: Plan) -> str:
     return name_of(plan.subject.component.name, plan.subject.variant.tag, plan.target)
 
 
+def _subject(plan: Plan, campaign: Campaign) -> Subject:
+    """What the finding is about; the first subject without one."""
+    return plan.subjects.get(campaign.scope, plan.subject)
+
+
 def _partial(plan: Plan, campaign: Campaign) -> str:
     """Why a run without a finding says little."""
     named = (kind.wire_name() for kind in plan.subject.variant.transitions)
@@ -215,7 +225,8 @@ def _status(campaign: Campaign, partial: str) -> ExitStatus:
 def _case(plan: Plan, campaign: Campaign, status: ExitStatus, partial: str) -> Case:
     """The run for a CI service."""
     finding = campaign.finding
-    where = f"{plan.target} beside {plan.subject.variant.tag}" + (f" in {plan.scope}" if plan.scope else "")
+    scope = plan.scope or campaign.scope
+    where = f"{plan.target} beside {plan.subject.variant.tag}" + (f" in {scope}" if scope else "")
     told = {"seed": plan.seed, "steps": campaign.tally.steps, "examples": campaign.tally.episodes}
     message = partial if finding is None else "; ".join(remarks(finding))
     text = "" if finding is None else finding_as_text(finding)
@@ -230,8 +241,10 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "run": _run_name(plan),
         "component": plan.subject.component.name,
         "variant": plan.subject.variant.tag,
-        "scope": plan.scope,
-        "config": config_to_message(plan.subject.config),
+        "scope": plan.scope or campaign.scope,
+        "config": config_to_message(_subject(plan, campaign).config),
+        "scopes": campaign.scopes,
+        "set_aside": campaign.set_aside,
         "target": plan.target,
         "driver": plan.driver,
         "seed": plan.seed,
@@ -257,8 +270,8 @@ def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
         return ["nothing was tried"]
     if campaign.finding is None:
         return [_agreement(plan, campaign)]
-    parts = [_headline(campaign.finding, campaign), *agreeing_without(plan.subject, campaign.finding)]
-    parts += ["", FORMATS["table"](campaign.finding)]
+    parts = [_headline(campaign.finding, campaign), *_left_out(campaign)]
+    parts += [*agreeing_without(_subject(plan, campaign), campaign.finding), "", FORMATS["table"](campaign.finding)]
     show = f"cacheproof show {shlex.quote(_run_name(plan))}"
     page = [] if files else [f"next: {show} --format html --output page.html"]
     kept = f"kept: {show} --format {'|'.join(FORMATS)}"
@@ -270,7 +283,10 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
     tally, subject = campaign.tally, plan.subject
     compared = ", ".join(sorted(tally.observables)) or "nothing but outcomes"
     ignored = ", ".join(campaign.ignored)
-    amount = f"fuzzed {tally.steps:,} steps in {tally.episodes:,} examples, seed {plan.seed}"
+    entered = sum(1 for calls in campaign.scopes.values() if calls)
+    scopes = f" of {count(entered, 'scope')}" if len(plan.subjects) > 1 else ""
+    amount = f"fuzzed {tally.steps:,} steps in {tally.episodes:,} examples{scopes}, seed {plan.seed}"
+    idle = [name for name, calls in campaign.scopes.items() if not calls and name not in campaign.set_aside]
     lines = [
         f"{plan.target} agrees with {subject.component.name} ({subject.variant.title}): {amount}",
         f"compared after every call: the outcome, and {compared}",
@@ -278,8 +294,20 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
         *never_shown(subject.variant, tally.rules),
         *unseen(subject.component, subject.variant, tally.outcomes).lines,
         *([f"never read of the configuration, though the specification reads it: {ignored}"] if ignored else []),
+        *([f"scopes whose turn did not come: {', '.join(idle)}"] if idle else []),
+        *_left_out(campaign),
     ]
     return "\n".join(lines)
+
+
+def _left_out(campaign: Campaign) -> list[str]:
+    """The scopes that the target refuses, with its reasons: a line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in campaign.set_aside.items():
+        reasons.setdefault(reason, []).append(name)
+    return [
+        f"left out, because the target refuses them: {', '.join(names)}: {reason}" for reason, names in reasons.items()
+    ]
 
 
 def _headline(finding: Finding, campaign: Campaign) -> str:
@@ -292,4 +320,5 @@ def _headline(finding: Finding, campaign: Campaign) -> str:
     }
     again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
     named = f" ({finding.failure.value})" if isinstance(finding, Breakdown) else ""
-    return f"{what[type(finding)]}{named} after {calls} call{'s' * (calls != 1)} (seed {campaign.seed}{again})"
+    scope = f" in scope {campaign.scope}" if campaign.scope else ""
+    return f"{what[type(finding)]}{named} after {count(calls, 'call')}{scope} (seed {campaign.seed}{again})"

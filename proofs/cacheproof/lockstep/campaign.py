@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cacheproof.lockstep.pair import PATIENCE, Pair
+from cacheproof.lockstep.scoped import Scoped
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
+from cacheproof.lockstep.steering import Steering
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.finding import Finding, Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -37,6 +39,12 @@ class Campaign:
     """How long it took, shrinking included."""
     ignored: tuple[str, ...] = ()
     """Fields of the configuration that the specification reads and the target never did."""
+    scope: str = ""
+    """The scope that the finding is in."""
+    scopes: dict[str, int] = field(default_factory=dict)
+    """Calls in each scope; empty where the configuration is of the caller's making."""
+    set_aside: dict[str, str] = field(default_factory=dict)
+    """Scopes whose configuration the target refuses, and what it says."""
 
 
 def lockstep(
@@ -101,6 +109,51 @@ def _search(
         if finding is not None:
             return finding
     return None
+
+
+def steered(
+    scopes: Scoped,
+    limit: Limit,
+    seed: int,
+    *,
+    seconds_to_shrink: float = SECONDS_TO_SHRINK,
+    progress: Callable[[str], None] | None = None,
+) -> Campaign:
+    """The scopes in turn, with calls that `Steering` chooses: what the machine does, without Hypothesis."""
+    campaign = Campaign(seed, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside)
+    steering = Steering(scopes.pairs, random.Random(seed))  # noqa: S311  # not a secret
+    number = 0
+    try:
+        while campaign.finding is None and not limit.reached(scopes.tally):
+            number = steering.begin(scopes.set_aside_numbers)
+            campaign.finding = _episode(scopes, number, steering, limit, progress)
+        if campaign.finding is not None:
+            campaign.scope = scopes.names[number]
+            found = shrunk(scopes.pairs[number], campaign.finding, seconds_to_shrink, progress)
+            campaign.finding, campaign.came_again = found
+    except KeyboardInterrupt:
+        campaign.interrupted = True
+    campaign.seconds = campaign.tally.seconds
+    return campaign
+
+
+def _episode(
+    scopes: Scoped, number: int, steering: Steering, limit: Limit, progress: Callable[[str], None] | None
+) -> Finding | None:
+    pair = scopes.pairs[number]
+    began, finding = scopes.restart(number)
+    while began and finding is None and pair.offered and not limit.reached(scopes.tally):
+        place = steering.choose(number)
+        if place == len(pair.offered):
+            break
+        scopes.calls[scopes.names[number]] += 1
+        finding = pair.apply(pair.offered[place])
+        steering.note(number)
+        if progress is not None and scopes.tally.steps % STEPS_BETWEEN_PROGRESS == 0:
+            about = f"{pair.subject.component.name} {pair.subject.variant.tag}"
+            done = f"{count(scopes.tally.steps, 'step')}, {count(scopes.tally.episodes, 'episode')}"
+            progress(f"{about}: {done}, no difference")
+    return finding
 
 
 class Draw:

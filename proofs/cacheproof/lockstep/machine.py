@@ -1,12 +1,14 @@
 """One Hypothesis state machine for any component and any target, derived from the declarations.
 
-There is one rule for each operation of the vocabulary; a rule draws which of the operations that are offered now it
-performs, by its place in the alphabet, so that a failure shrinks towards fewer and simpler operations.
+Its rule makes one call. Hypothesis draws the call by its place among those that are offered, so that a failure is kept,
+repeated and shrunk towards fewer and simpler calls. A backend of Hypothesis (`backend`) lets `Steering` say which place
+is drawn; without it the calls would be drawn evenly, and most of them would change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,23 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.errors import Flaky
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.interruption import Interruption, remembered
+from cacheproof.lockstep.backend import BACKEND, drawn
 from cacheproof.lockstep.campaign import STEPS_BETWEEN_PROGRESS, Campaign
-from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.scoped import Scoped
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
+from cacheproof.lockstep.steering import Steering
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.finding import Finding
 from cacheproof.model.wording import count
-from cachespec.kernel import Kind, Operation
 
-STEPS_IN_EXAMPLE = 50
-FAULT_EVERY = 4
-"""A fault whose turn has come happens once in so many times: runs of little but faults never get anywhere."""
+STEPS_IN_EXAMPLE = 100
 RUNS_TO_SHRINK = 150
 """How many runs Hypothesis has for shrinking; what it leaves, `shrunk` finishes. A count, to be the same every time."""
+LARGEST_NUMBER = (1 << 32) - 1
 
 
 class FoundError(Exception):
@@ -42,26 +45,32 @@ class _Enough(BaseException):
 
 
 class _Search:
-    """What the machine's instances share: the pair, the limit, and the smallest finding so far."""
+    """What the machine's instances share: the scopes, the limit, and the smallest finding so far."""
 
     def __init__(
-        self, pair: Pair, limit: Limit, progress: Callable[[str], None] | None, interruption: Interruption
+        self, scopes: Scoped, limit: Limit, progress: Callable[[str], None] | None, interruption: Interruption
     ) -> None:
-        self.pair = pair
+        self.scopes = scopes
+        self.steering = Steering(scopes.pairs, random.Random(0))  # noqa: S311  # seeded by Hypothesis for each example
         self.interruption = interruption
         self.limit = limit
         self.progress = progress
         self.finding: Finding | None = None
-        self.tally = pair.tally
+        self.number = 0
+        """Of the scope that the finding is in."""
+        self.examples = 0
+        self.tally = scopes.tally
+        self.refused: InputError | None = None
 
-    def take(self, finding: Finding | None) -> None:
+    def take(self, number: int, finding: Finding | None) -> None:
         """Keep the finding if it is the smallest; from the first one on, what runs is shrinking, counted apart."""
         if finding is None:
             return
         if self.finding is None:
-            self.pair.tally = Tally()
+            self.scopes.count_in(Tally())
+            self.examples = 0
         if self.finding is None or len(finding.trace.steps) <= len(self.finding.trace.steps):
-            self.finding = finding
+            self.finding, self.number = finding, number
         raise FoundError(type(finding).__name__)
 
     def go_on(self) -> None:
@@ -69,53 +78,72 @@ class _Search:
         self.interruption.raise_if_any()
         if self.finding is None and self.limit.reached(self.tally):
             raise _Enough
-        if self.finding is not None and self.pair.tally.episodes > RUNS_TO_SHRINK:
+        if self.finding is not None and self.examples > RUNS_TO_SHRINK:
             raise _Enough
-        if self.progress is not None and self.pair.tally.steps % STEPS_BETWEEN_PROGRESS == 0:
+        if self.progress is not None and self.scopes.tally.steps % STEPS_BETWEEN_PROGRESS == 0:
             doing = "no difference" if self.finding is None else "shrinking"
-            about = f"{self.pair.subject.component.name} {self.pair.subject.variant.tag}"
-            done = f"{count(self.tally.steps, 'step')}, {count(self.tally.episodes, 'example')}"
+            about = f"{self.scopes.subject.component.name} {self.scopes.subject.variant.tag}"
+            done = f"{count(self.tally.steps, 'step')}, {count(self.tally.episodes, 'episode')}"
             self.progress(f"{about}: {done}, {doing}")
 
+    def restart(self, number: int) -> bool:
+        """Whether an episode began in this scope."""
+        try:
+            began, finding = self.scopes.restart(number)
+        except InputError as error:
+            self.refused = error
+            raise _Enough from None
+        self.take(number, finding)
+        return began
 
-def machine(search: _Search, operations: Sequence[type[Operation]]) -> type[RuleBasedStateMachine]:
-    """The state machine: a rule for each operation of the vocabulary."""
 
-    class Machine(RuleBasedStateMachine):
+def machine(search: _Search, steps: int) -> type[RuleBasedStateMachine]:
+    """The state machine: a rule that makes a call. An example has several episodes, each in one scope."""
+    scopes, steering = search.scopes, search.steering
+
+    class Lockstep(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            search.take(search.pair.restart())
+            self.left, self.number, self.begun = 0, 0, False
+            search.examples += 1
 
-    rules: dict[str, Any] = {kind.wire_name(): _rule_for(search, kind) for kind in operations}
-    rules["begin_again"] = _begin_again(search)
-    return type("Lockstep", (Machine,), rules)
+        @initialize(data=st.data())
+        def begin(self, data: st.DataObject) -> None:
+            """How many calls the example has, and a seed for the steering: so all chance is that of Hypothesis."""
+            self.left = drawn(data, steps, lambda: steps)
+            steering.source.seed(f"{data.draw(st.integers(0, LARGEST_NUMBER))}/{search.tally.episodes}")
 
+        @rule(data=st.data())
+        def call(self, data: st.DataObject) -> None:
+            """One call, or the end of the episode and the first call of the next one."""
+            if self.left == 0:
+                return
+            self.left -= 1
+            search.go_on()
+            pair = scopes.pairs[self.number]
+            offered = pair.offered if self.begun else ()
+            place = drawn(data, len(offered), lambda: steering.choose(self.number)) if offered else 0
+            if place == len(offered):
+                self.begin_episode(data)
+                pair = scopes.pairs[self.number]
+                place = drawn(data, len(pair.offered) - 1, lambda: steering.choose(self.number, first=True))
+            if search.finding is None:
+                scopes.calls[scopes.names[self.number]] += 1
+            search.take(self.number, pair.apply(pair.offered[place]))
+            steering.note(self.number)
 
-def _rule_for(search: _Search, kind: type[Operation]) -> Any:
-    def offered() -> list[Operation]:
-        return [operation for operation in search.pair.offered if type(operation) is kind]
+        def begin_episode(self, data: st.DataObject) -> None:
+            """In the next scope that the target does not refuse."""
+            self.begun = False
+            while not self.begun:
+                self.number = drawn(data, len(scopes.pairs) - 1, lambda: steering.begin(scopes.set_aside_numbers))
+                self.begun = search.restart(self.number)
 
-    def perform(self: RuleBasedStateMachine, data: st.DataObject) -> None:
-        search.go_on()
-        if kind.kind is Kind.FAULT and data.draw(st.integers(0, FAULT_EVERY - 1)) != FAULT_EVERY - 1:
-            return
-        search.take(search.pair.apply(data.draw(st.sampled_from(offered()))))
-
-    perform.__name__ = kind.wire_name()
-    return precondition(lambda self: bool(offered()))(rule(data=st.data())(perform))
-
-
-def _begin_again(search: _Search) -> Any:
-    def begin_again(self: RuleBasedStateMachine) -> None:
-        """Where nothing is offered any more, the episode is over."""
-        search.go_on()
-        search.take(search.pair.restart())
-
-    return precondition(lambda self: not search.pair.offered)(rule()(begin_again))
+    return Lockstep
 
 
 def run_machine(
-    pair: Pair,
+    scopes: Scoped,
     limit: Limit,
     seed_number: int,
     home: Path,
@@ -129,35 +157,52 @@ def run_machine(
 
     Failing examples are kept under `home`, by component, variant and target.
     """
-    campaign = Campaign(seed_number, pair.tally)
     set_hypothesis_home_dir(home)
     chosen = settings(
         max_examples=10**9,  # the limit counts steps and seconds
-        stateful_step_count=steps_in_example,
-        database=DirectoryBasedExampleDatabase(home / "examples" / _folder(pair)),
+        stateful_step_count=steps_in_example + 1,
+        database=DirectoryBasedExampleDatabase(home / "examples" / _folder(scopes)),
         phases=(*([Phase.reuse] if reuse else []), Phase.generate, Phase.shrink),
         deadline=None,
         verbosity=Verbosity.quiet,
         print_blob=False,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
+        backend=BACKEND,
     )
+    return run_with(scopes, limit, chosen, seed_number, seconds_to_shrink, progress)
+
+
+def run_with(
+    scopes: Scoped,
+    limit: Limit,
+    chosen: settings,
+    seed_number: int,
+    seconds_to_shrink: float = SECONDS_TO_SHRINK,
+    progress: Callable[[str], None] | None = None,
+) -> Campaign:
+    """The same with the settings of a caller, such as those of a profile of Hypothesis."""
+    campaign = Campaign(seed_number, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside)
     with remembered() as interruption:
-        search = _Search(pair, limit, progress, interruption)
+        search = _Search(scopes, limit, progress, interruption)
         try:
-            seeded = seed(seed_number)(machine(search, pair.subject.component.operations))
-            run_state_machine_as_test(seeded, settings=chosen)
+            made = machine(search, chosen.stateful_step_count - 1)
+            run_state_machine_as_test(seed(seed_number)(made), settings=chosen)
         except (FoundError, Flaky, _Enough):
             pass
         except KeyboardInterrupt:
             campaign.interrupted = search.finding is None
+    if search.refused is not None and search.finding is None:
+        raise search.refused
     if search.finding is not None:
+        pair, campaign.scope = scopes.pairs[search.number], scopes.names[search.number]
         campaign.finding, campaign.came_again = shrunk(pair, search.finding, seconds_to_shrink, progress)
     campaign.seconds = campaign.tally.seconds
     return campaign
 
 
-def _folder(pair: Pair) -> str:
+def _folder(scopes: Scoped) -> str:
     """A folder for each subject and target: examples of one say nothing about another."""
-    parts = (pair.subject.component.name, pair.subject.variant.tag, pair.name)
+    subject, names = scopes.subject, "all" if len(scopes.pairs) > 1 else scopes.names[0]
+    parts: Any = (subject.component.name, subject.variant.tag, scopes.pairs[0].name, names)
     return "-".join("".join(letter if letter.isalnum() else "_" for letter in part) for part in parts)

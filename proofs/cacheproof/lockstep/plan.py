@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.foundation.misspelt import did_you_mean
-from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
+from cacheproof.lockstep.campaign import Campaign, steered
 from cacheproof.lockstep.ignored import ignored
-from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.scoped import Scoped, scoped
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.finding import Subject
@@ -36,16 +36,15 @@ class Profile:
     steps_in_example: int
 
 
-PROFILES = {"ci": Profile(steps=2_000, steps_in_example=50), "nightly": Profile(steps=100_000, steps_in_example=200)}
+PROFILES = {"ci": Profile(steps=2_000, steps_in_example=100), "nightly": Profile(steps=100_000, steps_in_example=200)}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One run of one target."""
 
-    subject: Subject
-    scope: str
-    """The scope that the configuration is from; empty where it was given in full."""
+    subjects: Mapping[str, Subject]
+    """By the scope that the configuration is from; under an empty name where it was given in full."""
     target: str
     limit: Limit
     seed: int
@@ -53,12 +52,34 @@ class Plan:
     """Whether examples that failed before are tried first; not where a seed is given, to make the run repeatable."""
     profile: Profile
     driver: str
-    """`hypothesis`, or `lockstep`: the plain driver, for long runs and without the extra."""
+    """`hypothesis`, or `lockstep`: the same choice of calls without Hypothesis, for long runs and without the extra."""
     left_out: frozenset[str]
     seconds_to_answer: float
 
+    @property
+    def subject(self) -> Subject:
+        """The first scope's; component and variant are those of all."""
+        return next(iter(self.subjects.values()))
+
+    @property
+    def scope(self) -> str:
+        """The scope, if there is one only."""
+        return next(iter(self.subjects)) if len(self.subjects) == 1 else ""
+
 
 DRIVERS = ("hypothesis", "lockstep")
+
+
+def subjects_from(name: str, variant: str | None, scope: str | None, given: Sequence[str]) -> dict[str, Subject]:
+    """Every scope of the component that is run for the variant; or the one that is named, or has other values."""
+    component = component_named(name)
+    chosen = variant_named(component, variant or NORMATIVE)
+    if scope is None and not given and scope_file(component).is_file():
+        run = [one for one in scopes_of(component) if base_of(chosen.tag) in one.variants]
+        if run:
+            return {one.name: Subject(component, chosen, one.config) for one in run}
+    subject, origin = subject_from(name, variant, scope, given)
+    return {origin: subject}
 
 
 def subject_from(name: str, variant: str | None, scope: str | None, given: Sequence[str]) -> tuple[Subject, str]:
@@ -93,31 +114,20 @@ def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campai
     subject = plan.subject
     target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
     try:
-        campaign = _performed(plan, target, progress)
-        campaign.ignored = ignored(subject, target) if campaign.finding is None else ()
+        scopes = scoped(plan.subjects, target, plan.target, plan.left_out | not_there(subject.component, target))
+        campaign = _performed(plan, scopes, progress)
+        if campaign.finding is None:
+            entered = [plan.subjects[scope] for scope, calls in campaign.scopes.items() if calls]
+            campaign.ignored = tuple(dict.fromkeys(name for one in entered for name in ignored(one, target)))
         return campaign
     finally:
         target.close()
 
 
-def _performed(plan: Plan, target: Target, progress: Callable[[str], None] | None) -> Campaign:
-    subject = plan.subject
-    left_out = plan.left_out | not_there(subject.component, target)
+def _performed(plan: Plan, scopes: Scoped, progress: Callable[[str], None] | None) -> Campaign:
     if plan.driver == "lockstep":
-        return lockstep(
-            subject.component,
-            subject.variant,
-            subject.config,
-            target,
-            steps=plan.limit.steps,
-            seconds=plan.limit.seconds,
-            seed=plan.seed,
-            restart_every=max(plan.profile.steps_in_example, RESTART_EVERY),
-            name=plan.target,
-            left_out=left_out,
-            progress=progress,
-        )
-    return _with_hypothesis(plan, Pair(subject, target, plan.target, left_out), progress)
+        return steered(scopes, plan.limit, plan.seed, progress=progress)
+    return _with_hypothesis(plan, scopes, progress)
 
 
 def not_there(component: AnyComponent, target: Target) -> frozenset[str]:
@@ -128,7 +138,7 @@ def not_there(component: AnyComponent, target: Target) -> frozenset[str]:
         return frozenset()
 
 
-def _with_hypothesis(plan: Plan, pair: Pair, progress: Callable[[str], None] | None) -> Campaign:
+def _with_hypothesis(plan: Plan, scopes: Scoped, progress: Callable[[str], None] | None) -> Campaign:
     try:
         from cacheproof.lockstep.machine import run_machine  # noqa: PLC0415  # Hypothesis is an extra
     except ModuleNotFoundError as error:
@@ -136,7 +146,7 @@ def _with_hypothesis(plan: Plan, pair: Pair, progress: Callable[[str], None] | N
             raise
         raise MissingExtraError("fuzz", "fuzz (but for --driver lockstep)") from None
     return run_machine(
-        pair,
+        scopes,
         plan.limit,
         plan.seed,
         home() / "hypothesis",

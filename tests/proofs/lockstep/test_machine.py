@@ -12,6 +12,7 @@ import pytest
 from cacheproof.foundation.interruption import sigterm_as_ctrl_c
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.scoped import Scoped
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference, Subject
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
@@ -43,7 +44,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def run(home: Path, target: Target, steps: int = 1_000, seed: int = 1, *, reuse: bool = False) -> Campaign:
     pair = Pair(Subject(LRU, LRU.normative, CONFIG), target, "a target")
-    return run_machine(pair, Limit(steps), seed, home, reuse=reuse)
+    return run_machine(Scoped({"": pair}), Limit(steps), seed, home, reuse=reuse)
 
 
 class Noting:
@@ -73,7 +74,7 @@ def test_the_specification_agrees_with_itself(component: AnyComponent, home: Pat
     for tag in scope.variants:
         variant = component.variants[tag]
         pair = Pair(Subject(component, variant, scope.config), SpecificationTarget(component, variant), "itself")
-        found = run_machine(pair, Limit(200), 1, home, reuse=False)
+        found = run_machine(Scoped({"": pair}), Limit(200), 1, home, reuse=False)
         assert found.finding is None
         assert found.tally.steps == 200
 
@@ -87,7 +88,7 @@ def test_a_planted_failure_is_shrunk_to_one_call(component: AnyComponent, home: 
     kind = type(next(done))
     mutant = right.era("planted", "planted", {kind: lambda config, state, operation: (state, FAILED)}, {})
     pair = Pair(Subject(component, right, config), SpecificationTarget(component, mutant), "planted")
-    found = run_machine(pair, Limit(5_000), 2, home, reuse=False)
+    found = run_machine(Scoped({"": pair}), Limit(5_000), 2, home, reuse=False)
     assert isinstance(found.finding, Difference)
     assert [type(operation) for operation in found.finding.trace.operations] == [kind]
 
@@ -196,6 +197,6 @@ def test_an_interruption_that_a_callback_of_the_collector_swallows_is_not_lost(
 
 def test_calls_that_never_return_begin_again(home: Path) -> None:
     pair = Pair(Subject(LRU, ERA, CONFIG), SpecificationTarget(LRU, ERA), "itself")
-    found = run_machine(pair, Limit(1_500), 3, home, reuse=False)
+    found = run_machine(Scoped({"": pair}), Limit(1_500), 3, home, reuse=False)
     assert found.finding is None
     assert any("diverged" in codes for codes in found.tally.by_operation().values())

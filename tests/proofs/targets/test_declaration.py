@@ -176,8 +176,8 @@ def test_operations_that_a_child_does_not_have_are_not_asked_for(child: Child) -
     for named, differs in ((features, False), ([], True)):
         campaign = perform(
             Plan(
-                Subject(LRU, LRU.normative, CONFIG),
-                *("three-keys", f"exec:{child(features=named)}", Limit(40), 1),
+                {"three-keys": Subject(LRU, LRU.normative, CONFIG)},
+                *(f"exec:{child(features=named)}", Limit(40), 1),
                 reuse=False,
                 profile=PROFILES["ci"],
                 driver="lockstep",
