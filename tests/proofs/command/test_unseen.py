@@ -75,7 +75,7 @@ def test_one_line_names_calls_and_answers() -> None:
     assert many.lines[0].startswith("never called: ")
 
 
-FUZZ = ("fuzz", "lru", "--driver", "lockstep", "--steps", "300", "--seed", "1", "--target")
+FUZZ = ("fuzz", "lru", "--scope", "three-keys", "--driver", "lockstep", "--steps", "300", "--seed", "1", "--target")
 
 
 def test_fuzz_says_what_was_not_tried(cacheproof: Run) -> None:
