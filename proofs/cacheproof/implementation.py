@@ -8,9 +8,12 @@ its initial state. The object is one of two:
 - one with a method for each operation, named as on the wire (`put`, `can_allocate`), that takes the fields of the
   operation in their order. What it shows are its attributes, properties or methods named as the observables.
 
-Either may have `close()`. What the factory says of itself stands in its attributes `implementation`, `features` and
-`deviations`, as in the `hello` of the line protocol; a class with methods declares the operations that it has.
-docs/your_implementation.md is a tutorial.
+Either may have `close()`. A public method that is no operation, no observable and none of these is refused as misspelt;
+a helper's name begins with `_`.
+
+What the factory says of itself stands in its attributes `implementation`, `features`, `deviations` and `own`, as in the
+`hello` of the line protocol; a class with methods declares the operations that it has. docs/your_implementation.md is a
+tutorial.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ class Implementation(Protocol):
     def apply(self, operation: Operation) -> Answer:
         """Perform one whole call.
 
-        An AssertionError is an answer (`failed`), any other exception an error of the driver.
+        An AssertionError is an answer (`failed`), any other exception a crash of the implementation.
         """
         ...
 

@@ -70,4 +70,4 @@ def test_a_missing_extra_is_one_clear_line(python: Path, arguments: tuple[str, .
     ended = cacheproof(python, *arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
     (line,) = [line for line in ended.stderr.splitlines() if not line.startswith("seed ")]
-    assert f"pip install 'cacheproof[{extra}]'" in line
+    assert f"pip install 'CHECKOUT_OR_WHEEL[{extra}]'" in line

@@ -323,3 +323,12 @@ def test_values_of_the_configuration_are_replaced_in_every_scope(pytester: pytes
     assert "lru has no capacty: did you mean 'capacity'?" in wrong.stdout
     wrong = inside(pytester, suite % "'grown': [1, 1]")
     assert "in the scope three-keys: the configuration of lru: grown has 2 sizes for 3 keys" in wrong.stdout
+
+
+def test_a_scope_in_which_nothing_changed_is_skipped_and_not_green(pytester: pytest.Pytester) -> None:
+    suite = "class Counting:\n    def __init__(self, config): ...\n    def stat(self):\n        return 'done', (0, 0)\n"
+    made = suite + "test_it = cacheproof.tests_for('lru', Counting, scopes=['three-keys', 'counters'])"
+    ended = inside(pytester, made, "--cacheproof-steps", "40", "-rs")
+    assert "2 skipped" in ended.stdout
+    assert "passed" not in ended.stdout
+    assert "no answer: no call changed what is observed, and these were never called: clear, contains" in ended.stdout

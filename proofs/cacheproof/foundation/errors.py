@@ -22,10 +22,10 @@ class InputError(Exception):
 
 
 class MissingExtraError(InputError):
-    """An optional part of the package is not installed."""
+    """An optional part of the package is not installed. The package is on no index: a path has to be named."""
 
     def __init__(self, extra: str, what: str) -> None:
-        super().__init__(f"{what} needs the extra '{extra}': pip install 'cacheproof[{extra}]'")
+        super().__init__(f"{what} needs the extra '{extra}': pip install 'CHECKOUT_OR_WHEEL[{extra}]'")
 
 
 class InconclusiveError(Exception):

@@ -130,6 +130,8 @@ class _Item(pytest.Item):
             raise KeyboardInterrupt
         if campaign.tally.steps == 0:
             raise InputError("nothing was tried: the limit was reached before the first call")
+        if partial := self.partial(campaign):
+            pytest.skip(f"no answer: {partial}")
 
     @abstractmethod
     def campaign(self, target: InProcessTarget) -> Campaign:
@@ -137,6 +139,10 @@ class _Item(pytest.Item):
 
     def about(self) -> str:
         """What the calls are, for a report of what they found."""
+        return ""
+
+    def partial(self, campaign: Campaign) -> str:  # noqa: ARG002  # for those that overwrite it
+        """Why the test says little although nothing was found; empty if it says something."""
         return ""
 
     def raise_found(self, campaign: Campaign) -> NoReturn:
@@ -196,6 +202,9 @@ class LockstepItem(_Item):
             name=self.target,
             left_out=self.left_out,
         )
+
+    def partial(self, campaign: Campaign) -> str:
+        return campaign.tally.partial(kind.wire_name() for kind in self.subject.variant.transitions)
 
 
 class TraceItem(_Item):

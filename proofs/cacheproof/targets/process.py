@@ -39,6 +39,9 @@ class InProcessTarget:
         self._factory = factory
         self._component = component
         self._operations = {kind.wire_name() for kind in component.operations}
+        self._observables = frozenset(component.observables)
+        self._own = frozenset(getattr(factory, "own", ()))
+        """Observables that only the implementation has: they are not looked at."""
         self._names: tuple[str, ...] = ()
         self._made: Any = None
         self._whole = False
@@ -102,7 +105,11 @@ class InProcessTarget:
         shown = guarded("observe", self._shown, failure=Failure.RAISED)
         if not isinstance(shown, Mapping):
             raise TargetError(f"observe() returned {shortened(repr(shown))}, where names and values were expected")
-        return {name: _observation(name, value) for name, value in shown.items()}
+        for name in shown if self._observables else ():
+            if name not in self._observables and name not in self._own:
+                meant = did_you_mean(name, sorted(self._observables))
+                raise UnknownNameError(f"{self._component.name} has no observable '{name}'{meant}")
+        return {name: _observation(name, value) for name, value in shown.items() if name not in self._own}
 
     def close(self) -> None:
         made, self._made = self._made, None

@@ -86,8 +86,8 @@ def test_progress_and_seed_go_to_standard_error(toy: Run) -> None:
     [
         ("InputError('line 3: no')", 2, "cacheproof: line 3: no"),
         ("InputError('over\\n  two lines')", 2, "cacheproof: over two lines"),
-        ("MissingExtraError('prove', 'proving')", 2, "pip install 'cacheproof[prove]'"),
-        ("ModuleNotFoundError('no', name='hypothesis.stateful')", 2, "pip install 'cacheproof[fuzz]'"),
+        ("MissingExtraError('prove', 'proving')", 2, "pip install 'CHECKOUT_OR_WHEEL[prove]'"),
+        ("ModuleNotFoundError('no', name='hypothesis.stateful')", 2, "pip install 'CHECKOUT_OR_WHEEL[fuzz]'"),
         ("FileNotFoundError(2, 'No such file or directory', 'there.txt')", 2, "there.txt: No such file"),
         ("InconclusiveError('the child ended')", 3, "cacheproof: the child ended"),
         ("MemoryError()", 3, "out of memory"),

@@ -106,7 +106,7 @@ def test_without_the_extra_there_is_one_clear_line() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
-    assert "cacheproof[prove]" in ended.stderr
+    assert "CHECKOUT_OR_WHEEL[prove]" in ended.stderr
 
 
 def test_every_component_with_obligations_is_a_component() -> None:

@@ -149,4 +149,4 @@ except MissingExtraError as error:
 
 def test_without_torch_it_says_which_extra_it_needs() -> None:
     said = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "the engine 'tensor' needs the extra 'torch': pip install 'cacheproof[torch]'"
+    assert said.strip() == "the engine 'tensor' needs the extra 'torch': pip install 'CHECKOUT_OR_WHEEL[torch]'"

@@ -59,7 +59,7 @@ def test_sorts_of_target() -> None:
 def test_torch_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
-    with pytest.raises(MissingExtraError, match=r"cacheproof\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"CHECKOUT_OR_WHEEL\[torch\]"):
         opened("torch")
 
 

@@ -116,3 +116,25 @@ def test_what_is_read_of_a_configuration(reads: Callable[[Any], object], fields:
     assert hash(config) == hash(CONFIG)
     reads(config)
     assert read == fields
+
+
+class Showing:
+    own = ("evictions",)
+
+    def __init__(self, config: Any) -> None:
+        self._shown = {"usd": 0} if config.pins else {"used": 0, "evictions": 7}
+
+    def put(self, key: int, size: int) -> str:
+        return "done"
+
+    def observe(self) -> dict[str, int]:
+        return self._shown
+
+
+def test_an_observable_that_the_component_does_not_have() -> None:
+    target = InProcessTarget(Showing, LRU)
+    target.reset(CONFIG)
+    assert target.observe() == {"used": 0}, "its own are not looked at"
+    target.reset(CONFIG._replace(pins=1))
+    with pytest.raises(InputError, match=r"lru has no observable 'usd': did you mean 'used'\?"):
+        target.observe()
