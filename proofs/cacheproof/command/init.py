@@ -21,7 +21,11 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for the files. It is created if missing.")],
     *,
     component: Annotated[
-        str | None, typer.Option(help="The component to implement: see cacheproof list.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The component to implement: see cacheproof list. Required, unless --gate is given.",
+            show_default="none",
+        ),
     ] = None,
     language: Annotated[
         Language,
@@ -34,7 +38,7 @@ def command(
             metavar="VERSION",
             help="Instead, for a checkout of vLLM: create a CI workflow that compares each pull request with its base. "
             "VERSION is the nearest release, such as 0.33.0.",
-            show_default=False,
+            show_default="none",
         ),
     ] = None,
 ) -> Report:
