@@ -82,7 +82,8 @@ def _without_bursts(message: Message) -> Finding:
 
 def _answer_to_message(answer: Answer) -> Message:
     outcome = None if answer.outcome is None else outcome_to_message(answer.outcome)
-    return {"outcome": outcome, "observations": observations_to_message(answer.observations)}
+    known = {"outcome": outcome, "observations": observations_to_message(answer.observations)}
+    return {**known, "remark": answer.remark} if answer.remark else known
 
 
 def _answer_from_message(key: str, message: Any) -> Answer:
@@ -91,4 +92,5 @@ def _answer_from_message(key: str, message: Any) -> Answer:
     observations = message.get("observations")
     if not isinstance(observations, Mapping) or not (outcome is None or isinstance(outcome, Mapping)):
         raise InputError(f"{key} must have an outcome and observations")
-    return Answer(None if outcome is None else outcome_from_message(outcome), observations_from_message(observations))
+    told = None if outcome is None else outcome_from_message(outcome)
+    return Answer(told, observations_from_message(observations), str(message.get("remark", "")))

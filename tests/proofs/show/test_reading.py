@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.examples import page_pool
 
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.reproduction import violation as broken_in
 from cacheproof.model.finding import Answer, Difference
+from cacheproof.model.finding_json import finding_from_message, finding_to_message
 from cacheproof.model.observed import grouping_of, observed, rows_of
-from cacheproof.model.registry import AnyComponent, component_named, components
+from cacheproof.model.registry import AnyComponent, component_named, components, variant_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.trace import Violation, record
 from cacheproof.model.wire import config_to_message, operation_to_message
+from cacheproof.present.show.moves import executed
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.present.show.reading import Reading
 from cacheproof.targets.factory import open_target
+from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec.kernel import Code, Operation, Outcome
 from cachespec.lru import Config, Put, Touch
@@ -143,3 +148,51 @@ def test_the_false_clause_of_a_property() -> None:
     assert clause.text in "\n".join(finding_as_text(Violation(rule.name, rule.statement, trace)).splitlines())
     held = record(LRU, LRU.normative, CONFIG, [Touch(0)], whole_calls=True)
     assert Reading(Violation(rule.name, rule.statement, held)).clause is None
+
+
+def kv_blocks_with(rule: str) -> Difference:
+    """The specification with another rule, driven beside the normative variant in a scope of copies."""
+    scope = next(scope for scope in scopes_of(KV_BLOCKS) if scope.name == "copies-evicted")
+    driven = SpecificationTarget(KV_BLOCKS, variant_named(KV_BLOCKS, rule))
+    finding = lockstep(KV_BLOCKS, KV_BLOCKS.normative, scope.config, driven, steps=1_500, seed=1).finding
+    assert isinstance(finding, Difference)
+    return finding
+
+
+def test_a_design_choice_is_named_with_how_to_declare_it() -> None:
+    reading = Reading(kv_blocks_with("normative+last-copy"))
+    assert ("as rule", "last-copy") in [(rule.how, rule.name) for rule in reading.rules]
+    assert "if last-copy is a choice of yours: --deviation last-copy" in reading.next_steps
+    assert ("breaks", "KV-3/first") in [(rule.how, rule.name) for rule in reading.rules]
+
+
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [
+        ("gives a page back twice", "KV-2"),
+        ("never gives the last page back", "KV-1"),
+        ("takes the first hit again", "KV-1"),
+        ("takes a page that a request uses", "KV-9"),
+        ("refuses one page early", "KV-8/reasons"),
+    ],
+)
+def test_an_allocator_with_names_of_its_own_is_read_in_the_names_of_the_specification(bug: str, rule: str) -> None:
+    """Its choice of blocks is followed: the states of the trace are those that it was compared with."""
+    scope = next(scope for scope in scopes_of(KV_BLOCKS) if scope.name == "copies-evicted")
+    driven = InProcessTarget(type("Wrong", (page_pool.Adapter,), {"bug": bug}), KV_BLOCKS)
+    finding = lockstep(KV_BLOCKS, KV_BLOCKS.normative, scope.config, driven, steps=3_000, seed=1).finding
+    assert isinstance(finding, Difference)
+    run = executed(finding.trace)
+    assert run.is_whole
+    views = [KV_BLOCKS.normative.view(scope.config, state) for state in run.states[1:]]
+    shown = [dict(KV_BLOCKS.observe(scope.config, view)) for view in views]
+    assert shown == [step.observations for step in finding.trace.steps]
+    broken = {rule.name for rule in Reading(finding).rules if rule.how == "breaks"}
+    assert broken == {rule}, "and none about an order that nobody claims"
+
+
+def test_what_the_implementation_said_is_kept_with_its_finding() -> None:
+    finding = differing([Put(0, 1)], Outcome(Code.FAILED))
+    again = finding_from_message(json.loads(json.dumps(finding_to_message(finding))))
+    assert isinstance(again, Difference)
+    assert again.actual.remark == finding.actual.remark == "KeyError: 3"

@@ -127,7 +127,8 @@ def _detail(violation: Violation) -> str:
         said[1] += f" {ENDINGS[violation.ending]}."
     if violation.also:
         said.append(f"Also broken in {', '.join(f'`{one}`' for one in violation.also)}.")
-    said.append(f"`cacheproof reproduce {violation.id} {violation.target}` prints last:")
+    page = f"cacheproof show {violation.id} --format html --output {violation.id}.html"
+    said += [f"As a page: `{page}`.", f"`cacheproof reproduce {violation.id} {violation.target}` prints last:"]
     calls = list(_calls(violation))
     listing = "```text\n" + "\n".join(calls or ["(in the initial state)"]) + "\n```"
     printed = f"```text\n{violation.verdict or violation.unshown}\n```"

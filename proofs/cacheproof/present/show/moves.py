@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.lockstep.properties import all_broken_by_call
+from cacheproof.lockstep.renaming import Renaming
 from cacheproof.model.finding import Finding, Subject
 from cacheproof.model.registry import component_named, variant_named
-from cacheproof.model.trace import Trace, record
+from cacheproof.model.trace import Trace, TraceStep
 from cachespec.kernel import Observation, Operation, Outcome
 
 CALLS = 2
@@ -50,11 +51,55 @@ def subject_of(trace: Trace) -> Subject:
 
 def whole_calls(trace: Trace) -> bool:
     """Whether the trace is one of whole calls, as an implementation sees them, rather than of single steps."""
+    return executed(trace).is_whole
+
+
+class Executed(NamedTuple):
+    """A trace as the specification executes it."""
+
+    is_whole: bool
+    """Whether it is one of whole calls."""
+    states: list[Any]
+    """The initial state, then the one after each step."""
+    before: Any
+    """The state in which the last call was made: with the names next that it took."""
+
+
+def executed(trace: Trace) -> Executed:
+    """The states of a trace.
+
+    If an implementation chose names itself, such as the blocks of an allocation, the specification takes the same.
+    A trace that is none of the specification is executed by single steps.
+    """
+    ways = ((True, False), (True, True), (False, False))
+    runs = (_executed(trace, is_whole=is_whole, is_free=is_free) for is_whole, is_free in ways)
+    return next((run for run in runs if run is not None), None) or _run(trace, is_whole=False, is_free=False)[0]
+
+
+def _executed(trace: Trace, *, is_whole: bool, is_free: bool) -> Executed | None:
+    """The run, if all is answered and shown as in the trace."""
+    if is_free and subject_of(trace).component.own_names is None:
+        return None
+    run, steps = _run(trace, is_whole=is_whole, is_free=is_free)
+    return run if steps == list(trace.steps) else None
+
+
+def _run(trace: Trace, *, is_whole: bool, is_free: bool) -> tuple[Executed, list[TraceStep]]:
+    """The states of the operations, and what is answered and shown; with `is_free` by the names that the trace took."""
     subject = subject_of(trace)
-    run = record(
-        subject.component, subject.variant, trace.config, trace.operations, whole_calls=True, cycle=trace.cycle
-    )
-    return run.steps == trace.steps
+    component, config, variant = subject.component, subject.config, subject.variant
+    move = variant.call if is_whole else variant.step
+    state = before = variant.start(config)
+    states, steps = [state], []
+    for step in trace.steps:
+        if is_free and component.own_names is not None:
+            names = Renaming(component, config, component.own_names, ordered=False)
+            state = names.chosen(step.operation, step.outcome, state)
+        before = state
+        state, outcome = move(config, state, step.operation)
+        steps.append(TraceStep(step.operation, outcome, dict(component.observe(config, variant.view(config, state)))))
+        states.append(state)
+    return Executed(is_whole, states, before), steps
 
 
 def nearby(finding: Finding, calls: int = CALLS, moves: int = MOVES) -> Nearby:
@@ -68,16 +113,13 @@ class Search:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.subject = trace, subject_of(trace)
-        self.whole = whole_calls(trace)
+        self.run_of_trace = executed(trace)
+        self.whole, path = self.run_of_trace.is_whole, self.run_of_trace.states
         self.states: list[Any] = []
         self.views: list[Any] = []
         self.numbers: dict[Any, int] = {}
         self.done = Nearby()
-        state = self.subject.variant.start(self.subject.config)
-        self.done.path.append(self._number(state))
-        for operation in trace.operations:
-            state, _ = self.performed(state, operation)
-            self.done.path.append(self._number(state))
+        self.done.path += [self._number(state) for state in path]
 
     def run(self, start: Iterable[int], calls: int, moves: int) -> Nearby:
         """The states within so many calls of these, nearest first; it ends at so many moves."""

@@ -6,20 +6,29 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
+from cacheproof.foundation.errors import InputError
 from cacheproof.model.finding import Breakdown, Difference, Finding, said
+from cacheproof.model.mixture import mixture
 from cacheproof.model.observed import observed
 from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import explaining, operation_text, settings
 from cacheproof.present.show.as_shown import answers_as, broken_as_shown
 from cacheproof.present.show.clause import Clause, clause_of
-from cacheproof.present.show.moves import subject_of, whole_calls
+from cacheproof.present.show.moves import executed, subject_of
 from cachespec.kernel import NORMATIVE
+
+CHOICE = "as rule"
+"""How a design choice is named that would explain the difference."""
 
 NAMED = re.compile(r"[A-Z]+-\d+(?:/[a-z-]+)?")
 """What the name of a property looks like in a docstring."""
+
+SERVED = 3
+"""The properties that are named of a call that breaks none that is known."""
 
 RELEASED = re.compile(r"(vllm|sglang|transformers)==")
 """The targets that are nobody's own."""
@@ -93,7 +102,7 @@ class Reading:
             return (Rule("breaks", self.finding.property, self.finding.statement),) if self.finding.property else ()
         if not isinstance(self.finding, Difference):
             return ()
-        found = [*self._broken(self.finding), *self._eras(self.finding)]
+        found = [*self._broken(self.finding), *self._choices(self.finding), *self._eras(self.finding)]
         return tuple(found or self._served())
 
     @cached_property
@@ -105,14 +114,9 @@ class Reading:
         rule = next(named, None)
         if rule is None or not self.trace.steps:
             return None
-        config, variant, state = self.trace.config, self.subject.variant, self.subject.variant.start(self.trace.config)
-        move = variant.call if whole_calls(self.trace) else variant.step
-        before = state
-        for step in self.trace.steps:
-            before = state
-            state, _ = move(config, state, step.operation)
-        last = self.trace.steps[-1]
-        views = variant.view(config, before), variant.view(config, state)
+        config, variant, last = self.trace.config, self.subject.variant, self.trace.steps[-1]
+        run = executed(self.trace)
+        views = variant.view(config, run.before), variant.view(config, run.states[-1])
         return clause_of(self.subject, rule, views, (last.operation, last.outcome))
 
     @property
@@ -131,7 +135,9 @@ class Reading:
     def next_steps(self) -> tuple[str, ...]:
         """Commands to go on with: the first rule of each sort, explained."""
         first = {rule.how: rule.name.partition(",")[0] for rule in reversed(self.rules)}
-        return tuple(map(explaining, reversed(first.values())))
+        choice = first.pop(CHOICE, "")
+        declared = (f"if {choice} is a choice of yours: --deviation {choice}",) if choice else ()
+        return (*map(explaining, reversed(first.values())), *declared)
 
     def message(self) -> dict[str, Any]:
         """As an object of JSON, for programs that show a failure to people."""
@@ -147,10 +153,24 @@ class Reading:
 
     def _broken(self, finding: Difference) -> Iterator[Rule]:
         """Properties that do not hold in any state near by that shows what the target shows."""
-        names = broken_as_shown(self.trace, finding.actual)
+        names = broken_as_shown(self.trace, finding.expected, finding.actual)
         for rule in self.subject.component.properties():
             if rule.name in names:
                 yield Rule("breaks", rule.name, rule.statement)
+
+    def _choices(self, finding: Difference) -> Iterator[Rule]:
+        """The design choices that explain the difference, each by itself, as one rule."""
+        component, variant = self.subject.component, self.subject.variant
+        same = []
+        for rule in component.rules:
+            try:
+                mixed = mixture(component, variant, [rule.name])
+            except InputError:
+                continue  # it is in force, or the variant has a state of its own
+            if answers_as(mixed, self.trace, finding.actual):
+                same.append(rule)
+        if same:
+            yield Rule(CHOICE, ", ".join(rule.name for rule in same), same[0].statement)
 
     def _eras(self, finding: Difference) -> Iterator[Rule]:
         """The variants that answer and show what the target does, from the first call on, as one rule."""
@@ -170,6 +190,6 @@ class Reading:
         operation = self.trace.steps[-1].operation
         transition = self.subject.component.normative.transitions.get(type(operation))
         named = NAMED.findall(getattr(transition, "__doc__", None) or "")
-        for rule in self.subject.component.properties():
-            if rule.name in named:
-                yield Rule(f"{operation.wire_name()} serves", rule.name, rule.statement)
+        served = (rule for rule in self.subject.component.properties() if rule.name in named)
+        for rule in islice(served, SERVED):
+            yield Rule(f"{operation.wire_name()} serves", rule.name, rule.statement)
