@@ -209,6 +209,7 @@ def notes(whole: Consumption, target: str) -> list[str]:
     known = {name for result in whole.results for name in result.vectors.initial}
     compared = {feature.rpartition("/")[2] for feature in whole.observables}
     lines = [f"{target}: {whole.calls:,} calls; compared after every call: the outcome, and {_listed(compared)}"]
+    lines += [f"the target's own names: {whole.renaming}"] if whole.renaming else []
     if known - compared:
         lines.append(f"not shown, and not compared: {_listed(known - compared)}")
     reasons = Counter(result.reason for result in whole.of(Verdict.SKIPPED))

@@ -14,6 +14,7 @@ from typing import Any
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.limits import MEGABYTES, TooSlowError, too_large, within
 from cacheproof.foundation.misspelt import UnknownNameError
+from cacheproof.lockstep.renaming import Renaming, renaming_of
 from cacheproof.model.declaration import Declaration
 from cacheproof.model.features import FORM, REFUSALS, observable_feature
 from cacheproof.model.finding import CRASHES, Answer, Breakdown, Difference, Finding, said
@@ -94,6 +95,8 @@ class Consumption:
     calls: int = 0
     seen: set[tuple[str, str]] = field(default_factory=set)
     """The operations that were called, each with a code that was expected of it."""
+    renaming: str = ""
+    """How the target's own names are compared; empty where they are the specification's."""
     interrupted: bool = False
     given_up: bool = False
 
@@ -195,7 +198,8 @@ class _Run:
     number: int
     place: int = 0
     mixed: Mixed | None = None
-    """What the rules among the declared deviations make of the case."""
+    """What the rules among the declared deviations make of the case, or the target's own names and choices."""
+    names: Renaming | None = None
     shown: set[str] = field(default_factory=set)
     """The rules that it has shown."""
 
@@ -203,14 +207,16 @@ class _Run:
         target, vectors = self.consumer.target, self.vectors
         base = variant_named(vectors.component, vectors.variant)
         rules = rules_among(vectors.component, base, self.whole.deviations)
-        self.mixed = Mixed(vectors, rules) if rules else None
         try:
             target.reset(vectors.config)
         except UnknownNameError:
             raise
         except InputError as error:
             return self.ended(Verdict.SKIPPED, f"the target does not take this configuration: {error}")
-        shown = target.observe()
+        self.names = renaming_of(vectors.component, vectors.config, target)
+        self.whole.renaming = "" if self.names is None else self.names.text
+        self.mixed = None if self.names is None and not rules else Mixed(vectors, rules, self.names)
+        shown = target.observe() if self.mixed is None else self.mixed.begun(target.observe())
         before, showing = (vectors.initial, frozenset[str]()) if self.mixed is None else self.mixed.start()
         wrong = self.differing(None, before, None, shown)
         self.whole.could_show.update(showing)
@@ -229,14 +235,12 @@ class _Run:
                 if wrong:
                     return self.ended(Verdict.FAILED, wrong)
                 continue
-            expected = Expected(step.reply) if self.mixed is None else self.mixed.call(step.operation)
-            if expected is None:
+            if self.mixed is not None and not self.mixed.is_asked(step.operation):
                 return self.unasked(step)
             self.whole.calls += 1
-            ended = self.call(step, expected)
+            ended, before = self.call(step)
             if ended is not None:
                 return ended
-            before = expected.reply.observations
         return self.agreed()
 
     def agreed(self) -> CaseResult:
@@ -251,18 +255,28 @@ class _Run:
             return self.agreed()
         return self.ended(Verdict.SKIPPED, f"callers do not make the call {operation_text(step.operation)}", asked=True)
 
-    def call(self, step: CallStep, expected: Expected) -> CaseResult | None:
-        """Make the call; the result where the case ends here."""
+    def call(self, step: CallStep) -> tuple[CaseResult | None, Mapping[str, Shown]]:
+        """Make the call; the result where the case ends here, and what is to be shown after it."""
         self.whole.seen.add((step.operation.wire_name(), step.reply.outcome.code.value))
-        outcome = self.consumer.target.apply(step.operation)
+        outcome = self.consumer.target.apply(step.operation if self.names is None else self.names.asked(step.operation))
         shown: Mapping[str, Observation] = {} if outcome.code is Code.DIVERGED else self.consumer.target.observe()
+        expected = Expected(step.reply)
+        if self.mixed is not None:
+            outcome, shown = self.mixed.answered(step.operation, outcome, shown)
+            expected = self.mixed.call(step.operation)
+        return self.judged(step, expected, outcome, shown), expected.reply.observations
+
+    def judged(
+        self, step: CallStep, expected: Expected, outcome: Outcome, shown: Mapping[str, Observation]
+    ) -> CaseResult | None:
+        """The result where the case ends with this answer."""
         wrong = self.differs(expected.reply, outcome, shown)
         self.whole.could_show.update(step.deviations, expected.shown)
         if not wrong:
             self.shown.update(expected.shown)
             self.whole.shown.update(expected.shown)
             return None
-        for number in self.whole.deviations if not self.shown else ():
+        for number in self.whole.deviations if not self.shown and self.names is None else ():
             if any(not self.differs(other, outcome, shown) for other in step.deviations.get(number, ())):
                 return self.deviated(wrong, number)
         if expected.shown and not self.differs(step.reply, outcome, shown):
@@ -287,6 +301,7 @@ class _Run:
             return f"after {worded_message(step)} was refused, it does not answer 'observe' with its state"
         changed = {name: value for name, value in before.items() if name in state}
         after = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
+        after = after if self.names is None else self.names.shown(after)
         wrong = [name for name, value in changed.items() if not is_shown(value, after[name])]
         return f"{worded_message(step)} was refused, and changed {', '.join(wrong)}" if wrong else ""
 

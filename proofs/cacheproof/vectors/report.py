@@ -85,6 +85,7 @@ def data_of(whole: Consumption) -> dict[str, Any]:
     """The same for a machine, with every case that did not pass."""
     return {
         "implementation": whole.declaration.implementation,
+        "own_names": whole.renaming,
         "calls": whole.calls,
         "cases": {verdict.value: len(whole.of(verdict)) for verdict in Verdict},
         "features": {

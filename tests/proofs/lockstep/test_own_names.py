@@ -22,12 +22,14 @@ from cacheproof.model.target import factory_of
 from cacheproof.model.wire import config_to_message, operation_to_message
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.process import InProcessTarget
+from cacheproof.vectors.files import RELEASED
 from cachespec.kernel import FROZEN, Code, Observation, Operation, Outcome
 from cachespec.kv_blocks import K1, AllocateSlots, Commit, FreeRequest, GetComputedBlocks, Pool
 from cachespec.kv_blocks.state import taking
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KV = component_named("kv_blocks")
+VECTORS = [path for scope in ("scarce-hits", "full-hit") for path in RELEASED.glob(f"kv_blocks.{scope}.*")]
 SCOPES = ("any-call", "copies-evicted", "old-hit", "cascade", "drafts")
 SHOWN_BY = {
     "finds one page too few": "shared-prefix",
@@ -158,6 +160,24 @@ def test_the_command_says_what_is_not_compared(run: Run, monkeypatch: pytest.Mon
     done = run("fuzz", "kv_blocks", "--target", "python:page_pool:Adapter", "--steps", "100", "--driver", "lockstep")
     assert done.status == 0
     assert "own names: blocks up to renaming, and the order of eviction not at all" in " ".join(done.out.split())
+
+
+def test_vectors_are_made_with_the_targets_own_choices(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    done = run("consume", *VECTORS, "--target", "python:page_pool:Adapter")
+    assert done.status == 0, done.out
+    assert "own names: blocks up to renaming, and the order of eviction not at all" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("attribute", ["bug = BUGS[1]", "bug = BUGS[2]", "claims = ('eviction_order',)"])
+def test_vectors_find_other_bugs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attribute: str) -> None:
+    name = "wrong_" + "".join(letter for letter in attribute if letter.isalnum())
+    lines = f"from page_pool import BUGS, Adapter\n\n\nclass Wrong(Adapter):\n    {attribute}\n"
+    (tmp_path / f"{name}.py").write_text(lines, encoding="utf-8")
+    for folder in (EXAMPLES, tmp_path):
+        monkeypatch.syspath_prepend(str(folder))
+    done = run("consume", *VECTORS, "--target", f"python:{name}:Wrong")
+    assert done.status == 1, done.out
 
 
 def test_taking_moves_free_blocks_to_the_front_and_no_others() -> None:

@@ -26,7 +26,7 @@ pytestmark = [
 
 def walked_with(bug: str) -> list[Walked]:
     """What came of each configuration, up to the first in which something was found."""
-    peer = ChildPeer(with_a_bug(PACKAGE.command(), bug), DRIVEN)
+    peer = ChildPeer(with_a_bug(PACKAGE.command(), bug), DRIVEN, PACKAGE.family.claims)
     walks: list[Walked] = []
     try:
         for config in FAMILY.configurations.values():

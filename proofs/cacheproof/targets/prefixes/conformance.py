@@ -58,7 +58,7 @@ def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], N
             continue
         served = package.family.served.get(driven)
         configurations = package.family.configurations if served is None else served
-        peer = ChildPeer(command, driven) if served is None else ChildServer(command, driven)
+        peer = ChildPeer(command, driven, package.family.claims) if served is None else ChildServer(command, driven)
         show = None if progress is None else partial(_named, progress, f"{package.name} {driven}")
         try:
             for one in walked_in(peer, driven, configurations, steps=steps, seed=seed, progress=show):

@@ -49,6 +49,8 @@ class PrefixFamily:
     served: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Of its drivers those that serve, and what each is walked in, by name."""
     observed: str | None = OBSERVED
+    claims: tuple[str, ...] = ()
+    """What is claimed for its caches: with `eviction_order`, the least recently used page is evicted first."""
 
     @property
     def example(self) -> str:

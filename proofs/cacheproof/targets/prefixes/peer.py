@@ -63,14 +63,16 @@ class Peer(Protocol):
 
 
 class Child:
-    """A child process that drives one of a release's caches."""
+    """A child process that drives one of a release's caches. `claims` are claimed for it."""
 
-    def __init__(self, command: str, component: str, seconds: float = SECONDS_TO_ANSWER) -> None:
+    def __init__(
+        self, command: str, component: str, claims: tuple[str, ...] = (), *, seconds: float = SECONDS_TO_ANSWER
+    ) -> None:
         self._component = component
         self._child = ChildProcess(command)
         self._seconds = seconds
         said = self._said({"do": "hello", "protocol": "1.0", "component": component}, SECONDS_TO_START)
-        self.claims = checked_claims(tuple(map(str, said.get("claims", ()))))
+        self.claims = (*claims, *checked_claims(tuple(map(str, said.get("claims", ())))))
 
     def begun(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """What is shown at the beginning. Raises TargetError where the driver fails."""

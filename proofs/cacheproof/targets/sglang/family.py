@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cacheproof.model.declaration import EVICTION_ORDER
 from cacheproof.targets.prefixes.configurations import CONFIGURATIONS
 from cacheproof.targets.prefixes.package import PrefixFamily
 
@@ -13,5 +14,6 @@ FAMILY = PrefixFamily(
     child=Path(__file__).parent / "child",
     inside="sglang/srt/mem_cache/",
     endings=(".py", ".so"),
+    claims=(EVICTION_ORDER,),
     configurations=CONFIGURATIONS,
 )
