@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cachespec.kernel import Observation
+from cachespec.scheduler.state import Scheduled
 
 Shown = Mapping[str, Observation]
 Overlay = Callable[[Any, Mapping[str, Any]], Any]
@@ -101,19 +102,18 @@ def _tables(flat: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _scheduler(view: Any, shown: Mapping[str, Any]) -> Any:
-    """Of the plans in flight the newest is shown; the others are as they were."""
+    """Of the plans in flight the newest is shown. If their number is another, nothing is known of them."""
+    if shown["plans"] != len(view.plans):
+        raise ValueError(f"{shown['plans']} plans instead of {len(view.plans)}")
     worker = view.worker._replace(**{name: _pairs(shown[name]) for name in ("missing_outputs", "missing_slots")})
-    number = shown["plans"]
-    plans = view.plans[:number]
-    if plans and len(plans) == number:
-        newest = plans[-1]
-        known = {part.request: part for part in newest.scheduled}
-        if all(request in known for request, _, _ in _pairs(shown["scheduled"], 3)):
-            parts = tuple(
-                known[request]._replace(start=start, tokens=tokens)
-                for request, start, tokens in _pairs(shown["scheduled"], 3)
-            )
-            plans = (*plans[:-1], newest._replace(scheduled=parts, dropped=shown["dropped"]))
+    plans = view.plans
+    if plans:
+        encoded = _pairs(shown["encoded"])
+        parts = tuple(
+            Scheduled(request, start, tokens, 0, 0, tuple(item for owner, item in encoded if owner == request), ())
+            for request, start, tokens in _pairs(shown["scheduled"], 3)
+        )
+        plans = (*plans[:-1], plans[-1]._replace(scheduled=parts, dropped=shown["dropped"]))
     return view._replace(
         waiting=shown["waiting"],
         running=shown["running"],
@@ -177,7 +177,7 @@ OVERLAYS: Mapping[str, tuple[Overlay, frozenset[str]]] = {
             {
                 *("waiting", "running", "computed", "produced", "encoder.free", "worker.missing_outputs"),
                 *("worker.missing_slots", "plans.scheduled.request", "plans.scheduled.start", "plans.scheduled.tokens"),
-                *("plans.dropped",),
+                *("plans.scheduled.encode", "plans.dropped"),
             }
         ),
     ),
