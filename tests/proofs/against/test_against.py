@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,13 @@ from cacheproof.releases.against.shown import Watched
 from cacheproof.releases.against.sides import lines_of, side_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import table
+from cacheproof.targets.vllm.release import Release, installed
 from cachespec.kernel import HIT, Operation, Outcome
 from cachespec.lru import Config, Get, Put, Touch
+from cachespec.scheduler.operations import Add, Schedule, Update
 
 LRU = component_named("lru")
+NEWEST = Release("0.33.0")
 CONFIG = Config(capacity=6, sizes=(1, 2, 3))
 
 
@@ -100,8 +104,8 @@ def test_processes_find_what_one_process_finds(capsys: pytest.CaptureFixture[str
 def test_a_driver_that_fails_on_one_side_is_no_verdict(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(text: str, component: str, variant: str) -> SpecificationTarget:
-        del component, variant
+    def opened(text: str, component: str, variant: str, window: int) -> SpecificationTarget:
+        del component, variant, window
         return Unwilling(LRU, LRU.normative) if text == "spec:M2" else of("M3")
 
     monkeypatch.setattr("cacheproof.releases.against.sides.opened", opened)
@@ -229,3 +233,35 @@ def test_every_line_has_configurations() -> None:
     lines, left_out = lines_of(side_of("spec:M2"), side_of("spec:M3"), "lru")
     assert [(one.line.component, len(one.configurations)) for one in lines] == [("lru", 2)]
     assert left_out == []
+
+
+@pytest.mark.skipif(installed(NEWEST) is None, reason=f"{NEWEST.name} is not installed")
+def test_releases_have_a_line_for_the_scheduler_with_a_window_and_it_behaves_otherwise() -> None:
+    lines, _ = lines_of(side_of(NEWEST.name), side_of(NEWEST.name), "scheduler")
+    assert [one.line.name for one in lines] == ["scheduler S3", "scheduler S3, window 3"]
+    scheduler = component_named("scheduler")
+    sizes = {"block_size": 1, "kv_blocks": 12, "token_budget": 4, "max_running": 1, "max_model_len": 16}
+    config = scheduler.config(**sizes, encoder_compute=1, encoder_capacity=1, prompts=(8,), outputs=(2,))
+    free: list[int] = []
+    for one in lines:
+        side = side_of(NEWEST.name).opening("scheduler", one.line.target, one.line.window)
+        try:
+            side.reset(config)
+            for call in (Add(0), Schedule(), Update(0), Schedule(), Update(0), Schedule()):
+                side.apply(call)
+            shown = side.observe()["kv_free"]
+            assert isinstance(shown, int)
+            free.append(shown)
+        finally:
+            side.close()
+    assert free[0] < free[1]
+
+
+def test_a_window_takes_a_part_of_the_random_configurations() -> None:
+    plain = Line("scheduler", "S3", "S3", "S3")
+    configurations = table().configurations["scheduler"][:1]
+    numbers = [
+        sum(len(one.stretches[0].configurations) for one in parts_of([listed], steps=1_000, seed=1, endless=False))
+        for listed in (Listed(plain, configurations), Listed(replace(plain, window=3), configurations))
+    ]
+    assert numbers == [1 + 80, 1 + 20]

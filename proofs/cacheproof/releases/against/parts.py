@@ -17,6 +17,8 @@ from cachespec.kernel import NORMATIVE
 
 FIRST_ROUND = 5
 """The first round of an endless run has this part of the calls of each other round."""
+WINDOWED = 4
+"""A line with a window has this part of the random configurations."""
 LEAST = 2 * RESTART_EVERY
 """Calls in each listed configuration: two episodes."""
 APART = 1_000_003
@@ -37,11 +39,14 @@ class Line:
     target: str
     base: str
     """The variants that the drivers are told."""
+    window: int = 0
+    """Tokens that a layer looks back, on both sides. The specification has no windows: it offers the calls."""
 
     @property
     def name(self) -> str:
         """As reports name it."""
-        return self.component if self.alphabet == NORMATIVE else f"{self.component} {self.alphabet}"
+        plain = self.component if self.alphabet == NORMATIVE else f"{self.component} {self.alphabet}"
+        return f"{plain}, window {self.window}" if self.window else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ def _random(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
     if one.line.component not in GENERATORS:
         return
     component, budget = component_named(one.line.component), RANDOM.get(one.line.component, ELSEWHERE)
-    amount = -(-steps * budget.times // budget.steps_in_each)
+    amount = -(-steps * budget.times // budget.steps_in_each) // (WINDOWED if one.line.window else 1)
     for first in range(turn * amount, (turn + 1) * amount, DRAWN_AT_ONCE):
         numbers = range(first, min(first + DRAWN_AT_ONCE, (turn + 1) * amount))
         there = [drawn(component, seed, number, one.has) for number in numbers]

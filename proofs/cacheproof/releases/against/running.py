@@ -157,8 +157,8 @@ class _Opened:
             if line not in self.both:
                 for side in self.both.pop(next(iter(self.both))) if len(self.both) >= KEPT else ():
                     side.close()
-                target = self.target.opening(line.component, line.target)
-                self.both[line] = target, self.base.opening(line.component, line.base)
+                target = self.target.opening(line.component, line.target, line.window)
+                self.both[line] = target, self.base.opening(line.component, line.base, line.window)
             return ran(part, *self.both[line], (self.target.name, self.base.name), until, tell)
         except TargetError as error:  # at the greeting
             return Ran(failure=str(error))

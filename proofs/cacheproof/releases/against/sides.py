@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from cacheproof.foundation.errors import InputError
@@ -16,18 +16,25 @@ from cacheproof.releases.conformance import SECONDS_TO_ANSWER
 from cacheproof.releases.nearest import Undriven
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.opening import open_target as open_release
 from cacheproof.targets.vllm.origins import PREFIX
 from cacheproof.targets.vllm.release import Release, needed
 from cachespec.kernel import NORMATIVE
 
+SCHEDULER = "scheduler"
+WINDOW = 3
+"""Tokens that the layers of a scheduler look back where both sides have a window."""
+FIRST_WITH_WINDOWS = (0, 11)
+"""Releases before it have other schedulers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An implementation. `opening` can be sent to another process: it takes a component and a variant, by name."""
+    """An implementation. `opening` can be sent to another process: it takes a component, a variant and a window."""
 
     name: str
     """As in reports."""
-    opening: Callable[[str, str], Target]
+    opening: Callable[[str, str, int], Target]
     release: Release | None = None
     """Where it is one of vLLM's, for its eras."""
 
@@ -39,9 +46,11 @@ def side_of(text: str) -> Side:
     return Side(name, partial(opened, name), release)
 
 
-def opened(text: str, component: str, variant: str) -> Target:
-    """The target of this text; raises InputError for one that means nothing."""
+def opened(text: str, component: str, variant: str, window: int) -> Target:
+    """The target of this text; raises InputError for one that means nothing. A window is for releases."""
     known = component_named(component)
+    if window:
+        return open_release(text, known, variant_named(known, variant), SECONDS_TO_ANSWER, window)
     return open_target(text, known, variant_named(known, variant), SECONDS_TO_ANSWER)
 
 
@@ -59,7 +68,15 @@ def lines_of(target: Side, base: Side, component: str | None) -> tuple[list[List
             raise InputError("--component says as what these targets are compared: one of them is no release")
         of_target, of_base = of_target or of_base, of_base or of_target
     pairs = [(_fitting(one, of_target), one) for one in of_base]
-    return [_line(of_one, of_other) for of_one, of_other in pairs if of_one is not None], left_out
+    lines = [_line(of_one, of_other) for of_one, of_other in pairs if of_one is not None]
+    if target.release is not None and base.release is not None:
+        lines += [replace(one, line=replace(one.line, window=WINDOW)) for one in lines if _has_windows(one)]
+    return lines, left_out
+
+
+def _has_windows(one: Listed) -> bool:
+    """Whether its drivers take a window: schedulers from the first release with the later classes on."""
+    return one.line.component == SCHEDULER and all(era.release.parts >= FIRST_WITH_WINDOWS for era in one.eras)
 
 
 def _eras(side: Side, component: str | None) -> tuple[list[Era], list[Undriven]]:

@@ -18,6 +18,8 @@ from cacheproof.releases.planted.trial import open_with_a_bug
 from cacheproof.targets.vllm.release import Release
 
 STEPS = 5_000
+REACHED = ("sliding windows",)
+"""What eras lack, and two releases beside each other do not need an era for."""
 
 
 def judged(
@@ -32,7 +34,7 @@ def judged(
     bug, release = planted.bug, planted.era.release
     assert bug is not None, "nothing is planted"
     begin = Judged(planted.name, bug.fixed, bug.reported, bug.where, bug.says, seed, found=False)
-    if bug.needs:
+    if bug.needs and bug.needs not in REACHED:
         return msgspec.structs.replace(begin, missed=f"{NEEDS}{bug.needs}")
     base = side_of(release.name)
     target = Side(f"{release.name} with {planted.name}", partial(opened, release.version, planted.name), release)
@@ -57,6 +59,6 @@ def judged(
     return msgspec.structs.replace(done, missed="; ".join(failed) or bug.unseen)
 
 
-def opened(version: str, bug: str, component: str, variant: str) -> Target:
+def opened(version: str, bug: str, component: str, variant: str, window: int) -> Target:
     """The release with the bug of this name, driven as a component."""
-    return open_with_a_bug(compared_with(Release(version), component, variant), bug)
+    return open_with_a_bug(compared_with(Release(version), component, variant), bug, window)

@@ -69,11 +69,15 @@ def perform(
     return Fate(planted, result, sum(os.times()[:4]) - before)
 
 
-def open_with_a_bug(era: Era, bug: str) -> Target:
-    """The release of the line with the bug of this name in its process; with none, the release as it is."""
+def open_with_a_bug(era: Era, bug: str, window: int = 0) -> Target:
+    """The release of the line with the bug of this name in its process; with none, the release as it is.
+
+    `window`: the tokens that a layer of the scheduler looks back, which no era has.
+    """
     component = component_named(era.component)
     there, home = needed(era.release), needed_environment()
-    command = with_a_bug(there.command(home.python, home.overlay(era.first) if era.first else None), bug)
+    first = home.overlay(era.first) if era.first else None
+    command = with_a_bug(there.command(home.python, first, window=window), bug)
     return ChildTarget(command, component, variant_named(component, era.variant), seconds=SECONDS_TO_ANSWER)
 
 

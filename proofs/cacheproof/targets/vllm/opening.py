@@ -14,11 +14,13 @@ SHARED = ("ring", "object_store")
 """The components that have such readers."""
 
 
-def open_target(name: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> ChildTarget:
+def open_target(
+    name: str, component: AnyComponent, variant: AnyVariant, seconds: float, window: int = 0
+) -> ChildTarget:
     """The release as a target of the component; raises InputError where it is not installed.
 
     `variant` is what it will be compared with: some stand for a release with another version of a dependency. Behind
-    the name may come `:readers-apart`.
+    the name may come `:readers-apart`. `window`: the tokens that a layer of the scheduler looks back.
     """
     apart = name.endswith(READERS_APART)
     if apart and component.name not in SHARED:
@@ -31,5 +33,5 @@ def open_target(name: str, component: AnyComponent, variant: AnyVariant, seconds
     if obstacle:
         raise InputError(f"{release.name} cannot be driven as {component.name}: {obstacle}")
     other = dependency_of(component.name, variant.tag, release)
-    command = there.command(home.python, home.overlay(other) if other else None, readers_apart=apart)
+    command = there.command(home.python, home.overlay(other) if other else None, readers_apart=apart, window=window)
     return ChildTarget(command, component, variant, seconds=seconds)

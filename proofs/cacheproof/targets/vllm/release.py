@@ -91,13 +91,15 @@ class Installed:
         """Why it cannot be driven as this component; empty if it can."""
         return str(self.record["components"].get(component, f"there is no driver for {component}"))
 
-    def command(self, python: Path, first: Path | None = None, *, readers_apart: bool = False) -> str:
+    def command(self, python: Path, first: Path | None = None, *, readers_apart: bool = False, window: int = 0) -> str:
         """The command of the child process that drives it; `first` comes before the installed packages.
 
-        `readers_apart`: each reader of a shared memory is a process of its own.
+        `readers_apart`: each reader of a shared memory is a process of its own. `window`: the tokens that a layer of
+        the scheduler looks back, which no era has.
         """
         extra = [] if first is None else ["--first", str(first)]
         extra += ["--readers-apart"] if readers_apart else []
+        extra += ["--window", str(window)] if window else []
         return shlex.join([str(python), "-I", str(START), str(self.source), self.release.version, *extra])
 
 

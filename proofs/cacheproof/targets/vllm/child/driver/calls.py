@@ -53,11 +53,14 @@ class Calls:
         processor_seconds: float = PROCESSOR_SECONDS,
         *,
         readers_apart: bool = False,
+        window: int = 0,
     ) -> None:
         self.source = str(source)
         self.version = version
         self.readers_apart = readers_apart
         """Whether each reader of a shared memory is a process of its own."""
+        self.window = window
+        """Tokens that the layers of a scheduler look back; 0 for full attention, as the specification has it."""
         self.processor_seconds = processor_seconds
         signal.signal(signal.SIGVTALRM, _interrupt)
 

@@ -165,13 +165,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=Path)
     parser.add_argument("--probe", action="store_true")
     parser.add_argument("--readers-apart", action="store_true")
+    parser.add_argument("--window", type=int, default=0)
     given = parser.parse_args(arguments)
     if given.first is not None:
         sys.path.insert(0, str(given.first))
     answers, sys.stdout = sys.stdout, sys.stderr
     finder = stand_ins.install(given.source)
     version = tuple(int(part) for part in re.findall("[0-9]+", given.version))
-    calls = Calls(given.source, version, readers_apart=given.readers_apart)
+    calls = Calls(given.source, version, readers_apart=given.readers_apart, window=given.window)
     if given.probe:
         answers.write(json.dumps(probe(finder, calls)) + "\n")
     else:

@@ -305,8 +305,10 @@ def manager_of() -> Callable[[Mapping[str, Any]], Manager]:
     return GroupManager if grouped else EarlyManager
 
 
-def kv_cache_config(block_size: int, blocks: int, groups: int) -> Any:
+def kv_cache_config(block_size: int, blocks: int, groups: int, first_window: int = 0) -> Any:
     """So many blocks, for full attention, and for a window in a second group: one that is wider than any request.
+
+    With `first_window`, the first group has a window of so many tokens instead of full attention.
 
     The releases take no second group of full attention. What keys and values measure plays no part.
     """
@@ -314,7 +316,9 @@ def kv_cache_config(block_size: int, blocks: int, groups: int) -> Any:
     torch = importlib.import_module("torch")
     sizes = {"block_size": block_size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
     full, window = interface.FullAttentionSpec, interface.SlidingWindowSpec
-    layers = (full(**sizes, **without_mla(full)), window(**sizes, **without_mla(window), sliding_window=WIDEST))
+    first = window(**sizes, **without_mla(window), sliding_window=first_window) if first_window else None
+    second = window(**sizes, **without_mla(window), sliding_window=WIDEST)
+    layers = (first or full(**sizes, **without_mla(full)), second)
     return interface.KVCacheConfig(
         num_blocks=blocks,
         kv_cache_tensors=[],

@@ -101,6 +101,7 @@ class SchedulerDriver:
                 prefix_caching=bool(config.get("prefix_caching", 1)),
                 watermark=config.get("watermark", 0),
                 reserves=not config.get("admit_by_chunk", 0),
+                window=self._calls.window,
             )
         )
         self._hasher = self._classes.hasher(config["block_size"])

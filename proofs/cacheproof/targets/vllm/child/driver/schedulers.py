@@ -84,6 +84,8 @@ class Settings(NamedTuple):
     watermark: int = 0
     reserves: bool = True
     """A request is admitted only if all of its tokens find blocks."""
+    window: int = 0
+    """Tokens that a layer looks back; 0 for full attention."""
 
 
 class Classes:
@@ -111,7 +113,7 @@ class Classes:
         sized = {"block_size": settings.block_size} if "block_size" in parameters(self.scheduler) else {}
         made = kind(
             vllm_config=engine_settings(settings),
-            kv_cache_config=kv_cache_config(settings.block_size, settings.blocks, 1),
+            kv_cache_config=kv_cache_config(settings.block_size, settings.blocks, 1, settings.window),
             structured_output_manager=NoStructure(),
             mm_registry=TextOnly(),
             **sized,
