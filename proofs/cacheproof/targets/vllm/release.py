@@ -197,10 +197,16 @@ def _renewed(release: Release, root: Path, home: Environment) -> bool:
     if record is None or not (folder / "source").is_dir() or _changed(release, record):
         return False
     touched = probed(release.name, _call(release, home, folder / "source"))
-    if touched["components"] != record.get("components") or touched["files"] != record.get("files"):
+    same = drives_as_before(record.get("components", {}), touched["components"])
+    if not same or touched["files"] != record.get("files"):
         return False
     mark_complete(folder, {**record, **touched, "driver": driver_digest()})
     return True
+
+
+def drives_as_before(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether every component is driven as before, and each new one is driven by the modules that are kept."""
+    return all(why == before.get(component, "") for component, why in now.items()) and set(before) <= set(now)
 
 
 def _install(release: Release, root: Path, home: Environment, progress: Progress) -> None:

@@ -17,7 +17,15 @@ from cacheproof.targets.folders import COMPLETE, mark_complete, record_of, targe
 from cacheproof.targets.vllm import release
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.family import FAMILY
-from cacheproof.targets.vllm.release import Release, add, all_installed, discard, installed, needed
+from cacheproof.targets.vllm.release import (
+    Release,
+    add,
+    all_installed,
+    discard,
+    drives_as_before,
+    installed,
+    needed,
+)
 from cachespec.kernel import DONE
 from cachespec.lru import Config, Put
 
@@ -141,6 +149,21 @@ def test_what_another_driver_added_is_looked_at_again(cache: Path, monkeypatch: 
     mark_complete(folder, {**(record_of(folder) or {}), "driver": "another", "files": ["vllm/other.py"]})
     add(MADE_UP, progress=str)
     assert "vllm/utils/cache.py" in needed(MADE_UP).record["files"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        ({"lru": ""}, {"lru": "", "engine": ""}, True),
+        ({"lru": ""}, {"lru": "", "engine": "a module is missing"}, False),
+        ({"lru": "", "ring": ""}, {"lru": ""}, False),
+        ({"lru": ""}, {"lru": "it has changed"}, False),
+    ],
+)
+def test_a_new_component_needs_nothing_new_if_the_kept_modules_drive_it(
+    before: dict[str, str], now: dict[str, str], same: bool
+) -> None:
+    assert drives_as_before(before, now) is same
 
 
 def test_a_damaged_wheel_is_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
