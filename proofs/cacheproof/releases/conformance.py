@@ -10,6 +10,7 @@ from typing import Any
 from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
 from cacheproof.lockstep.configurations import STEPS_IN_EACH, configurations
 from cacheproof.lockstep.pair import PATIENCE, Pair
+from cacheproof.lockstep.plan import not_there
 from cacheproof.lockstep.retracing import retrace
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK
 from cacheproof.lockstep.situations import Operations
@@ -159,7 +160,8 @@ class Trial:
         result.vanished.append(deviation)
 
     def _campaigns(self, target: Target, left_out: frozenset[str]) -> Iterator[Campaign]:
-        """One for each configuration, with its part of the steps, rounded up."""
+        """One for each configuration, with its part of the steps, rounded up; without calls that the release lacks."""
+        left_out |= not_there(component_named(self.era.component), target)
         for config in self.configurations:
             part = -(-self.steps // len(self.configurations))
             yield self._campaign(target, left_out, config, part, RESTART_EVERY, PATIENCE)

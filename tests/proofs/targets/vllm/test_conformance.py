@@ -17,7 +17,7 @@ from cacheproof.releases.conformance import EraResult, Trial
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Deviation, Era, Table, table
 from cacheproof.targets.vllm.release import Release
-from cachespec.kernel import NORMATIVE, Operation, Outcome
+from cachespec.kernel import NORMATIVE, UNSUPPORTED, Operation, Outcome
 from cachespec.lru import Config, Touch
 
 RELEASE = Release("0.33.0")
@@ -51,6 +51,26 @@ def test_an_era_that_is_wrong() -> None:
     assert isinstance(result.finding, Difference)
     assert not result.agrees
     assert not result.broke_down
+
+
+def test_an_operation_that_the_release_lacks_is_no_difference() -> None:
+    """The driver says so when it is greeted, and is not asked for it."""
+    component = component_named("lru")
+    there = [f"lru/operation/{kind.wire_name()}" for kind in component.operations if kind is not Touch]
+
+    class Lacking(SpecificationTarget):
+        features = there
+
+        def apply(self, operation: Operation) -> Outcome:
+            return UNSUPPORTED if isinstance(operation, Touch) else super().apply(operation)
+
+    result = trial().perform(lambda era: Lacking(component, variant_named(component, "M3")))
+    assert (result.agrees, result.finding) == (True, None)
+    assert "touch" not in result.operations
+    Lacking.features = []
+    assert isinstance(
+        trial().perform(lambda era: Lacking(component, variant_named(component, "M3"))).finding, Difference
+    )
 
 
 def test_a_deviation_that_is_listed_and_occurs() -> None:

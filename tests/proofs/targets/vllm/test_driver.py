@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
 from cacheproof.model.target import TargetError
 from cacheproof.targets.child import ChildTarget
 from cacheproof.targets.vllm.release import START, Installed, Release
@@ -46,6 +47,20 @@ def test_what_the_release_answers(target: ChildTarget) -> None:
     assert target.apply(Put(1, 11)) == TOO_LARGE
     assert target.apply(Touch(0)) == DONE
     assert target.apply(Touch(1)) == ABSENT
+
+
+def test_a_release_says_which_operations_it_has(target: ChildTarget) -> None:
+    assert target.declaration().missing(COMPONENT) == {"evict"}, "which is no call, and nothing else"
+
+
+def test_a_component_that_cannot_be_driven_says_nothing_of_itself(source: Path) -> None:
+    there, owner = Installed(Release("9.9.9"), source, {}), component_named("kv_blocks")
+    command = there.command(Path(sys.executable), source / "dependencies").replace(str(there.source), str(source))
+    child = ChildTarget(command, owner, owner.normative, seconds=20.0)
+    assert child.declaration().features == frozenset()
+    with pytest.raises(TargetError, match="the driver does not fit"):
+        child.reset(scopes_of(owner)[0].config)
+    child.close()
 
 
 def test_an_assertion_of_the_release_is_an_outcome(target: ChildTarget) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from .calls import ABSENT, DONE, UNSUPPORTED, Calls, Reply, integer
+from .calls import ABSENT, DONE, Calls, Operation, Reply, integer, without
 from .modules import module_if_there
 
 UTILITIES = "vllm.v1.core.kv_cache_utils"
@@ -188,10 +188,9 @@ class BlockHashDriver:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._hasher: Hasher = hasher_of(1)
-        self._salted = hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher")
         self._config: Mapping[str, Any] = {}
         self._requests: list[Request] = []
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        operations: dict[str, Operation] = {
             "adapt": self._adapt,
             "season": self._season,
             "write": self._write,
@@ -199,6 +198,8 @@ class BlockHashDriver:
             "submit": self._submit,
             "append": self._append,
         }
+        salted = hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher")
+        self.operations = without(operations, ("season", not salted))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """The openings of all requests, and nothing hashed."""
@@ -227,8 +228,6 @@ class BlockHashDriver:
         return DONE
 
     def _season(self, message: Mapping[str, Any]) -> Reply:
-        if not self._salted:
-            return UNSUPPORTED
         request = self._request(message)
         if request.submitted:
             return REFUSED

@@ -21,6 +21,9 @@ class Reply(NamedTuple):
     """Of a call that failed: the exception of the release's code, and the file and line that raised it."""
 
 
+Operation = Callable[[Mapping[str, Any]], Reply]
+"""Performs a message."""
+
 DONE = Reply("done")
 HIT = Reply("hit")
 MISS = Reply("miss")
@@ -146,6 +149,12 @@ def _described(error: BaseException) -> str:
 
 def _interrupt(number: int, frame: types.FrameType | None) -> NoReturn:
     raise _HangError
+
+
+def without(operations: Mapping[str, Operation], *lacking: tuple[str, bool]) -> dict[str, Operation]:
+    """The operations that the release has: each of `lacking` is the name of one, and whether the release lacks it."""
+    absent = {name for name, lacks in lacking if lacks}
+    return {name: call for name, call in operations.items() if name not in absent}
 
 
 def integer(message: Mapping[str, Any], name: str) -> int:

@@ -77,7 +77,7 @@ class Conversation:
     def _answered(self, message: Mapping[str, Any]) -> dict[str, Any]:
         match message.get("do"):
             case "hello":
-                return {"answer": "hello", "protocol": PROTOCOL}
+                return {"answer": "hello", "protocol": PROTOCOL, **self._features(str(message.get("component")))}
             case "init":
                 self._begin(str(message.get("component")))
                 self._config = {key: value for key, value in message.items() if key not in ("do", "component")}
@@ -88,6 +88,14 @@ class Conversation:
                 return self._applied(message)
             case unknown:
                 raise DriverError(f"unknown request {unknown!r}")
+
+    def _features(self, component: str) -> dict[str, Any]:
+        """The operations that the release has; nothing if it cannot be driven, which `init` will say."""
+        try:
+            self._begin(component)
+        except Exception:  # noqa: BLE001  # whatever a release does when it is imported
+            return {}
+        return {"features": [f"{component}/operation/{name}" for name in self._current().operations]}
 
     def _begin(self, component: str) -> None:
         if component not in self._drivers:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .calls import DONE, HIT, MISS, UNSUPPORTED, Calls, DriverError, Reply, integer
+from .calls import DONE, HIT, MISS, Calls, DriverError, Operation, Reply, integer, without
 
 MODULE = "vllm.v1.core.encoder_cache_manager"
 
@@ -52,7 +52,7 @@ class EncoderCacheDriver:
         self._shared = hasattr(self._class, "check_and_update_cache")
         self._manager: Any = None
         self._requests: tuple[Request, ...] = ()
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        operations: dict[str, Operation] = {
             "check_and_update": self._check_and_update,
             "can_allocate": self._can_allocate,
             "allocate": self._allocate,
@@ -61,8 +61,9 @@ class EncoderCacheDriver:
             "cached_inputs": self._cached_inputs,
             "abandon": self._abandon,
             "report": self._report,
-            "reset": self._reset,
+            "reset": lambda message: self._calls.done(self._manager.reset),
         }
+        self.operations = without(operations, ("reset", not hasattr(self._class, "reset")))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager of the configured capacity, and the requests of the configuration."""
@@ -155,11 +156,6 @@ class EncoderCacheDriver:
         if self._shared:
             return tuple(int(content) for content in self._manager.get_freed_mm_hashes())
         return tuple(_flat((int(request), position) for request, position in self._manager.get_freed_ids()))
-
-    def _reset(self, message: Mapping[str, Any]) -> Reply:
-        if not hasattr(self._class, "reset"):
-            return UNSUPPORTED
-        return self._calls.done(self._manager.reset)
 
     def _request(self, message: Mapping[str, Any]) -> Request:
         number = integer(message, "request")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
+from .calls import ABSENT, DONE, Calls, DriverError, Operation, Reply, integer, without
 from .mirror import MirrorDriver
 from .scheduler import PRESENT, REFUSED, SchedulerDriver
 from .worker import Stage, Worker
@@ -19,6 +19,7 @@ from .worker import Stage, Worker
 NO_TENSOR, NO_BYTES, DROPPED_TWICE = 1, 2, 3
 """What a worker finds missing: an encoder output, KV, an output that it is told to drop."""
 FAILED = Reply("failed")
+RESETS = ("reset_receiver", "reset_prefix_cache", "reset_encoder_cache")
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class EngineDriver:
         self._received: set[int] = set()
         self._cancelled: set[int] = set()
         self._resets_left = 0
-        named: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        named: dict[str, Operation] = {
             "submit_request": self._submit,
             "deliver": self._deliver,
             "receive": self._receive,
@@ -83,7 +84,8 @@ class EngineDriver:
             ),
             "reset_encoder_cache": self._reset_encoder_cache,
         }
-        self.operations = named
+        parts = {**self._mirror.operations, **self._scheduler.operations}
+        self.operations = without(named, *((name, name not in parts) for name in ("retry", *RESETS)))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """New caches, a new scheduler and new workers; no client has sent anything."""

@@ -6,10 +6,10 @@ step in flight writes is no call in any release: it is kept here, as an engine k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .calls import ABSENT, DONE, MISS, UNSUPPORTED, Calls, Reply, integer
+from .calls import ABSENT, DONE, MISS, Calls, Operation, Reply, integer, without
 from .kv_managers import Manager, Request, manager_of
 
 STALE, REFUSED = Reply("stale"), Reply("refused")
@@ -36,11 +36,10 @@ class KvBlocksDriver:
         self._config: Mapping[str, Any] = {}
         self._contents: dict[Any, int] = {}
         self._progress: dict[int, Progress] = {}
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        operations: dict[str, Operation] = {
             "get_computed_blocks": self._get_computed_blocks,
             "allocate_slots": self._allocate_slots,
             "allocate_groups": self._allocate_groups,
-            "append_slots": self._lacking,
             "commit": self._commit,
             "free_request": self._free,
             "withdraw": self._free,
@@ -48,6 +47,7 @@ class KvBlocksDriver:
             "reset_prefix_cache": self._reset_prefix_cache,
             "common_prefix": self._common_prefix,
         }
+        self.operations = without(operations, ("evict_block", not self._manager.evicts))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager, and what the keys of all contents are."""
@@ -148,8 +148,6 @@ class KvBlocksDriver:
 
     def _evict_block(self, message: Mapping[str, Any]) -> Reply:
         block = integer(message, "block")
-        if not self._manager.evicts:
-            return UNSUPPORTED
         there = block in dict(self._manager.carried())
         reply = self._calls.done(lambda: self._manager.evict(block))
         return reply if there else ABSENT
@@ -161,9 +159,6 @@ class KvBlocksDriver:
         number, running = integer(message, "request"), len(message["running"])
         request = self._whole_request(number)
         return self._calls.perform(lambda: Reply("done", (self._manager.common_prefix(request, running),)))
-
-    def _lacking(self, message: Mapping[str, Any]) -> Reply:
-        return UNSUPPORTED
 
     @property
     def _block_size(self) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from .calls import ABSENT, DONE, HIT, MISS, UNSUPPORTED, Calls, Reply, integer
+from .calls import ABSENT, DONE, HIT, MISS, Calls, Operation, Reply, integer, without
 
 MODULES = ("vllm.utils.cache", "vllm.utils")
 """Where the class is: the newest place first."""
@@ -33,7 +33,7 @@ class LruDriver:
         self._class = released_class()
         self._weighs = hasattr(self._class, "currsize")
         self._cache: Any = None
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        operations: dict[str, Operation] = {
             "contains": self._contains,
             "lookup": self._lookup,
             "get": self._get,
@@ -44,6 +44,7 @@ class LruDriver:
             "clear": self._clear,
             "stat": self._stat,
         }
+        self.operations = without(operations, ("stat", not self._weighs))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new cache of the configured capacity: in bytes, or in entries where the class counts those."""
@@ -102,8 +103,6 @@ class LruDriver:
         return self._calls.done(self._cache.clear)
 
     def _stat(self, message: Mapping[str, Any]) -> Reply:
-        if not self._weighs:
-            return UNSUPPORTED
         return self._calls.perform(lambda: Reply("done", tuple(self._cache.stat(delta=True))))
 
 

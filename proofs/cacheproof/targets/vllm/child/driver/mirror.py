@@ -7,11 +7,11 @@ again, and an error ends what it ends in that release: the request, the thread t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .calls import ABSENT, DONE, UNSUPPORTED, Calls, DriverError, Reply, integer
+from .calls import ABSENT, DONE, Calls, DriverError, Operation, Reply, integer, without
 from .sides import Frontend, Item, LookedUp, Message, Receiver, Release
 
 CODES: Mapping[type[Exception], str] = {ValueError: "too_large"}
@@ -62,7 +62,7 @@ class MirrorDriver:
         self._links: list[Link] = []
         self._receiver: Receiver = self._release.receiver(1)
         self._dead = False
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        operations: dict[str, Operation] = {
             "render": self._render,
             "look_up": self._look_up,
             "process": self._process,
@@ -85,6 +85,16 @@ class MirrorDriver:
             "reset_receiver": self._reset_receiver,
             "restart_receiver": self._restart_receiver,
         }
+        release = self._release
+        self.operations = without(
+            operations,
+            *((name, not release.two_steps) for name in ("look_up", "process")),
+            ("fan_out", not release.fans_out),
+            ("submit_embeddings", not release.passes_by),
+            ("retry", not release.repairs),
+            *((name, release.checks_first) for name in ("reject", "submit_rejected")),
+            *((name, not release.resets) for name in ("reset_sender", "reset_receiver")),
+        )
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """New caches; nothing is in flight."""
@@ -134,8 +144,6 @@ class MirrorDriver:
 
     def _look_up(self, message: Mapping[str, Any]) -> Reply:
         """The first half of the release's rendering. Returns which items will be processed."""
-        if not self._release.two_steps:
-            return UNSUPPORTED
         link, items = self._link(message), self._items(message)
 
         def whole() -> Reply:
@@ -147,8 +155,6 @@ class MirrorDriver:
 
     def _process(self, message: Mapping[str, Any]) -> Reply:
         """The second half. A client whose request fails while it is sent tries again where it is told to."""
-        if not self._release.two_steps:
-            return UNSUPPORTED
         link, which = self._link(message), integer(message, "which")
         looked_up = link.drafts[which].looked_up if which < len(link.drafts) else None
         if looked_up is None:
@@ -195,8 +201,6 @@ class MirrorDriver:
         return reply
 
     def _fan_out(self, message: Mapping[str, Any]) -> Reply:
-        if not self._release.fans_out:
-            return UNSUPPORTED
         link = self._link(message)
         reply = self._rendered(link, self._items(message))
         if reply.code == "done":
@@ -205,8 +209,6 @@ class MirrorDriver:
         return reply
 
     def _submit_embeddings(self, message: Mapping[str, Any]) -> Reply:
-        if not self._release.passes_by:
-            return UNSUPPORTED
         link, items = self._link(message), self._items(message)
 
         def whole() -> Reply:
@@ -216,8 +218,6 @@ class MirrorDriver:
         return self._calls.perform(whole, CODES)
 
     def _retry(self, message: Mapping[str, Any]) -> Reply:
-        if not self._release.repairs:
-            return UNSUPPORTED
         link = self._link(message)
         if not link.retries:
             return ABSENT
@@ -228,16 +228,12 @@ class MirrorDriver:
         return reply
 
     def _reject(self, message: Mapping[str, Any]) -> Reply:
-        if self._release.checks_first:
-            return UNSUPPORTED
         link, which = self._link(message), integer(message, "which")
         if which >= len(link.drafts) or link.drafts[which].message is None or link.drafts[which].partly_sent:
             return ABSENT
         return _without(link.drafts, which)
 
     def _submit_rejected(self, message: Mapping[str, Any]) -> Reply:
-        if self._release.checks_first:
-            return UNSUPPORTED
         link = self._link(message)
         reply = self._rendered(link, self._items(message))
         if reply.code == "done":
@@ -284,10 +280,10 @@ class MirrorDriver:
     # Resets ---------------------------------------------------------------------------------------------------------
 
     def _reset_sender(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(self._link(message).frontend.clear) if self._release.resets else UNSUPPORTED
+        return self._calls.done(self._link(message).frontend.clear)
 
     def _reset_receiver(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(self._receiver.clear) if self._release.resets else UNSUPPORTED
+        return self._calls.done(self._receiver.clear)
 
     def _restart_receiver(self, message: Mapping[str, Any]) -> Reply:
         """A new P1; what was in flight is lost, and the frontends keep what they have."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .calls import ABSENT, DONE, MISS, UNSUPPORTED, Calls, DriverError, Reply, integer
+from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, integer, without
 from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
 from .modules import module_if_there
@@ -66,7 +66,9 @@ class SchedulerDriver:
             "reset_prefix_cache": self._reset_prefix_cache,
             "reset_encoder_cache": self._reset_encoder_cache,
         }
-        self.operations = {name: self._while_alive(call) for name, call in named.items()}
+        resets = hasattr(self._classes.scheduler, "reset_encoder_cache")
+        there = without(named, ("reset_encoder_cache", not resets))
+        self.operations = {name: self._while_alive(call) for name, call in there.items()}
 
     def _while_alive(self, call: Call) -> Call:
         """The call, which fails where the engine is dead."""
@@ -298,8 +300,6 @@ class SchedulerDriver:
         return self._calls.perform(lambda: DONE if self._scheduler.reset_prefix_cache() else REFUSED)
 
     def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
-        if not hasattr(self._scheduler, "reset_encoder_cache"):
-            return UNSUPPORTED
         self._worker.reset_outputs()
         return self._calls.done(self._scheduler.reset_encoder_cache)
 
