@@ -83,8 +83,11 @@ def _rules(found: dict[str, Any]) -> Iterable[Any]:
     example = f"{first['variants'][0]}+{first['name']}"
     yield f"{found['name']}: a mixture is written VARIANT+RULE+RULE, as in --variant {example}"
     yield _table(
-        ("rule", "mixed into", "what it changes"),
-        [(rule["name"], _into(rule["variants"]), rule["statement"]) for rule in found["rules"]],
+        ("rule", "mixed into", "gives up", "what it changes"),
+        [
+            (rule["name"], _into(rule["variants"]), ", ".join(rule["gives_up"]), rule["statement"])
+            for rule in found["rules"]
+        ],
     )
     yield ""
 

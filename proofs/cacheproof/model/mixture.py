@@ -162,7 +162,7 @@ def _together(name: str, rules: Sequence[AnyRule]) -> AnyRule:
         replaces |= rule.replaces
         wraps |= rule.wraps
     statement = "; ".join(dict.fromkeys(rule.statement for rule in rules))
-    return Rule(name, statement, replaces, wraps)
+    return Rule(name, statement, replaces, wraps, gives_up=tuple(each for rule in rules for each in rule.gives_up))
 
 
 def _of_eras(component: AnyComponent) -> Iterator[AnyRule]:
@@ -190,6 +190,7 @@ def rules_as_message(component: AnyComponent) -> list[Mapping[str, Any]]:
             "name": rule.name,
             "statement": rule.statement,
             "entries": list(entries_of(rule)),
+            "gives_up": list(rule.gives_up),
             "variants": [each.tag for each in component.variants.values() if suits(component, rule, each)],
         }
         for rule in rules_of(component)

@@ -65,6 +65,7 @@ class Rule(Generic[Config, State]):
 
     A rule replaces whole transitions, or wraps those that the variant has; rules that wrap compose with all others.
     `initial` replaces the initial state. `unasked` are codes: callers make no call that would be answered so.
+    `gives_up` names the properties that no longer hold with this choice; it breaks no other.
     The sentence names the entry of the catalogue that the choice is, if it is one.
     """
 
@@ -76,6 +77,7 @@ class Rule(Generic[Config, State]):
     )
     initial: Callable[[Config, Containers], State] | None = None
     unasked: frozenset[Code] = frozenset()
+    gives_up: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Variant(Generic[Config, State, View]):
             transitions=transitions,
             initial=next((rule.initial for rule in reversed(mixed) if rule.initial is not None), self.initial),
             alphabet=self.alphabet if self.asking is None else self.asking(transitions),
+            exempt={**self.exempt, **{name: rule.statement for rule in mixed for name in rule.gives_up}},
             rules=None,
             following=None,
             mixed=mixed,

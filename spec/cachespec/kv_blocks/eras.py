@@ -102,7 +102,7 @@ K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         GetComputedBlocks: "a hit may cover all tokens; a hash is trusted (C-KV-10)",
         AllocateSlots: f"takes blocks in advance; overwrites a table (C-KV-5); {REGISTERED_EARLY}",
         AppendSlots: "a separate call for running requests; fails at the width of the table (C-KV-2)",
-        Commit: "no such call",
+        Commit: "no such call: executing a step registers nothing",
         FreeRequest: "also queues a block that is not findable behind all others (C-KV-15)",
         Withdraw: "unexecuted blocks stay registered (C-KV-6)",
         CommonPrefix: "counts references of all requests, running or not (C-KV-13)",
@@ -146,7 +146,7 @@ K1_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         GetComputedBlocks: "a hash is trusted (C-KV-10)",
         AllocateSlots: f"slots end at the length of the longest request; {REGISTERED_EARLY}",
         AllocateGroups: REGISTERED_EARLY,
-        Commit: "no such call",
+        Commit: "no such call: executing a step registers nothing",
         FreeRequest: "also queues a block that is not findable behind all others (C-KV-15), and a block as often as "
         "the table has it (C-KV-21)",
         Withdraw: "unexecuted blocks stay registered (C-KV-6)",

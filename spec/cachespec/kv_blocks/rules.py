@@ -1,7 +1,8 @@
 """Choices of allocators that no era has by itself: the order of the free queue, and what becomes of copies.
 
 A rule changes the normative manager, or whichever variant it is mixed into. Block managers of other engines follow
-some of them; each is right by itself, so none breaks a property that does not speak of just this choice.
+some of them. Each names the properties that it gives up: those that speak of just this choice, or a guarantee that the
+choice costs, as `trusted-hash` costs that a found block holds the requested content.
 """
 
 from __future__ import annotations
@@ -88,9 +89,10 @@ def ascending(before: Blocks, freed: Blocks) -> Blocks:
     return tuple(sorted((*before, *freed)))
 
 
-def free_order(name: str, statement: str, order: Order) -> Rule[Config, Pool]:
+def free_order(name: str, statement: str, order: Order, *gives_up: str) -> Rule[Config, Pool]:
     """A rule about the order of the free queue."""
-    return Rule(name, statement, wraps={FreeRequest: queueing(order), Withdraw: queueing(order)})
+    wraps = {FreeRequest: queueing(order), Withdraw: queueing(order)}
+    return Rule(name, statement, wraps=wraps, gives_up=gives_up)
 
 
 # Copies -------------------------------------------------------------------------------------------------------------
@@ -204,43 +206,58 @@ RULES: tuple[Rule[Config, Pool], ...] = (
         "unhashed-last",
         "a freed block that is not findable also joins the free queue behind all others (C-KV-15)",
         from_the_end,
+        "KV-11/useless",
     ),
     free_order(
         "first-block-first",
         "freed blocks join the free queue behind all others, the first block of the table first",
         from_the_beginning,
+        "KV-11",
+        "KV-11/useless",
     ),
-    free_order("freed-first", "the block that was freed last is reallocated first", stacked),
-    free_order("lowest-first", "the free block with the lowest number is reallocated first", ascending),
+    free_order("freed-first", "the block that was freed last is reallocated first", stacked, "KV-11"),
+    free_order(
+        "lowest-first",
+        "the free block with the lowest number is reallocated first",
+        ascending,
+        "KV-11",
+        "KV-11/useless",
+    ),
     Rule(
         "last-copy",
         "of several copies of a content, the one that was registered last is found",
         wraps={GetComputedBlocks: newest_copy_first},
+        gives_up=("KV-3/first",),
     ),
     Rule(
         "last-copy-only",
         "a copy that is registered replaces the earlier ones, which cannot be found any more",
         replaces={Commit: commit_by(keep_the_last)},
+        gives_up=("KV-3/kept", "KV-6", "KV-6/written"),
     ),
     Rule(
         "first-copy-only",
         "a content that can be found is not registered a second time",
         replaces={Commit: commit_by(keep_the_first)},
+        gives_up=("KV-6", "KV-6/written"),
     ),
     Rule(
         "merged-copies",
         "a block whose content can be found is replaced by the first copy in the table, and becomes free",
         replaces={Commit: commit_by(merge)},
+        gives_up=("KV-5", "KV-6"),
     ),
     Rule(
         "registered-when-scheduled",
         "full blocks are registered when their tokens are scheduled (C-KV-6)",
         wraps={AllocateSlots: registering_when_scheduled},
+        gives_up=("KV-7", "KV-7/executed", "KV-7/found"),
     ),
     Rule(
         "trusted-hash",
         "a block is found by its hash alone, whichever content it has (C-KV-10)",
         replaces={GetComputedBlocks: lookup_but_the_last},
         wraps={AllocateSlots: taking_hits_by_hash},
+        gives_up=("KV-6/chain", "KV-7", "KV-7/found", "KV-8/moment"),
     ),
 )

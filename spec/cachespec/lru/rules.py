@@ -71,27 +71,46 @@ def keeping_counters(own: Transition[Config, Cache, Clear]) -> Transition[Config
 
 
 RULES: tuple[Rule[Config, Cache], ...] = (
-    Rule("entries", "every entry counts as 1: the capacity is a number of entries", wraps={Put: counting_entries}),
+    Rule(
+        "entries",
+        "every entry counts as 1: the capacity is a number of entries",
+        wraps={Put: counting_entries},
+        gives_up=("LRU-8/stored",),
+    ),
     Rule(
         "first-in-first-out",
         "a hit leaves the order of eviction as it is",
         wraps={Get: keeping_the_order, Lookup: keeping_the_order},
+        gives_up=("LRU-7/recency",),
     ),
     Rule(
         "lookups-all-counted",
         "a look-up of an absent key is counted, as `get` counts it",
         wraps={Lookup: counting_every_lookup},
+        gives_up=("LRU-4/count",),
     ),
-    Rule("pops-counted", "`pop` counts as a look-up", wraps={Pop: counting_as_lookup}),
-    Rule("clear-keeps-counters", "`clear` leaves the counters as they are", wraps={Clear: keeping_counters}),
+    Rule(
+        "pops-counted",
+        "`pop` counts as a look-up",
+        wraps={Pop: counting_as_lookup},
+        gives_up=("LRU-4/count",),
+    ),
+    Rule(
+        "clear-keeps-counters",
+        "`clear` leaves the counters as they are",
+        wraps={Clear: keeping_counters},
+        gives_up=("LRU-4/count",),
+    ),
     Rule(
         "contains-refreshes",
         "a key for which `contains` is asked becomes the most recent",
         wraps={Contains: refreshing},
+        gives_up=("LRU-5", "LRU-7/recency"),
     ),
     Rule(
         "grown-counted-twice",
         "an entry that grows counts with its old and its new size while room is made (C-LRU-2)",
         replaces={kind: STALE_GROWTH.transitions[kind] for kind in (Put, Evict)},
+        gives_up=("LRU-7/needed", "LRU-8"),
     ),
 )

@@ -17,7 +17,7 @@ from cacheproof.present.book.planted_page import planted_part
 from cacheproof.present.book.reference_page import new_pages, reference_part
 from cacheproof.present.book.results_pages import results_part
 from cacheproof.present.book.source import source_part
-from cacheproof.present.book.tables import era_part, eras_part, properties_part, scopes_part
+from cacheproof.present.book.tables import era_part, eras_part, properties_part, rules_part, scopes_part
 
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
@@ -25,6 +25,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "properties": properties_part,
         "eras": eras_part,
         "era": era_part,
+        "rules": rules_part,
         "scopes": scopes_part,
         "counterexample": counterexample_part,
         "trace": trace_part,

@@ -95,6 +95,16 @@ def era_part(words: Sequence[str]) -> str:
     return markdown_table(("operation", f"in {variant.title} ({variant.tag})"), rows)
 
 
+def rules_part(words: Sequence[str]) -> str:
+    """`lru`: the rules that a component declares, and the properties that each gives up."""
+    component, others = _component(words)
+    _no_more(others)
+    rows = [
+        (f"`{rule.name}`", linked(rule.statement), ", ".join(rule.gives_up) or "nothing") for rule in component.rules
+    ]
+    return markdown_table(("rule", "what it changes", "gives up"), rows)
+
+
 def scopes_part(words: Sequence[str]) -> str:
     """`lru`: what is explored, how large it is for the normative variant, and how far."""
     component, others = _component(words)
