@@ -91,8 +91,7 @@ def ascending(before: Blocks, freed: Blocks) -> Blocks:
 
 def free_order(name: str, statement: str, order: Order, *gives_up: str) -> Rule[Config, Pool]:
     """A rule about the order of the free queue."""
-    wraps = {FreeRequest: queueing(order), Withdraw: queueing(order)}
-    return Rule(name, statement, wraps=wraps, gives_up=gives_up)
+    return Rule(name, statement, wraps={FreeRequest: queueing(order), Withdraw: queueing(order)}, gives_up=gives_up)
 
 
 # Copies -------------------------------------------------------------------------------------------------------------
