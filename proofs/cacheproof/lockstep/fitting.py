@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.shrink import shrunk
 from cacheproof.model.finding import Breakdown, Finding, Subject
 from cacheproof.model.mixture import AnyRule, agree, mixture, rules_of, suits
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -23,7 +24,8 @@ from cachespec.kernel import Operation
 
 MOST_RULES = 6
 MOST_MIXTURES = 100
-SECONDS_TO_SHRINK = 5.0
+SECONDS_TO_SHRINK, SECONDS_TO_SHRINK_THE_LAST = 5.0, 20.0
+"""For calls that only tell mixtures apart, and for those that people read."""
 DECLARED, OF_AN_ERA, GUARD = 2, 3, 4
 """What a rule costs: a guard only leaves calls out, so another explanation is tried before it."""
 
@@ -182,10 +184,12 @@ class Search:
         names = max(done.tried, key=agreed)
         done.variant = self.variant(names)
         left = self._compared(done)
-        if left is not None:
-            done.left = left
-        else:
+        if left is None:
             done.out_of_time = False
+            return
+        pair = Pair(Subject(self.component, done.variant, left.scope.config), self.target, self.name, self.left_out)
+        smaller, _ = shrunk(pair, left.finding, SECONDS_TO_SHRINK_THE_LAST, self.progress)
+        done.left = replace(left, finding=smaller)
 
     def _share(self, variant: AnyVariant, known: Parting) -> float:
         """The part of these calls that were made and agreed: those that a guard leaves out are not counted."""
