@@ -31,7 +31,11 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("pass", Ending.VIOLATED, charged_again().verdict),
         ("if content in self.cached: return", Ending.NOT_SHOWN, "it is not as E2: free is 1, not 0"),
         ("if content in self.cached: raise ValueError('present')", Ending.NOT_SHOWN, "it answers failed, not done"),
-        ("if content in self.cached: request.no_such_attribute", Ending.CANNOT_RUN, "AttributeError"),
+        (
+            "if content in self.cached: request.no_such_attribute",
+            Ending.CANNOT_RUN,
+            "has no no_such_attribute, which is read at vllm/",
+        ),
     ],
 )
 def test_an_archive_says_what_a_package_does(

@@ -64,5 +64,5 @@ def _modules(component: str) -> Iterator[tuple[Path, str]]:
 
 
 def _driver() -> Iterator[tuple[Path, str]]:
-    for path in sorted(DRIVER.rglob("*.py")):
+    for path in sorted(path for ending in ("py", "toml") for path in DRIVER.rglob(f"*.{ending}")):
         yield path, path.relative_to(DRIVER.parent).as_posix()

@@ -41,8 +41,9 @@ class Driven:
     def __init__(self, case: Case, driver: Any, source: Path, release: str) -> None:
         """The release's classes come from `source`, with the driver's stand-ins for all that they only name."""
         self._case = case
-        driver.stand_ins.install(source)
-        calls = driver.calls.Calls(source, tuple(map(int, re.findall("[0-9]+", release))))
+        version = tuple(map(int, re.findall("[0-9]+", release)))
+        driver.stand_ins.install(source, version)
+        calls = driver.calls.Calls(source, version)
         self._conversation = driver.conversation.Conversation(calls)
         self._shown: Mapping[str, Observation] = {}
 

@@ -25,7 +25,7 @@ from cacheproof.targets.vllm.release import START as START_OF_VLLM
 from cacheproof.targets.vllm.release import needed_environment
 
 START = Path(__file__).parent / "child" / "start.py"
-SHARED = ("calls", "conversation", "stand_ins")
+SHARED = ("calls", "conversation", "reading", "stand_ins")
 """Modules of the driver for vLLM that are used as they are."""
 OBSERVED = "kv_blocks"
 

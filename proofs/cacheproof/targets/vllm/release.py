@@ -143,7 +143,7 @@ def _changed(release: Release, record: Mapping[str, Any]) -> bool:
 def driver_digest() -> str:
     """What the driver is, in a few letters."""
     digest = hashlib.sha256()
-    for path in sorted(START.parent.rglob("*.py")):
+    for path in sorted(path for ending in ("py", "toml") for path in START.parent.rglob(f"*.{ending}")):
         digest.update(path.relative_to(START.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
@@ -198,7 +198,7 @@ def _renewed(release: Release, root: Path, home: Environment) -> bool:
         return False
     touched = probed(release.name, _call(release, home, folder / "source"))
     same = drives_as_before(record.get("components", {}), touched["components"])
-    if not same or touched["files"] != record.get("files"):
+    if not same or any(touched[key] != record.get(key) for key in ("files", "read")):
         return False
     mark_complete(folder, {**record, **touched, "driver": driver_digest()})
     return True

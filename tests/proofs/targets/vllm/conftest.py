@@ -22,7 +22,7 @@ LRU = """
         currsize = property(lambda self: sum(self._Cache__size.values()))
         def __contains__(self, key):
             if key == 5:
-                current_platform.is_there()
+                current_platform.there()
             return key in self.order
         def touch(self, key):
             while key == 7:

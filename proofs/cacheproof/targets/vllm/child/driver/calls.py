@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
+
+from .stand_ins import Finder
 
 PROCESSOR_SECONDS = 0.1
 """A call that computes for so long does not return. Processor time of this process: a busy machine changes nothing."""
@@ -119,16 +122,26 @@ class Calls:
         return f"{type(error).__name__}{said}{where}"
 
 
+OBJECTS = ("configured.py", "reading.py", "stand_ins.py")
+"""Modules of the driver that the release's code comes through."""
+ADVICE = (
+    "test the other components with --component, or tell the driver in adapters.toml "
+    "(docs/released_packages.md, 'A driver that does not fit')"
+)
+
+
 def unfit(error: BaseException) -> str:
-    """That the driver does not fit the release: what is missing, and in a detail what was raised, and where."""
+    """That the driver does not fit the release: what is missing, where that was met, and what can be done."""
     if isinstance(error, DriverError):
         return str(error)
-    missing = str(error) or "no reason is given"
+    missing = str(error) or f"no reason is given ({type(error).__name__})"
     if missing.startswith("No module named") and isinstance(error, ImportError):
         missing = f"the release has no {error.name}"
     elif isinstance(error, AttributeError) and error.name and error.obj is not None:
-        missing = f"{_called(error.obj)} has no {error.name}"
-    return f"the driver does not fit: {missing} ({_described(error)})"
+        missing = f"{_called(error.obj)} has no {error.name}, which is read"
+    elif isinstance(error, TypeError):
+        missing = f"the release takes other arguments: {missing}"
+    return f"the driver does not fit: {missing}{_met(error)}; {ADVICE}"
 
 
 def _called(owner: object) -> str:
@@ -136,15 +149,22 @@ def _called(owner: object) -> str:
     return str(getattr(owner, "__name__", type(owner).__name__))
 
 
-def _described(error: BaseException) -> str:
-    """What was raised, and where, the import system left out."""
+def _met(error: BaseException) -> str:
+    """Where it was raised: the import system and the driver's own configuration objects are left out."""
     where, entry = "", error.__traceback__
     while entry is not None:
-        file = entry.tb_frame.f_code.co_filename
-        importing = file.startswith("<") or Path(file).parent.name == "importlib"
-        where = where if importing else f" at {Path(file).name}:{entry.tb_lineno}"
+        file = Path(entry.tb_frame.f_code.co_filename)
+        if not (str(file).startswith("<") or file.parent.name == "importlib" or file.name in OBJECTS):
+            where = f" at {_short(file)}:{entry.tb_lineno}"
         entry = entry.tb_next
-    return f"{type(error).__name__}{where}"
+    return where
+
+
+def _short(file: Path) -> str:
+    """A file of the release by its place in it, any other by its name."""
+    sources = (finder.source for finder in sys.meta_path if isinstance(finder, Finder))
+    inside = (file.relative_to(source).as_posix() for source in sources if file.is_relative_to(source))
+    return next(inside, file.name)
 
 
 def _interrupt(number: int, frame: types.FrameType | None) -> NoReturn:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .calls import DONE, Calls, Reply, integer
+from .configured import released
 from .modules import module_if_there
 
 CACHES = {
@@ -24,6 +25,7 @@ CACHES = {
 """The classes of all releases, and which cache each is. They are not made here: only which one would be."""
 
 TYPES = ("lru", "shm")
+FIELDS = ("multimodal", "gigabytes", "cache_type", "api_processes", "engines", "external")
 REGISTRY = "vllm.multimodal.registry"
 
 
@@ -38,6 +40,8 @@ class ConfigurationDriver:
                 setattr(self._choosing, name, lambda *arguments, _number=number, **named: _number)
         self._shown = dict.fromkeys(("frontend", "engine", "worker", "private"), 0)
         self._started = False
+        self._chosen(dict.fromkeys(FIELDS, 1))  # what is read once is not read in a call whose time is taken
+        self.reset({})
         self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
             "start": self._start,
             "profile": self._profile,
@@ -111,17 +115,24 @@ def _released_registry(calls: Calls) -> Any:
 def _settings(message: Mapping[str, Any]) -> tuple[Any, Any]:
     """What the release reads of its configuration, and a registry that knows whether the model is multimodal."""
     multimodal = integer(message, "multimodal") > 0
-    mm_config = SimpleNamespace(
+    made = released()
+    mm_config = made(
+        "MultiModalConfig",
         mm_processor_cache_gb=integer(message, "gigabytes"),
         mm_processor_cache_type=TYPES[integer(message, "cache_type")],
     )
-    model_config = SimpleNamespace(
-        supports_multimodal_inputs=multimodal, is_multimodal_model=multimodal, get_multimodal_config=lambda: mm_config
+    model_config = made(
+        "ModelConfig",
+        supports_multimodal_inputs=multimodal,
+        is_multimodal_model=multimodal,
+        multimodal_config=mm_config,
+        get_multimodal_config=lambda: mm_config,
     )
-    parallel_config = SimpleNamespace(
+    parallel_config = made(
+        "ParallelConfig",
         _api_process_count=integer(message, "api_processes"),
         data_parallel_size=integer(message, "engines"),
         data_parallel_external_lb=integer(message, "external") > 0,
     )
-    config = SimpleNamespace(model_config=model_config, parallel_config=parallel_config)
+    config = made("VllmConfig", model_config=model_config, parallel_config=parallel_config)
     return config, SimpleNamespace(supports_multimodal_inputs=lambda model_config: multimodal)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .block_hash import Position
-from .schedulers import ENCODER, REQUEST, Item, Sampling, Settings, Steps, engine_settings
+from .schedulers import ENCODER, REQUEST, Item, Settings, Steps, engine_settings, sampling
 from .worker import Key, Told, flat
 
 SCHEDULER = "vllm.v1.core.scheduler"
@@ -35,7 +35,6 @@ class EarlyClasses:
         No blocks are taken in advance: for 64 tokens, as by default, that would be all of a small pool.
         """
         every = engine_settings(settings)
-        every.cache_config.sliding_window = None
         made = self.scheduler(
             scheduler_config=every.scheduler_config,
             model_config=every.model_config,
@@ -71,7 +70,7 @@ class EarlyClasses:
             multi_modal_inputs=[SimpleNamespace() for _ in items],
             multi_modal_hashes=[str(item.content) for item in items],
             multi_modal_placeholders=[Position(item.start, item.length) for item in items],
-            sampling_params=Sampling(output),
+            sampling_params=sampling(output),
             eos_token_id=None,
             arrival_time=arrival,
         )

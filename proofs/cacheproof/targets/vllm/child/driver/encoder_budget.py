@@ -8,13 +8,28 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from .adapters import has_trait
 from .calls import DONE, UNSUPPORTED, Calls, DriverError, Reply, integer
+from .configured import released
+from .kv_managers import parameters
 from .modules import module_if_there
 
 FORMULA = "vllm.v1.core.encoder_cache_manager"
 BUDGET = "vllm.multimodal.encoder_budget"
 INTAKE = "vllm.v1.engine.input_processor"
 INPUTS = "vllm.multimodal.inputs"
+SMALLEST = {
+    "embeds": [1],
+    "tokens": [1],
+    "limits": [1],
+    "embeddings": 0,
+    "model_tokens": 4,
+    "batch_tokens": 4,
+    "sequences": 1,
+    "chunked_prefill": 1,
+    "whole_items": 0,
+}
+"""A model with one modality, and an engine for it."""
 
 
 class TooLargeError(ValueError):
@@ -35,11 +50,13 @@ class EncoderBudgetDriver:
             self._budget_module.set_default_torch_num_threads = nullcontext
         if self._intake is not None and hasattr(self._intake, "VLLMValidationError"):
             self._intake.VLLMValidationError = TooLargeError
-        self._model: Mapping[str, Any] = {}
+        self._model: Mapping[str, Any] = SMALLEST
         self._limits: tuple[int, ...] = ()
         self._embeddings = False
         self._compute = self._space = 0
         self._budget: Any = None
+        self._start(SMALLEST)  # what is read once is not read in a call whose time is taken
+        self.reset(SMALLEST)
         self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
             "configure": self._configure,
             "admit": self._admit,
@@ -68,7 +85,7 @@ class EncoderBudgetDriver:
             return UNSUPPORTED
         if self._budget_module is None and integer(message, "embeddings"):
             return UNSUPPORTED
-        if integer(message, "whole_items") and self._calls.version < (0, 8):
+        if integer(message, "whole_items") and not has_trait("whole_items", self._calls.version):
             return UNSUPPORTED
         return self._calls.done(lambda: self._start(message), {ValueError: "refused"})
 
@@ -98,7 +115,9 @@ class EncoderBudgetDriver:
         self._formula.MULTIMODAL_REGISTRY = registry
         named = "mm_registry" in self._formula.compute_encoder_budget.__annotations__
         compute, space = self._formula.compute_encoder_budget(
-            SimpleNamespace(is_multimodal_model=True), _scheduler_config(message), *((registry,) if named else ())
+            released()("ModelConfig", is_multimodal_model=True),
+            _scheduler_config(message),
+            *((registry,) if named else ()),
         )
         return compute, space
 
@@ -111,17 +130,22 @@ class EncoderBudgetDriver:
             allowed_mm_limits=limits,
             get_mm_max_tokens_per_item=lambda seq_len, mm_counts: {name: sizes[name] for name in mm_counts},
         )
-        mm_config = SimpleNamespace(enable_mm_embeds=integer(message, "embeddings") > 0)
-        model_config = SimpleNamespace(
-            max_model_len=integer(self._model, "model_tokens"), get_multimodal_config=lambda: mm_config
+        mm_config = released()("MultiModalConfig", enable_mm_embeds=integer(message, "embeddings") > 0)
+        model_config = released()(
+            "ModelConfig",
+            max_model_len=integer(self._model, "model_tokens"),
+            multimodal_config=mm_config,
+            get_multimodal_config=lambda: mm_config,
         )
         info.ctx = SimpleNamespace(model_config=model_config)
         registry = SimpleNamespace(
             create_processor=lambda model_config, **named: SimpleNamespace(info=info),
             processor_only_cache_from_config=lambda vllm_config: None,
         )
-        vllm_config = SimpleNamespace(model_config=model_config, scheduler_config=_scheduler_config(message))
-        without_cache = {"enable_cache": False} if self._calls.version >= (0, 33) else {}
+        configs = {"model_config": model_config, "scheduler_config": _scheduler_config(message)}
+        vllm_config = released()("VllmConfig", **configs)
+        named = parameters(self._budget_module.MultiModalBudget)
+        without_cache = {"enable_cache": False} if "enable_cache" in named else {}
         return self._budget_module.MultiModalBudget(vllm_config, registry, **without_cache)
 
     def _admit(self, message: Mapping[str, Any]) -> Reply:
@@ -156,10 +180,11 @@ def _modality(place: int) -> str:
     return f"modality {place}"
 
 
-def _scheduler_config(message: Mapping[str, Any]) -> SimpleNamespace:
+def _scheduler_config(message: Mapping[str, Any]) -> Any:
     """What the budgets read of it. That two of them are the tokens of a step is the release's own default."""
     batch_tokens = integer(message, "batch_tokens")
-    return SimpleNamespace(
+    return released()(
+        "SchedulerConfig",
         max_num_batched_tokens=batch_tokens,
         max_num_encoder_input_tokens=batch_tokens,
         encoder_cache_size=batch_tokens,

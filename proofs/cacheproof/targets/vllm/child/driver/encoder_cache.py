@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .adapters import has_trait
 from .calls import DONE, HIT, MISS, Calls, DriverError, Operation, Reply, integer, without
 
 MODULE = "vllm.v1.core.encoder_cache_manager"
@@ -14,10 +15,10 @@ MODULE = "vllm.v1.core.encoder_cache_manager"
 COUNTING = "ED"
 """The variant that is the manager for encoder-decoder models, which is another class of the release."""
 
+WITHOUT_SIZES = ("E1", "E1b")
+"""Variants of releases whose manager keeps no sizes of entries. A later release beside one does not show them."""
 BLOCKS = 1
 """The cause of an abandoned admission for which some schedulers release the request's references."""
-RELEASES_WITHOUT_BLOCKS = (0, 20)
-"""From this version on, at the latest, a scheduler that finds no KV blocks calls `free(request)`; 0.11 does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class EncoderCacheDriver:
         self._class = self._module.EncoderCacheManager
         self._shared = hasattr(self._class, "check_and_update_cache")
         self._manager: Any = None
+        self._shows_sizes = True
         self._requests: tuple[Request, ...] = ()
         operations: dict[str, Operation] = {
             "check_and_update": self._check_and_update,
@@ -67,6 +69,7 @@ class EncoderCacheDriver:
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager of the configured capacity, and the requests of the configuration."""
+        self._shows_sizes = config.get("variant") not in WITHOUT_SIZES
         self._manager = self._manager_of(config.get("variant"))(cache_size=integer(config, "capacity"))
         sizes, claims = config["sizes"], config.get("claims") or ()
         self._requests = tuple(
@@ -106,7 +109,7 @@ class EncoderCacheDriver:
             "idle_sizes": list(manager.freeable.values()),
             "freed": [int(content) for content in manager.freed],
         }
-        kept = getattr(manager, "num_embeds_by_hash", None)
+        kept = getattr(manager, "num_embeds_by_hash", None) if self._shows_sizes else None
         return shown if kept is None else {**shown, "sizes": [kept[str(content)] for content in contents]}
 
     def _check_and_update(self, message: Mapping[str, Any]) -> Reply:
@@ -145,7 +148,7 @@ class EncoderCacheDriver:
     def _abandon(self, message: Mapping[str, Any]) -> Reply:
         """The class has no such call: what the release's scheduler calls here is called."""
         request = self._request(message)
-        if integer(message, "cause") != BLOCKS or self._calls.version < RELEASES_WITHOUT_BLOCKS:
+        if integer(message, "cause") != BLOCKS or not has_trait("frees_request_without_blocks", self._calls.version):
             return DONE
         return self._calls.done(lambda: self._manager.free(request))
 

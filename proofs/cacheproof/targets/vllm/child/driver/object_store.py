@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .adapters import has_trait
 from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
 from .readers import Readers, forget_name, readers_of
 
@@ -20,8 +21,6 @@ MARK = 0xA0
 """The bytes of content 0; of content 1 they are one more. As the highest byte of a field they make it negative."""
 STALE: Mapping[type[Exception], str] = {ValueError: "stale"}
 """What a reader is told whose handle leads to something else."""
-WITH_TOUCH, WITH_SIGNATURES = (0, 12), (0, 21)
-"""From these versions on, at the latest, the store has `touch`, and its handles are signed."""
 
 
 class Bytes:
@@ -63,8 +62,8 @@ class ObjectStoreDriver:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._module = importlib.import_module(MODULE)
-        self._touches = calls.version >= WITH_TOUCH
-        self._signed = calls.version >= WITH_SIGNATURES
+        self._touches = has_trait("touches", calls.version)
+        self._signed = hasattr(self._module.SingleWriterShmObjectStorage, "get_signature")
         self._writer: Any = None
         self._readers: Readers = readers_of(calls)
         self._requests: list[list[int]] = []

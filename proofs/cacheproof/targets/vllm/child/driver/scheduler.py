@@ -28,6 +28,8 @@ NOT_DRIVEN = {
 }
 Call = Callable[[Mapping[str, Any]], Reply]
 
+SMALLEST = Settings(block_size=1, blocks=4, token_budget=2, max_running=1, max_model_len=4)
+
 LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts")
 """Settings that 0.7 does not have."""
 
@@ -47,6 +49,7 @@ class SchedulerDriver:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._classes = classes_of()
+        self._classes.make(SMALLEST)  # what a release lacks is found before anything is compared
         self._config: Mapping[str, Any] = {}
         self._scheduler: Any = None
         self._hasher: Any = None

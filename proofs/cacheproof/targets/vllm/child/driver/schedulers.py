@@ -1,8 +1,8 @@
 """The schedulers of the releases, made by their own constructors, with the requests and the outputs that they take.
 
-From 0.11 on. The settings of an engine are plain attributes: a text model without adapters, connectors, statistics or
-parallelism. What the encoder may compute in a step and how much the encoder cache holds is set afterwards, as a real
-engine derives both from a multimodal model.
+From 0.11 on. The settings of an engine are the release's own configuration: a text model without adapters, connectors,
+statistics or parallelism. What the encoder may compute in a step and how much the encoder cache holds is set later,
+as a real engine derives both from a multimodal model.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from .block_hash import MANAGER, UTILITIES, digest
+from .configured import released
 from .kv_managers import kv_cache_config, parameters
 from .worker import Chunk, Key, Told, flat, touched
 
@@ -23,6 +23,7 @@ ENCODER = "vllm.v1.core.encoder_cache_manager"
 REQUEST = "vllm.v1.request"
 INPUTS = "vllm.multimodal.inputs"
 OUTPUTS = "vllm.v1.outputs"
+STRUCTURE = "vllm.v1.structured_output"
 
 POLICIES = ("fcfs", "priority")
 UNLIMITED = 1 << 30
@@ -114,7 +115,7 @@ class Classes:
         made = kind(
             vllm_config=engine_settings(settings),
             kv_cache_config=kv_cache_config(settings.block_size, settings.blocks, 1, settings.window),
-            structured_output_manager=NoStructure(),
+            structured_output_manager=released()("StructuredOutputManager", STRUCTURE),
             mm_registry=TextOnly(),
             **sized,
         )
@@ -142,7 +143,7 @@ class Classes:
         return self.request(
             request_id=name,
             prompt_token_ids=list(tokens),
-            sampling_params=Sampling(output),
+            sampling_params=sampling(output),
             pooling_params=None,
             arrival_time=arrival,
             priority=priority,
@@ -209,40 +210,10 @@ class Classes:
         return int(request.num_computed_tokens)
 
 
-class Sampling(SimpleNamespace):
-    """How a request samples, as plain attributes: so many tokens, and nothing that ends it before."""
-
-    def __init__(self, tokens: int) -> None:
-        super().__init__(
-            max_tokens=tokens,
-            min_tokens=0,
-            ignore_eos=True,
-            eos_token_id=None,
-            stop_token_ids=(),
-            logprobs=None,
-            num_logprobs=None,
-            prompt_logprobs=None,
-            extra_args=None,
-            structured_outputs=None,
-            repetition_detection=None,
-            skip_reading_prefix_cache=None,
-        )
-
-
-class NoStructure:
-    """In the place of the manager of structured output: no request asks for any."""
-
-    def should_advance(self, request: Any) -> bool:
-        """No grammar goes on."""
-        return False
-
-    def accept_tokens(self, request: Any, tokens: list[int]) -> bool:
-        """No grammar objects."""
-        return True
-
-    def validate_tokens(self, request: Any, tokens: list[int]) -> list[int]:
-        """Drafts as they are."""
-        return tokens
+def sampling(tokens: int) -> Any:
+    """The release's own parameters of a request: so many tokens, and nothing that ends it before."""
+    given = {"max_tokens": tokens, "min_tokens": 0, "ignore_eos": True, "stop_token_ids": (), "eos_token_id": None}
+    return released()("SamplingParams", "vllm.sampling_params", **given)
 
 
 class TextOnly:
@@ -254,27 +225,21 @@ class TextOnly:
 
 
 def engine_settings(settings: Settings) -> Any:
-    """The settings of an engine that the schedulers read, and nothing else: another one that is read is an error."""
-    speculative = SimpleNamespace(
-        num_speculative_tokens=settings.drafts,
-        use_eagle=lambda: False,
-        uses_draft_model=lambda: False,
-        use_eagle_block_drop=lambda: False,
-        needs_eagle_block_drop=lambda: False,
-        num_speculative_tokens_per_batch_size=None,
-        max_num_new_slots_for_drafting=0,
-    )
-    return SimpleNamespace(
-        scheduler_config=SimpleNamespace(
+    """The release's own configuration of an engine: a text model, and nothing but its defaults beside the settings.
+
+    A name that a release does not have is not read there.
+    """
+    made, limit = released(), settings.max_model_len
+    return made(
+        "VllmConfig",
+        scheduler_config=made(
+            "SchedulerConfig",
             max_num_seqs=settings.max_running,
-            max_num_active_seqs=None,
             max_num_batched_tokens=settings.token_budget,
-            max_num_scheduled_tokens=None,
             max_num_encoder_input_tokens=settings.encoder_compute,
             encoder_cache_size=settings.encoder_capacity,
-            max_model_len=settings.max_model_len,
+            max_model_len=limit,
             long_prefill_token_threshold=settings.long_prefill_threshold,
-            long_prefill_token_threshold_adaptive=False,
             chunked_prefill_enabled=settings.chunked_prefill,
             enable_chunked_prefill=settings.chunked_prefill,
             disable_chunked_mm_input=settings.whole_items,
@@ -282,53 +247,26 @@ def engine_settings(settings: Settings) -> Any:
             async_scheduling=settings.asynchronous,
             scheduler_reserve_full_isl=settings.reserves,
             watermark=(settings.watermark + 0.5) / settings.blocks if settings.watermark else 0.0,
-            prefill_schedule_interval=1,
         ),
-        model_config=SimpleNamespace(
-            max_model_len=settings.max_model_len,
-            is_encoder_decoder=False,
-            is_multimodal_model=False,
-            supports_multimodal_inputs=False,
-            uses_mrope=False,
-            runner_type="generate",
-            is_diffusion=False,
-            return_sampling_mask=False,
-            enable_return_routed_experts=False,
-        ),
-        cache_config=SimpleNamespace(
+        model_config=made("ModelConfig", max_model_len=limit, is_multimodal_model=False, runner_type="generate"),
+        cache_config=made(
+            "CacheConfig",
             num_gpu_blocks=settings.blocks,
             block_size=settings.block_size,
             enable_prefix_caching=settings.prefix_caching,
-            mamba_cache_mode="none",
-            enable_mamba_shared_prefix_checkpoint=False,
+            sliding_window=None,
         ),
-        parallel_config=SimpleNamespace(
-            data_parallel_rank=0,
-            data_parallel_index=0,
-            data_parallel_size=1,
-            decode_context_parallel_size=1,
-            prefill_context_parallel_size=1,
-            pipeline_parallel_size=1,
-        ),
-        observability_config=SimpleNamespace(
-            kv_cache_metrics=False,
-            per_request_spec_decode_metrics="none",
-            enable_mfu_metrics=False,
-            enable_logging_iteration_details=False,
-        ),
-        ec_manager_config=SimpleNamespace(get_encoder_cache_manager_obj=lambda: None),
-        aux_output_config=SimpleNamespace(enabled=False),
-        speculative_config=speculative if settings.drafts else None,
+        parallel_config=made("ParallelConfig", data_parallel_rank=0, data_parallel_index=0),
+        observability_config=made("ObservabilityConfig"),
+        speculative_config=_speculative(settings.drafts) if settings.drafts else None,
         lora_config=None,
         kv_events_config=None,
         kv_transfer_config=None,
         ec_transfer_config=None,
-        is_mm_encoder_only=False,
-        num_speculative_tokens=settings.drafts,
-        num_lookahead_tokens=0,
-        num_prefill_lookahead_tokens=0,
-        num_hash_lookahead_tokens=0,
-        max_concurrent_batches=1 + settings.asynchronous,
-        max_in_flight_tokens=(1 + settings.asynchronous) * settings.token_budget,
         use_v2_model_runner=True,
     )
+
+
+def _speculative(drafts: int) -> Any:
+    """So many drafts, whoever proposes them: no draft model, and no layers of its own."""
+    return released()("SpeculativeConfig", num_speculative_tokens=drafts, method="ngram")

@@ -9,6 +9,7 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from .configured import released
 from .modules import module_if_there
 
 GIBIBYTE = 1 << 30
@@ -133,7 +134,8 @@ class Release:
             self.processor = _first_module(PROCESSORS).BaseMultiModalProcessor
             self.torch = importlib.import_module("torch")
             self.torch.set_num_threads(1)
-            self.renderer: Any = importlib.import_module(RENDERER).BaseRenderer if self.repairs else None
+            named = hasattr(self.caches, "MultiModalCacheMissError")
+            self.renderer: Any = getattr(module_if_there(RENDERER), "BaseRenderer", None) if named else None
 
     @property
     def fans_out(self) -> bool:
@@ -168,7 +170,7 @@ class Release:
     @property
     def repairs(self) -> bool:
         """Whether a miss at P1 is told to P0."""
-        return self.counting is None and hasattr(self.caches, "MultiModalCacheMissError")
+        return self.counting is None and hasattr(self.renderer, "_drain_mm_cache_invalidations")
 
     def missed(self, error: Exception) -> list[str] | None:
         """The keys that a miss of the release names, in its order; None for any other error."""
@@ -192,8 +194,8 @@ class Release:
         """The sender or receiver cache; its class was renamed once."""
         names = (f"LruKeyReplicated{what}", f"MultiModalProcessor{what}", f"MultiModal{what}")
         made = next(getattr(self.caches, name) for name in names if hasattr(self.caches, name))
-        setting = SimpleNamespace(mm_processor_cache_gb=capacity / GIBIBYTE)
-        return made(SimpleNamespace(get_multimodal_config=lambda: setting))
+        setting = released()("MultiModalConfig", mm_processor_cache_gb=capacity / GIBIBYTE)
+        return made(released()("ModelConfig", multimodal_config=setting, get_multimodal_config=lambda: setting))
 
 
 @dataclass(frozen=True, slots=True)

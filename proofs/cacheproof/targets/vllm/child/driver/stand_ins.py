@@ -3,16 +3,20 @@
 Three things keep this honest. The module of a driven class is never stood in for, so its code is the released code.
 A stand-in can be named in an annotation, subscripted, inherited from and asked about with `isinstance`, which is all
 that imports do; calling one raises `StandInUsedError`, which is a failure of this driver and never an outcome. And
-whatever is neither listed here nor installed fails at import, before anything is driven.
+whatever is neither listed here nor installed fails at import, before anything is driven. If a driver cannot be made for
+that, it is tried again with stand-ins for the packages that are not installed, and for modules outside `DRIVEN` whose
+import fails; these are listed with the release.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +93,19 @@ MODULES = {
 }
 """Modules that are not there at all, with everything below them. An installed module of the name is not used."""
 
+DRIVEN = (
+    "vllm.distributed.device_communicators",
+    "vllm.multimodal",
+    "vllm.renderers",
+    "vllm.utils.cache",
+    "vllm.v1.core",
+    "vllm.v1.engine",
+    "vllm.v1.kv_cache_interface",
+    "vllm.v1.outputs",
+    "vllm.v1.request",
+)
+"""The modules of driven classes, and those below: they are never stood in for."""
+
 ANSWERS: dict[str, tuple[Any, str]] = {
     "vllm.config.get_current_vllm_config_or_none": (
         None,
@@ -102,9 +119,9 @@ ANSWERS: dict[str, tuple[Any, str]] = {
         False,
         "a warning about an oversized item asks whether this process is the one that logs it",
     ),
-    "vllm.platforms.current_platform.is_xpu": (
+    "vllm.platforms.current_platform.is_*": (
         False,
-        "the asynchronous scheduler of later releases asks for one kind of accelerator: there is none",
+        "later releases ask for a kind of accelerator, some of them while they are imported: there is none",
     ),
     "vllm.platforms.current_platform.register_custom_kv_cache_specs": (
         None,
@@ -144,6 +161,8 @@ class StandInType(type):
 def answer_of(name: str) -> Callable[..., Any] | None:
     """The function that answers in the place of this one, or None where it must not be called."""
     answer = ANSWERS.get(name)
+    if answer is None:
+        answer = next((known for form, known in ANSWERS.items() if fnmatch.fnmatchcase(name, form)), None)
     return None if answer is None else lambda *arguments, **named: answer[0]
 
 
@@ -175,24 +194,52 @@ class BarePackage(types.ModuleType):
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Comes before every other finder; what it does not know is imported as usual."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, version: tuple[int, ...] = ()) -> None:
         self.source = source
+        self.version = version
+        """Empty if it is not known."""
         self.used: set[str] = set()
         """Entries of the lists above that the release really imports."""
+        self.read: set[Path] = set()
+        """Files of the release that were executed, also of modules whose import failed."""
+        self.tolerant = False
+        """Whether a module that no driver names is stood in for if its import fails."""
+        self._absent: set[str] = set()
+        """Packages that are not installed and stood in for."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for what is listed above, None for everything else."""
+        if name in self._absent:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
         if (listed(name) is None and name not in PACKAGES) or self._is_released_module(name):
-            return None
+            return self._released(name, path)
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def _released(self, name: str, path: Sequence[str] | None) -> importlib.machinery.ModuleSpec | None:
+        """A module of the release, remembered; None for any other."""
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if name.startswith("vllm.") else None
+        loader = None if spec is None else spec.loader
+        if spec is None or not isinstance(loader, importlib.machinery.SourceFileLoader):
+            return None
+        self.read.add(Path(loader.path))
+        spec.loader = Tolerant(loader, self)
+        return spec
+
+    def stand_in_for(self, error: ImportError) -> bool:
+        """Stand in for the package that an import did not find; whether that is new."""
+        name = error.name or "vllm"
+        new = name.partition(".")[0] != "vllm" and name not in self._absent
+        self._absent.update({name} if new else ())
+        self.used.update({name} if new else ())
+        return new
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         """The module; `used` remembers which entry it belongs to."""
         entry = listed(spec.name)
         self.used.add(entry or spec.name)
-        if entry is not None:
+        if entry is not None or spec.name in self._absent:
             return StandInModule(spec.name)
         package = BarePackage(spec.name)
         package.__path__ = [str(self.source.joinpath(*spec.name.split(".")))]
@@ -206,16 +253,59 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return name in PACKAGES and self.source.joinpath(*name.split(".")).with_suffix(".py").is_file()
 
 
+class Tolerant(importlib.abc.Loader):
+    """Loads a module of the release. While the finder is tolerant, a failure need not be the end of what imports it."""
+
+    def __init__(self, loader: importlib.machinery.SourceFileLoader, finder: Finder) -> None:
+        self._loader, self._finder = loader, finder
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        """As the loader does."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Execute it; stand in for packages that it misses, and for the module itself if no driver names it."""
+        while True:
+            try:
+                self._loader.exec_module(module)
+            except Exception as error:
+                if not self._finder.tolerant:
+                    raise
+                if isinstance(error, ModuleNotFoundError) and self._finder.stand_in_for(error):
+                    continue
+                if module.__name__.startswith(DRIVEN):
+                    raise
+                self._finder.used.add(module.__name__)
+                sys.modules[module.__name__] = StandInModule(module.__name__)
+            return
+
+
+def installed() -> Finder:
+    """The finder of the release whose modules are imported in this process."""
+    return next(finder for finder in sys.meta_path if isinstance(finder, Finder))
+
+
+@contextmanager
+def tolerating() -> Iterator[None]:
+    """Failures of imports are tolerated meanwhile."""
+    finder = installed()
+    finder.tolerant = True
+    try:
+        yield
+    finally:
+        finder.tolerant = False
+
+
 def listed(name: str) -> str | None:
     """The entry of MODULES that the name belongs to, or None."""
     return next((entry for entry in MODULES if name == entry or name.startswith(entry + ".")), None)
 
 
-def install(source: Path) -> Finder:
+def install(source: Path, version: tuple[int, ...] = ()) -> Finder:
     """Make `import vllm...` mean the release in this folder. What may look for optional packages is imported before."""
     for real in ("torch", "numpy", "cachetools", "msgspec"):
         importlib.import_module(real)
-    finder = Finder(source)
+    finder = Finder(source, version)
     sys.meta_path.insert(0, finder)
     sys.path.insert(0, str(source))
     return finder
