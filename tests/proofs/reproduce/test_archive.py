@@ -34,7 +34,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             "if content in self.cached: request.no_such_attribute",
             Ending.CANNOT_RUN,
-            "has no no_such_attribute, which is read at vllm/",
+            "has no no_such_attribute",
         ),
     ],
 )
