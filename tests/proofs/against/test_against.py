@@ -21,6 +21,7 @@ from cacheproof.releases.against.sides import lines_of, side_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, installed
+from cachespec.encoder_cache.operations import Allocate, FreeInput
 from cachespec.kernel import HIT, Operation, Outcome
 from cachespec.lru import Config, Get, Put, Touch
 from cachespec.scheduler.operations import Add, Schedule, Update
@@ -166,7 +167,26 @@ def test_fields_of_parts_are_watched_by_path_and_a_part_as_a_whole_is_told_apart
     assert watched.kv.tables == ()
     assert reads == {"kv.tables"}
     assert watched.kv == view.kv
+    assert "kv=" in reads
+    assert tuple(watched.kv) == tuple(view.kv)
     assert "kv.*" in reads
+
+
+def test_a_reference_that_is_dropped_too_soon_is_known_by_what_is_shown() -> None:
+    """As #54284 does it: an input that the request does not hold is released, and the entry loses its holder."""
+    cache = component_named("encoder_cache")
+    subject = Subject(cache, variant_named(cache, "E2"), table().configurations["encoder_cache"][0])
+    calls = [Allocate(0, 2), FreeInput(0, 0)]
+    state, said = subject.variant.start(subject.config), list[Answer]()
+    for call_made in (None, *calls):
+        outcome = None
+        if call_made is not None:
+            state, outcome = subject.variant.call(subject.config, state, call_made)
+        said.append(Answer(outcome, cache.observe(subject.config, subject.variant.view(subject.config, state))))
+    dropped: dict[str, int | tuple[int, ...]] = {"freeable": 6, "holders": (), "idle": (0,), "idle_sizes": (2,)}
+    wrong = [*said[:-1], Answer(said[-1].outcome, {**said[-1].observations, **dropped})]
+    broken = judged(subject, calls, wrong, said).alone(judged(subject, calls, said, said))
+    assert [one.rule for one in broken] == ["ENC-5", "ENC-10"]
 
 
 def test_an_endless_run_goes_on_with_other_seeds_and_other_configurations() -> None:

@@ -91,7 +91,7 @@ def _breaking(parted: Parted, names: Names) -> Iterator[str]:
         for one in broken:
             yield f"{side} breaks {one.rule}, and {other} does not: {one.statement}"
     if not parted.target_breaks and not parted.base_breaks:
-        yield "both sides break the same properties, as far as they show it"
+        yield "no property is known that one side breaks and the other does not"
 
 
 def markdown(every: Sequence[Compared], names: Names, left_out: Sequence[str], *, interrupted: bool) -> str:

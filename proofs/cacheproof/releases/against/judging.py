@@ -15,7 +15,7 @@ from cacheproof.lockstep.properties import AnyProperty, all_broken_by_call
 from cacheproof.lockstep.violations_progress import settled
 from cacheproof.model.finding import Answer, Subject, differing
 from cacheproof.model.registry import AnyVariant
-from cacheproof.releases.against.shown import Watched, over
+from cacheproof.releases.against.shown import EQUAL, Watched, over
 from cachespec.kernel import Code, Operation, Outcome, Step
 
 STRANGE = (ValueError, KeyError, IndexError, TypeError, AttributeError)
@@ -109,7 +109,7 @@ def _holds(
             holds = rule.holds(subject.config, watched) or not rule.holds(subject.config, old)
     except STRANGE:  # what is shown does not fit the rest
         return None
-    return holds if reads <= fields else None
+    return holds if reads <= {*fields, EQUAL} else None
 
 
 def along(subject: Subject, variant: AnyVariant, calls: Sequence[Operation], answers: Sequence[Answer]) -> Run:

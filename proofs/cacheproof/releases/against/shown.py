@@ -5,7 +5,8 @@ A property that reads nothing but what the side shows can be asked of the side i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cachespec.kernel import Observation
@@ -24,8 +25,15 @@ def over(component: str, view: Any, shown: Shown) -> tuple[Any, frozenset[str]] 
     return overlay(view, shown), fields
 
 
+EQUAL = "="
+"""A comparison of whole views: if it fails, something that is shown differs, as all the rest is alike."""
+
+
 class Watched:
-    """A view that notes which of its fields are read, by path: `kv.tables`. Its use as a whole is noted as `kv.*`."""
+    """A view that notes which of its fields are read, by path: `kv.tables`. Its use as a whole is noted as `kv.*`.
+
+    A comparison is noted as `kv=`, and as `EQUAL` if the whole view is compared.
+    """
 
     def __init__(self, value: Any, reads: set[str], path: str = "") -> None:
         self._value, self._reads, self._path = value, reads, path
@@ -47,7 +55,8 @@ class Watched:
         return self._whole()[place]
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._whole() == (other._whole() if isinstance(other, Watched) else other))
+        self._reads.add(f"{self._path}{EQUAL}")
+        return bool(self._value == (other._value if isinstance(other, Watched) else other))
 
     def __hash__(self) -> int:
         return hash(self._whole())
@@ -70,18 +79,27 @@ def _lru(view: Any, shown: Mapping[str, Any]) -> Any:
 
 
 def _encoder_cache(view: Any, shown: Mapping[str, Any]) -> Any:
-    """What callers hold follows from the calls, so both sides have it in common."""
+    """What callers hold and were promised follows from the calls and their answers, so both sides have it in common.
+
+    If the manager's references are its holders in the view, they are so on this side.
+    """
     size = len(view.entries[0][0]) if view.entries else len(shown["cached"]) // max(1, len(shown["sizes"]))
     changed: dict[str, Any] = {name: shown[name] for name in ("free", "freeable") if name in shown}
     if "cached" in shown and "sizes" in shown:
         changed["entries"] = tuple(zip(_pairs(shown["cached"], size or 1), shown["sizes"], strict=True))
     if "holders" in shown:
         changed["holders"] = _pairs(shown["holders"])
+        if _counted(view.holders) == view.references:
+            changed["references"] = _counted(changed["holders"])
     if "idle" in shown and "idle_sizes" in shown:
         changed["idle"] = tuple(zip(_pairs(shown["idle"], size or 1), shown["idle_sizes"], strict=True))
     if "freed" in shown:
         changed["freed"] = _pairs(shown["freed"], size or 1)
     return view._replace(**changed)
+
+
+def _counted(holders: Iterable[tuple[int, ...]]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted(Counter(content for content, _ in holders).items()))
 
 
 def _kv_blocks(view: Any, shown: Mapping[str, Any]) -> Any:
@@ -168,7 +186,12 @@ OVERLAYS: Mapping[str, tuple[Overlay, frozenset[str]]] = {
     "lru": (_lru, frozenset({"entries", "order", "used", "hits", "total"})),
     "encoder_cache": (
         _encoder_cache,
-        frozenset({"free", "freeable", "entries", "holders", "held", "released", "idle", "freed", "shown"}),
+        frozenset(
+            {
+                *("free", "freeable", "entries", "holders", "references", "idle", "freed", "shown"),
+                *("held", "released", "promised", "promised_embeds", "attempted"),
+            }
+        ),
     ),
     "kv_blocks": (_kv_blocks, frozenset({"free", "references", "tables", "registered", "null"})),
     "scheduler": (
