@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cacheproof.lockstep.campaign import Campaign, lockstep
+from cacheproof.lockstep.fitting import Search
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.scope import DEFAULT, scopes_of
 from cacheproof.targets.process import InProcessTarget
@@ -138,3 +139,16 @@ def test_a_planted_bug_is_found(choice: Choice, adapter: Any) -> None:
 def test_the_adapter_is_short(choice: Choice) -> None:
     lines = (ADAPTERS / f"{choice.module}.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) < LONGEST_ADAPTER
+
+
+@pytest.mark.nightly
+@of_each
+def test_the_rules_of_each_are_found(choice: Choice, adapter: Any) -> None:
+    component = component_named(choice.component)
+    target = InProcessTarget(adapter.Adapter, component)
+    scopes = [scope for scope in scopes_of(component) if scope.set == DEFAULT and "normative" in scope.variants]
+    left_out = target.declaration().missing(component)
+    search = Search(component, component.normative, scopes, target, choice.module, 2000, 1, left_out)
+    found = search.run()
+    assert found.fits
+    assert {rule.name for rule in found.variant.mixed} == set(filter(None, choice.rules.split("+")))
