@@ -15,10 +15,11 @@ from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption,
 from cacheproof.model.form import breaches_of
 from cacheproof.model.registry import AnyComponent, component_named, components, is_added, scope_file
 from cacheproof.model.scope import DEFAULT, NIGHTLY
+from cacheproof.model.trace import Violation
 from cacheproof.model.wording import count, explaining
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
-from cacheproof.search.campaign import REFERENCE, Run, engine_named, judged_anew, tasks_for
+from cacheproof.search.campaign import REFERENCE, Run, Task, engine_named, judged_anew, run_name, tasks_for
 from cacheproof.search.processes import MOST_PROCESSES
 from cacheproof.search.record import perform_and_keep, summary_of
 from cacheproof.search.result import Ending
@@ -166,7 +167,10 @@ def _cases(runs: Sequence[Run], missing: Sequence[str]) -> list[Case]:
     for run in runs:
         found, complaints = run.exploration, _complaints(run)
         parting = found.parting
-        text = "\n".join(complaints) if parting is None else finding_as_text(parting.difference)
+        shown = _unexpected(run) if parting is None else [parting.difference]
+        text = "\n\n".join(
+            [*complaints, *map(finding_as_text, shown)] if parting is None else map(finding_as_text, shown)
+        )
         cases.append(
             Case(
                 f"check.{run.task.component}",
@@ -212,17 +216,27 @@ def _complaints(run: Run) -> list[str]:
         return lines
     if not run.exploration.ending.conclusive:
         return [f"inconclusive: ended by {run.exploration.ending.value}", *lines]
+    return [*(_said_otherwise(run.task, verdict) for verdict in _other_verdicts(run)), *lines]
+
+
+def _other_verdicts(run: Run) -> list[Verdict]:
+    """The verdicts that the scope file does not expect."""
     left_open = Finding.OPEN if run.exploration.ending is Ending.FOUND else None
-    unexpected = [
+    return [
         verdict
         for verdict in run.judgement.verdicts
         if not verdict.as_expected and (verdict.found is not left_open or verdict.expected is not Finding.HOLDS)
     ]
-    return [*(_said_otherwise(run.task.component, verdict) for verdict in unexpected), *lines]
 
 
-def _said_otherwise(component: str, verdict: Verdict) -> str:
-    """What differs from the scope file; for a violation, what the property says and the command that explains it."""
+def _unexpected(run: Run) -> list[Violation]:
+    """The violations that the scope file does not expect, or not in this length."""
+    names = {verdict.rule for verdict in _other_verdicts(run)}
+    return [violation for violation in run.exploration.violations if violation.property in names]
+
+
+def _said_otherwise(task: Task, verdict: Verdict) -> str:
+    """What differs from the scope file; for a violation, what the property says and the commands that show it."""
     if verdict.found is verdict.expected:
         found, expected = count(verdict.trace_length or 0, "operation"), verdict.expected_length
         text = f"{verdict.rule}: the shortest counterexample has {found}; the scope file expects {expected}"
@@ -230,8 +244,9 @@ def _said_otherwise(component: str, verdict: Verdict) -> str:
         text = f"{verdict.rule}: {verdict.found.value}; the scope file expects '{verdict.expected.value}'"
     if verdict.found is not Finding.VIOLATED:
         return text
-    (rule,) = (rule for rule in component_named(component).properties() if rule.name == verdict.rule)
-    return f"{text}. {rule.name} says: {rule.statement} ({explaining(rule.name)})"
+    (rule,) = (rule for rule in component_named(task.component).properties() if rule.name == verdict.rule)
+    trace = f"cacheproof show {run_name(task)} --property {rule.name}"
+    return f"{text}. {rule.name} says: {rule.statement} ({explaining(rule.name)}; {trace})"
 
 
 def _table(runs: Sequence[Run]) -> Table:

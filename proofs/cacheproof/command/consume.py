@@ -199,8 +199,7 @@ def rendered(
     parts += ["", f"the first that did not pass: {first.name}, step {first.step}, {first.path.name}", first.reason]
     if finding is None:
         return [*parts, f"after {calls}" if calls else "at the start"]
-    for form in ("table", "mermaid"):
-        parts += ["", FORMATS[form](finding)]
+    parts += ["", FORMATS["table"](finding)]
     return [*parts, f"kept: cacheproof show {shlex.quote(name)} --format {'|'.join(FORMATS)}"]
 
 

@@ -109,5 +109,5 @@ def test_check_stops_at_the_first_violation(folder: Path, cacheproof: Run) -> No
     assert first["states"] < every["states"]
     (line,) = ended.json["amiss"]
     assert "TOY-1: violated; the scope file expects 'holds'. TOY-1 says: there is never more on the shelf" in line
-    assert "(cacheproof explain TOY-1)" in line
+    assert "(cacheproof explain TOY-1; cacheproof show shelf.T0.three-things.reference --property TOY-1)" in line
     assert cacheproof("check", "shelf", "--first-violation", "--accept").status == 2

@@ -76,7 +76,8 @@ def test_the_planted_bug_is_found_and_shown(cacheproof: Run, tmp_path: Path) -> 
     assert ended.status == 1
     assert "put(key=0, size=1)" in ended.out
     assert "order: the specification has" in ended.out
-    assert "sequenceDiagram" in ended.out
+    assert "┃ specification ┃ yours" in ended.out
+    assert "sequenceDiagram" not in ended.out
     assert "not shown, and not compared: hits, total" in ended.out
     assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".mmd", ".svg", ".json", ".py"}
     told = cacheproof("consume", "lru", "--target", CHILD, "--json").json

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cacheproof.model.observed import grouping_of, rows_of
 from cacheproof.model.registry import AnyComponent
+from cacheproof.model.wording import count
 from cachespec.kernel import Grouping, Observation
 
 Fact = tuple[str, int, str]
@@ -37,7 +38,7 @@ def _of(
         if grouping.each:
             yield grouping.each, place, f"{name}: {head[0]}"
         elif grouping.row and grouping.row[0]:
-            said = " ".join(rest) if rest else f"{len(counted)} of {grouping.counted}" if grouping.counted else ""
+            said = " ".join(rest) if rest else count(len(counted), grouping.counted) if grouping.counted else ""
             place_text = f"place {place}" if is_ordered and not rest else ""
             yield grouping.row[0], head[0], f"{name}: {said or place_text}".removesuffix(": ")
         for number, individual in enumerate(counted):

@@ -100,7 +100,7 @@ function drawSteps() {
 
 function fork(number) {
   const turn = D.beside.turns[number];
-  const how = !turn ? "does not offer this call" : number ? "goes another way" : "begins in another state";
+  const how = !turn ? "does not offer this call" : number ? "answers or shows something else" : "begins in another state";
   const first = turn && turn[2].length ? `, after ${turn[2].join(", ")}` : "";
   return make("div", { class: "forked" }, `the fork: here “${D.beside.name}” ${how}${first}`);
 }
