@@ -16,8 +16,8 @@ from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_w
 from cacheproof.foundation.junit import write as write_junit
 from cacheproof.foundation.limits import MEGABYTES, SECONDS, TooSlowError, memory, too_large, within
 from cacheproof.foundation.partial import AllowPartialOption, worded
+from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.lockstep.pair import Pair
-from cacheproof.lockstep.showing import DeviationOption
 from cacheproof.lockstep.shrink import shrunk
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.finding import Difference, Finding, Subject

@@ -15,6 +15,7 @@ from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_wri
 from cacheproof.foundation.junit import write as write_junit
 from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.lockstep.campaign import Campaign
+from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.lockstep.macros.campaign import REQUESTS
 from cacheproof.lockstep.macros.plan import MacroPlan, loads_of, perform_macros
 from cacheproof.lockstep.plan import (
@@ -28,7 +29,7 @@ from cacheproof.lockstep.plan import (
     subject_from,
     subjects_from,
 )
-from cacheproof.lockstep.showing import DeviationOption, agreeing_without, never_shown, rules_message
+from cacheproof.lockstep.showing import agreeing_without, never_shown, rules_message
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.finding_json import finding_to_message

@@ -15,7 +15,7 @@ from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputErr
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.limits import MEGABYTES, SECONDS
 from cacheproof.foundation.partial import AllowPartialOption, worded
-from cacheproof.lockstep.showing import DeviationOption
+from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.possible import CAP
 from cacheproof.logs.validate.run import Validation

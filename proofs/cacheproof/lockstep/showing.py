@@ -7,9 +7,7 @@ show something else, the rule has shown. A guard has shown where callers left ou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from cacheproof.model.finding import Answer, Difference, Finding, Subject, differing
 from cacheproof.model.mixture import AnyRule, without
@@ -18,17 +16,6 @@ from cacheproof.model.trace import record
 from cachespec.kernel import Observation, Operation, Outcome
 
 Shown = Mapping[str, Observation]
-
-DeviationOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="RULE|C-ID",
-        help="Expect this rule, or this entry of the catalogue, of the implementation: see cacheproof list --rules. "
-        "May be repeated.",
-        show_default="none",
-    ),
-]
-"""A deviation that is declared: the implementation is compared with the variant with this rule."""
 
 
 class Showing:
