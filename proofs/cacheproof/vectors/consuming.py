@@ -119,7 +119,7 @@ class Consumption:
         """Why the run says little: most cases that the user did not skip need what the target lacks. Or empty."""
         skipped = [result for result in self.of(Verdict.SKIPPED) if not result.asked]
         ran = len(self.results) - len(self.of(Verdict.SKIPPED))
-        if len(skipped) < ran or not self.results:
+        if len(skipped) <= ran:
             return ""
         return f"{ran:,} of {ran + len(skipped):,} cases ran, because the target lacks what the others need"
 

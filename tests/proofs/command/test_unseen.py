@@ -105,6 +105,37 @@ def test_what_the_calls_of_a_scope_depend_on() -> None:
     assert not {"steps", "drafts", "resets"} & {*read["equal-hashes"], *read["shared-prefix"]}
 
 
+IGNORING = """
+from cacheproof.model.registry import component_named
+from cacheproof.targets.specification import SpecificationTarget
+
+KV_BLOCKS = component_named("kv_blocks")
+
+
+class Ignoring:
+    def __init__(self, config):
+        kind = KV_BLOCKS.config
+        known = {name: getattr(config, name) for name in kind._fields if name != "hashes"}
+        self.yours = SpecificationTarget(KV_BLOCKS, KV_BLOCKS.normative)
+        self.yours.reset(kind(**known))
+
+    def apply(self, operation):
+        return self.yours.apply(operation)
+"""
+
+
+def test_equal_hashes_that_are_ignored_are_noticed(
+    cacheproof: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It agrees in outcomes, and the verdict says what it never looked at."""
+    (tmp_path / "ignoring.py").write_text(IGNORING)
+    monkeypatch.delitem(sys.modules, "ignoring", raising=False)
+    fuzz = ("fuzz", "kv_blocks", "--driver", "lockstep", "--steps", "150", "--seed", "1", "--scope", "equal-hashes")
+    ended = cacheproof(*fuzz, "--target", "python:ignoring:Ignoring")
+    assert ended.status == 0, ended.out
+    assert "never read of the configuration, though the specification reads it: hashes" in ended.out
+
+
 def test_consume_and_validate_say_it_too(cacheproof: Run, tmp_path: Path) -> None:
     consumed = cacheproof("consume", GROWTH, "--target", "spec:normative")
     assert "never called: lookup, get, pin, stat; never answered: " in consumed.out
