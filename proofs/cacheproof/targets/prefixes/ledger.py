@@ -77,9 +77,9 @@ class Ledger:
             return "KV-8/answered", f"{call} ends as {answer.code}"
         hits, used = self.expected_hits(call.request), self._used(call)
         wrong = self._noted(call, answer)
-        wrong = wrong or self._dropped(call, answer.shown) or self._out_of_order(hits, answer.shown)
         if self._recency is not None:
             self._recency.use(answer.code if answer.code == REFUSED else call.name, used)
+        wrong = wrong or self._dropped(call, answer.shown) or self._out_of_order(hits, answer.shown)
         self._note(answer.shown)
         found: Wrong | None = wrong if wrong is not None else next(self._standing(answer.shown), None)
         self._before = answer.shown

@@ -45,6 +45,22 @@ def all_is_evicted(released: Any, tree: Any, asked: Any) -> Any:
     return released(SimpleNamespace(num_tokens=1 << 30))
 
 
+@TREE.broken("evict")
+def newest_leaf_is_evicted(released: Any, tree: Any, asked: Any) -> Any:
+    """The leaf that was used last is evicted first."""
+    _reverse(tree.root_node)
+    try:
+        return released(asked)
+    finally:
+        _reverse(tree.root_node)
+
+
+def _reverse(node: Any) -> None:
+    node.last_access_time = -node.last_access_time
+    for child in node.children.values():
+        _reverse(child)
+
+
 @TREE.broken("_delete_leaf")
 def evicted_is_still_counted(released: Any, tree: Any, node: Any) -> Any:
     """Evicted pages still count as evictable."""
