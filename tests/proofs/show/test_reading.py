@@ -94,6 +94,8 @@ def test_the_variant_that_answers_so_is_named() -> None:
     (rule,) = (rule for rule in Reading(finding).rules if rule.how == "as variant")
     assert rule.name == "M2"
     assert "C-MIR-10" in rule.statement
+    broken = {rule.name for rule in Reading(finding).rules if rule.how == "breaks"}
+    assert broken == {"LRU-1", "LRU-5", "LRU-7/recency"}, "order and sizes differ together"
 
 
 def test_the_implementation_speaks_for_itself() -> None:

@@ -79,7 +79,7 @@ def test_the_planted_bug_is_found_and_shown(cacheproof: Run, tmp_path: Path) -> 
     assert "┃ specification ┃ yours" in ended.out
     assert "sequenceDiagram" not in ended.out
     assert "not shown, and not compared: hits, total" in ended.out
-    assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".mmd", ".svg", ".json", ".py"}
+    assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".html", ".mmd", ".svg", ".json", ".py"}
     told = cacheproof("consume", "lru", "--target", CHILD, "--json").json
     assert len(told["difference"]["trace"]["steps"]) == 3, "what is shown is shrunk"
     kept = cacheproof("show", told["run"])

@@ -137,15 +137,18 @@ class _Shown:
         yield from views
 
     def _with(self, view: Any, name: str, value: Observation) -> list[Any]:
-        """The view with this observable, and all others as they are: by the first part that does it."""
-        wanted = {**(self._observed(view) or {}), name: value}
+        """The view with this observable, by the first part that does it and changes no other but to what is shown."""
+        before = self._observed(view) or {}
         for field in sorted(getattr(view, "_fields", ()), key=lambda field: field != name):
             for form in _forms(self._component, name, value):
                 other = view._replace(**{field: form})
-                if self._observed(other) == wanted:
+                shown = self._observed(other) or {}
+                wanted = (
+                    each == before[key] or each == self._actual.observations.get(key) for key, each in shown.items()
+                )
+                if shown.get(name) == value and all(wanted):
                     return [other]
-        # An observable may follow from another, as the sizes follow from the order.
-        return [view]
+        return [view]  # it may follow from another one, as the sizes follow from the order
 
     def _observed(self, view: Any) -> Mapping[str, Observation] | None:
         try:
