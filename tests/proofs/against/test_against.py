@@ -114,7 +114,9 @@ def test_a_driver_that_fails_on_one_side_is_no_verdict(
     assert "spec:M2: the driver is gone" in told["results"][0]["failure"]  # type: ignore[index]  # JSON
 
 
-def test_ctrl_c_shows_what_is_known(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_shows_what_is_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     class Interrupted(SpecificationTarget):
         calls = 0
 
@@ -127,8 +129,10 @@ def test_ctrl_c_shows_what_is_known(capsys: pytest.CaptureFixture[str], monkeypa
     monkeypatch.setattr(
         "cacheproof.releases.against.sides.opened", lambda *_: Interrupted(LRU, variant_named(LRU, "M3"))
     )
-    told = call("spec:M3 --against spec:M3 --steps 400", capsys, ExitStatus.INCONCLUSIVE)
+    summary = tmp_path / "summary.md"
+    told = call(f"spec:M3 --against spec:M3 --steps 400 --summary {summary}", capsys, ExitStatus.INCONCLUSIVE)
     assert told["interrupted"]
+    assert summary.read_text().startswith("### spec:M3 against spec:M3: no answer\n\nThe run was interrupted")
     assert told["results"][0]["steps"] > 0  # type: ignore[index]  # JSON
 
 

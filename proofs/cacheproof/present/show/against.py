@@ -99,7 +99,8 @@ def markdown(every: Sequence[Compared], names: Names, left_out: Sequence[str], *
     different = [one for one in every if one.parted is not None]
     unknown = [one for one in every if one.parted is None and not one.agrees]
     head = f"{count(len(different), 'component')} {'differ' if len(different) != 1 else 'differs'}"
-    lines = [f"### {names[0]} against {names[1]}: {head if different else 'no difference'}", ""]
+    otherwise = "no answer" if unknown or interrupted else "no difference"
+    lines = [f"### {names[0]} against {names[1]}: {head if different else otherwise}", ""]
     if interrupted:
         lines += ["The run was interrupted: the table has what was known by then.", ""]
     if unknown:

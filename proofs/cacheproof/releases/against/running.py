@@ -21,6 +21,8 @@ from cacheproof.releases.against.parts import Line, Part
 from cacheproof.releases.against.sides import Side
 
 BETWEEN_LOOKS = 0.5
+SECONDS_TO_STOP = 5.0
+"""After Ctrl-C, for processes that say how far they came."""
 PROCESSES = 2
 GATE_SECONDS = 270.0
 """What a gate for pull requests spends on a comparison; a minute more goes into starting."""
@@ -209,6 +211,11 @@ def _in_processes(
                 take(waiting.pop(future), future.result())
             if first_is_known():
                 return
+    except KeyboardInterrupt:
+        stop.set()
+        for future in wait(waiting, SECONDS_TO_STOP).done:
+            take(waiting[future], future.result())
+        raise
     except BrokenProcessPool:
         raise InconclusiveError("a process of this comparison has ended: it has no result") from None
     finally:
