@@ -31,6 +31,12 @@ def observable_feature(component: AnyComponent, name: str) -> str:
     return f"{component.name}/observable/{name}"
 
 
+def is_observable(component: AnyComponent, name: str) -> bool:
+    """Whether the component may show this; `p0_order_{sender}` stands for one observable of each sender."""
+    forms = (re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(known)) for known in component.observables)
+    return any(re.fullmatch(form, name) for form in forms)
+
+
 def operations_in(component: AnyComponent, features: Iterable[str]) -> frozenset[str] | None:
     """The operations of the component that are among the features by wire name; None where none is: all are there."""
     return _named(component, features, "operation")
@@ -50,7 +56,8 @@ def checked(component: AnyComponent, features: Iterable[str]) -> frozenset[str]:
         if found is None:
             raise InputError(f"'{feature}' is no feature: one is COMPONENT/operation/NAME or COMPONENT/observable/NAME")
         sort, name = found["sort"], found["name"]
-        if found["component"] == component.name and known[sort] and name not in known[sort]:
+        there = name in known[sort] or (sort == "observable" and is_observable(component, name))
+        if found["component"] == component.name and known[sort] and not there:
             raise UnknownNameError(f"{component.name} has no {sort} '{name}'{did_you_mean(name, sorted(known[sort]))}")
     return given
 

@@ -15,7 +15,7 @@ from cacheproof.foundation.errors import InputError, shortened
 from cacheproof.foundation.misspelt import UnknownNameError, did_you_mean, nearest
 from cacheproof.implementation import Factory
 from cacheproof.model.declaration import DECLARED, Declaration, declared_by
-from cacheproof.model.features import operation_feature
+from cacheproof.model.features import is_observable, operation_feature
 from cacheproof.model.recording import recording
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.target import Failure, TargetError
@@ -39,7 +39,7 @@ class InProcessTarget:
         self._factory = factory
         self._component = component
         self._operations = {kind.wire_name() for kind in component.operations}
-        self._observables = frozenset(component.observables)
+        self._observables = set(component.observables)
         self._own = frozenset(getattr(factory, "own", ()))
         """Observables that only the implementation has: they are not looked at."""
         self._names: tuple[str, ...] = ()
@@ -105,10 +105,11 @@ class InProcessTarget:
         shown = guarded("observe", self._shown, failure=Failure.RAISED)
         if not isinstance(shown, Mapping):
             raise TargetError(f"observe() returned {shortened(repr(shown))}, where names and values were expected")
-        for name in shown if self._observables else ():
-            if name not in self._observables and name not in self._own:
+        for name in (set(shown) - self._observables - self._own) if self._observables else ():
+            if not is_observable(self._component, name):
                 meant = did_you_mean(name, sorted(self._observables))
                 raise UnknownNameError(f"{self._component.name} has no observable '{name}'{meant}")
+            self._observables.add(name)
         return {name: _observation(name, value) for name, value in shown.items() if name not in self._own}
 
     def close(self) -> None:
@@ -193,7 +194,8 @@ def check_names(component: AnyComponent, kind: type) -> None:
     """
     known = {operation.wire_name() for operation in component.operations} | set(component.observables) | HOOKS
     lacking = sorted(name for name in known if not hasattr(kind, name))
-    for name in sorted(name for name in dir(kind) if not name.startswith("_") and name not in known):
+    strange = (name for name in dir(kind) if not name.startswith("_") and name not in known)
+    for name in sorted(name for name in strange if not is_observable(component, name)):
         own = isroutine(vars(kind).get(name)) or isinstance(vars(kind).get(name), staticmethod | classmethod)
         if own or nearest(name, lacking) is not None:
             meant = did_you_mean(name, lacking if nearest(name, lacking) is not None else sorted(known - HOOKS))

@@ -11,6 +11,7 @@ import pytest
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.plan import subject_from
+from cacheproof.model.features import is_observable
 from cacheproof.model.recording import recording
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
@@ -138,3 +139,11 @@ def test_an_observable_that_the_component_does_not_have() -> None:
     target.reset(CONFIG._replace(pins=1))
     with pytest.raises(InputError, match=r"lru has no observable 'usd': did you mean 'used'\?"):
         target.observe()
+
+
+def test_an_observable_of_each_sender_is_known() -> None:
+    mirror = component_named("mirror")
+    assert is_observable(mirror, "p0_order_0")
+    assert is_observable(mirror, "p0_order_12")
+    assert not is_observable(mirror, "p0_order_x")
+    assert not is_observable(LRU, "hist")
