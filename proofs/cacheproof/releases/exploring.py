@@ -33,8 +33,6 @@ from cacheproof.targets.vllm.eras import Era
 
 SCOPES = Path(__file__).parent / "explored.toml"
 KIND = "explored"
-STATES = 250
-"""Of each configuration; most have fewer."""
 PAIRS = 2
 """All combinations of at most this many settings are explored, unless the caller asks for more."""
 
@@ -66,8 +64,8 @@ def explored_of(
 
 
 @cache
-def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[str, Any]]:
-    """The scopes of each component, and its lines of settings; the file is checked."""
+def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[str, Any], Mapping[str, int]]:
+    """The scopes of each component, its lines of settings, and its limit of states; the file is checked."""
     with path.open("rb") as file:
         content = tomllib.load(file)
     found: dict[str, tuple[Any, ...]] = {}
@@ -79,7 +77,7 @@ def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[
         if wrong is not None:
             raise InputError(f"{path}: {component.name}, {given['says']}: {wrong}")
         found[component.name] = (*found.get(component.name, ()), config)
-    return found, content["settings"]
+    return found, content["settings"], content["states"]
 
 
 def is_explored(component: str) -> bool:
@@ -93,7 +91,7 @@ def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
     `at_once`: the most settings in one combination; None for no limit.
     """
     component = component_named(era.component)
-    bases, lines = scopes()
+    bases, lines, _ = scopes()
     made = [
         (sum(map(bool, chosen)), base._replace(**{name: value for one in chosen for name, value in one.items()}))
         for chosen in product(*([{}, *line] for line in lines[era.component]))
@@ -107,10 +105,14 @@ def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
 def exploration(
     era: Era,
     progress: Callable[[str], None] | None = None,
-    states: int = STATES,
+    states: int | None = None,
     at_once: int | None = PAIRS,
 ) -> Exploration:
-    """The exploration of the era as far as the release has its settings: from the store if it is there."""
+    """The exploration of the era as far as the release has its settings: from the store if it is there.
+
+    `states`: of each configuration; by default the component's own limit.
+    """
+    states = scopes()[2][era.component] if states is None else states
     component = component_named(era.component)
     variant = variant_named(component, era.variant)
     every = configurations(era, at_once)
@@ -127,7 +129,7 @@ def explore(
     component: AnyComponent,
     variant: AnyVariant,
     every: Iterable[Any],
-    states: int = STATES,
+    states: int,
     progress: Callable[[str], None] | None = None,
 ) -> Exploration:
     """One configuration after the other. A situation is new once for each choice of settings, over all scopes."""
@@ -148,8 +150,8 @@ def explore(
 
 def _settings(config: Any) -> frozenset[str]:
     lines = scopes()[1]
-    names = {name for every in lines.values() for line in every for one in line for name in one}
     plain = config._field_defaults
+    names = {name for every in lines.values() for line in every for one in line for name in one if name in plain}
     return frozenset(f"{name}={value}" for name in names if (value := getattr(config, name)) != plain.get(name))
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.lockstep.decisions.kv_blocks import EMPTY, EVICTED, KEPT, SHARED
+from cacheproof.lockstep.situations import explored
 from cacheproof.lockstep.tally import Limit
-from cacheproof.model.finding import Difference
+from cacheproof.model.finding import Difference, Subject
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import Target
 from cacheproof.releases import exploring
@@ -35,7 +38,7 @@ def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
 
 def test_every_combination_of_settings_that_a_release_has() -> None:
     every = exploring.configurations(S3, None)
-    bases, lines = exploring.scopes()
+    bases, lines, _ = exploring.scopes()
     assert len(set(every)) == len(every) > 3_000
     assert set(bases["scheduler"]) <= set(every[: len(bases["scheduler"])])
     assert all(SCHEDULER.invalid(config) is None and S3.has(config) for config in every)
@@ -76,14 +79,14 @@ def test_a_release_that_differs_behind_a_way_is_found_out(few: list[object]) -> 
 
 def test_what_the_era_breaks_is_repeated_on_the_release(few: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the release is as its era, it is a finding; where they part, it is none."""
-    explored = exploring.exploration(S3, None, STATES)
-    names = {seen.rule.name for _, seen in explored.broken}
+    seen = exploring.exploration(S3, None, STATES)
+    names = {one.rule.name for _, one in seen.broken}
     assert names
     lines = Table((S3,), table().configurations, ())
     monkeypatch.setattr("cacheproof.releases.searching._alone", lambda *given: None)
     for tag, found in (("S3", names), ("S2", set[str]())):
         target = SpecificationTarget(SCHEDULER, SCHEDULER.variants[tag])
-        done = search(lines, S3, limit=Limit(steps=1), seed=1, opener=partial(opened, target), explored=explored)
+        done = search(lines, S3, limit=Limit(steps=1), seed=1, opener=partial(opened, target), explored=seen)
         before = {one.rule.name for one in done.hunt.found if one.episode is None}
         assert before == found or (tag == "S2" and before < names)
         assert bool(done.hunt.disagreements) is (tag == "S2")
@@ -92,6 +95,18 @@ def test_what_the_era_breaks_is_repeated_on_the_release(few: list[object], monke
 def opened(target: Target, era: Era) -> Target:
     assert era is S3
     return target
+
+
+def test_ways_of_kv_blocks_tell_what_was_in_the_blocks_that_a_request_gains() -> None:
+    """Without that, 12 ways are left of 30, and none leads a hit of one group into another group's table (#44409)."""
+    component = component_named("kv_blocks")
+    gains: set[int] = set()
+    for config in exploring.scopes()[0]["kv_blocks"]:
+        known: set[Any] = set()
+        done = explored(Subject(component, component.variants["K2"], config), 800, known)
+        gains |= {gain for *_, (given, *_) in known for _, row in given for gain in row}
+        assert len(done.ways) > 15
+    assert gains == {EMPTY, EVICTED, KEPT, SHARED}
 
 
 def test_a_wrong_scope_is_said(tmp_path: Path) -> None:
