@@ -173,6 +173,31 @@ def run_machine(
     return run_with(scopes, limit, chosen, seed_number, seconds_to_shrink, progress)
 
 
+def run_in_profile(scopes: Scoped, limit: Limit, seed_number: int, *, reuse: bool, key: str, limited: bool) -> Campaign:
+    """The same with the settings of the profile of Hypothesis that is loaded: its database, phases and verbosity.
+
+    `key` tells the examples of this test from those of others in the same database. Unless the caller has `limited`
+    the run, a profile that is not one of Hypothesis' own also says how many examples there are and how long they are.
+    """
+    given = settings()
+    own = settings.get_current_profile_name() not in ("default", "ci")
+    chosen = settings(
+        given,
+        max_examples=given.max_examples if own and not limited else 10**9,
+        stateful_step_count=given.stateful_step_count if own else STEPS_IN_EXAMPLE + 1,
+        phases=tuple(phase for phase in given.phases if reuse or phase is not Phase.reuse),
+        derandomize=False,  # the seed is given, and is said
+        database=given.database,
+        deadline=None,
+        verbosity=given.verbosity if own else Verbosity.quiet,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        backend=BACKEND if given.backend == "hypothesis" else given.backend,
+    )
+    return run_with(scopes, Limit() if own and not limited else limit, chosen, seed_number, key=key)
+
+
 def run_with(
     scopes: Scoped,
     limit: Limit,
@@ -180,13 +205,16 @@ def run_with(
     seed_number: int,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
     progress: Callable[[str], None] | None = None,
+    *,
+    key: str = "",
 ) -> Campaign:
-    """The same with the settings of a caller, such as those of a profile of Hypothesis."""
+    """The same with settings that are made. Hypothesis finds examples in a database by the name of the machine."""
     campaign = Campaign(seed_number, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside)
     with remembered() as interruption:
         search = _Search(scopes, limit, progress, interruption)
         try:
             made = machine(search, chosen.stateful_step_count - 1)
+            made.__name__ += f"_{key}" if key else ""
             run_state_machine_as_test(seed(seed_number)(made), settings=chosen)
         except (FoundError, Flaky, _Enough):
             pass

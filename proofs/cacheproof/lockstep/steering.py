@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 from cacheproof.lockstep.pair import Pair
-from cachespec.kernel import Code, Kind, Operation
+from cachespec.kernel import Code, Kind, Observation, Operation
 
 WEIGHTS = {Kind.CALL: (0, 1, 3, 9), Kind.INTERNAL: (1, 3, 9), Kind.FAULT: (0, 1, 3)}
 """How likely an operation may be in an episode."""
@@ -28,6 +29,8 @@ IN_BURST, OUTSIDE = 10.0, 0.01
 """The weight of a fault in a burst, and outside: faults change something, and would be chosen before all calls."""
 LENGTHS = (30, 60, 100)
 """Calls in an episode."""
+LEAST_TURN = 0.15
+"""The share of a scope in which the last episode led to no new state, beside one in which every call did."""
 
 
 class Steering:
@@ -38,21 +41,33 @@ class Steering:
         self.source = source
         self.weights: dict[type[Operation], int] = {}
         self.length = 0
-        self._waiting: list[int] = []
+        self._waiting: list[int] | None = None
         self._met: Counter[Hashable] = Counter()
         self._states: list[set[int]] = [set() for _ in pairs]
         self._burst = 0
+        self._news: dict[int, float] = {}
+        """For each scope, the share of the calls of its last episode that led to a new state."""
+        self._episode, self._calls, self._new = 0, 0, 0
+        self._shown: tuple[Any, Mapping[str, Observation]] | None = None
 
     def begin(self, set_aside: Collection[int] = ()) -> int:
-        """The number of the scope whose turn has come; the next episode is in it."""
-        self._waiting = [number for number in self._waiting if number not in set_aside]
-        if not self._waiting:
-            left = [number for number in range(len(self.pairs)) if number not in set_aside]
+        """The number of the scope whose turn has come; the next episode is in it.
+
+        First each scope has a turn. Then those have more turns in which the last episode led to new states.
+        """
+        self._news[self._episode] = self._new / max(1, self._calls)
+        left = [number for number in range(len(self.pairs)) if number not in set_aside]
+        if self._waiting is None:
             self._waiting = self.source.sample(left, len(left))
-        self.length, self._burst = self.source.choice(LENGTHS), 0
+        self._waiting = [number for number in self._waiting if number not in set_aside]
+        if self._waiting:
+            self._episode = self._waiting.pop()
+        else:
+            self._episode = self.source.choices(left, [LEAST_TURN + self._news.get(number, 0.0) for number in left])[0]
+        self.length, self._burst, self._calls, self._new = self.source.choice(LENGTHS), 0, 0, 0
         kinds = self.pairs[0].subject.component.operations
         self.weights = {kind: self.source.choice(WEIGHTS[kind.kind]) for kind in kinds}
-        return self._waiting.pop()
+        return self._episode
 
     def choose(self, number: int, *, first: bool = False) -> int:
         """The place of the next call among those that the scope offers now; behind them all, the episode is over."""
@@ -78,10 +93,13 @@ class Steering:
             return
         before, outcome = pair.latest
         *earlier, call = pair.operations[-2:]
-        situation = (type(call), outcome.code, before != pair.state)
+        situation = self._situation(pair, before, call, outcome.code, pair.state)
         self._met[situation] += 1
         self._met[_behind(earlier, call), situation] += 1
-        self._states[number].add(hash(pair.state))
+        known = self._states[number]
+        self._calls += 1
+        self._new += hash(pair.state) not in known
+        known.add(hash(pair.state))
 
     def _candidates(self, offered: tuple[Operation, ...]) -> list[int]:
         """Places of some calls: first the operation is drawn, by the weights of this episode, then its arguments."""
@@ -109,13 +127,36 @@ class Steering:
         after, outcome = pair.subject.variant.call(pair.subject.config, pair.state, operation)
         if outcome.code is Code.DIVERGED:
             return UNCHANGED
-        changed = after != pair.state
-        situation = (type(operation), outcome.code, changed)
+        situation = self._situation(pair, pair.state, operation, outcome.code, after)
         times, times_here = self._met[situation], self._met[_behind(pair.operations[-1:], operation), situation]
         rare: float = (1 + times) ** -0.25 / (1 + times_here)
-        if not changed:
+        if after == pair.state:
             return UNCHANGED * rare
         return rare * (KNOWN if hash(after) in self._states[number] else 1.0)
+
+    def _situation(self, pair: Pair, before: Any, call: Operation, code: Code, after: Any) -> Hashable:
+        """The call, how it ended, and which observables it made larger or smaller."""
+        if before == after:
+            return type(call), code
+        old, new = self._observed(pair, before), self._observed(pair, after, keep=False)
+        return type(call), code, tuple(_grown(old[name], value) for name, value in new.items())
+
+    def _observed(self, pair: Pair, state: Any, *, keep: bool = True) -> Mapping[str, Observation]:
+        """What a state shows; that of the state before several candidates is made once."""
+        if self._shown is not None and self._shown[0] is state:
+            return self._shown[1]
+        subject = pair.subject
+        shown = subject.component.observe(subject.config, subject.variant.view(subject.config, state))
+        if keep:
+            self._shown = state, shown
+        return shown
+
+
+def _grown(old: Observation, new: Observation) -> Hashable:
+    """Whether a number or a list became larger, smaller or another one of the same size."""
+    if isinstance(old, int) or isinstance(new, int):
+        return (new > old) - (new < old)  # type: ignore[operator]  # both are numbers
+    return old != new, (len(new) > len(old)) - (len(new) < len(old))
 
 
 def _behind(earlier: Sequence[Operation], call: Operation) -> Hashable:

@@ -39,10 +39,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for the whole run, the same in every worker."""
+    """One seed for the whole run, the same in every worker: ours, that of Hypothesis, or a new one."""
     given = config.getoption("--cacheproof-seed")
+    theirs = str(config.getoption("--hypothesis-seed", None))
+    of_hypothesis = int(theirs) if theirs.isdecimal() else None
     handed = getattr(config, "workerinput", {}).get(KEY_OF_WORKERS)
-    config.stash[SEED] = next((one for one in (handed, given) if one is not None), secrets.randbelow(LARGEST_SEED))
+    known = (one for one in (handed, given, of_hypothesis) if one is not None)
+    config.stash[SEED] = next(known, secrets.randbelow(LARGEST_SEED))
 
 
 @pytest.hookimpl(optionalhook=True)

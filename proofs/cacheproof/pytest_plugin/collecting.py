@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -14,11 +15,13 @@ from cacheproof.catalogue.agenda import Calls, agenda
 from cacheproof.catalogue.register import entry_named
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.misspelt import UnknownNameError
-from cacheproof.lockstep.campaign import Campaign, lockstep
+from cacheproof.lockstep.campaign import Campaign, steered
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.plan import PROFILES, left_out_from
+from cacheproof.lockstep.scoped import Scoped
 from cacheproof.lockstep.showing import rules_message
 from cacheproof.lockstep.shrink import shrunk
+from cacheproof.lockstep.tally import Limit
 from cacheproof.model.adapted import adapted
 from cacheproof.model.finding import Subject
 from cacheproof.model.mixture import base_of, with_deviations
@@ -56,7 +59,9 @@ class SuiteCollector(pytest.Collector):
         shared = {"suite": self.suite, "left_out": left_out}
         for scope in scopes:
             subject = subjects[scope.name]
-            yield LockstepItem.from_parent(self, name=f"scope[{scope.name}]", subject=subject, **shared)
+            yield LockstepItem.from_parent(
+                self, name=f"scope[{scope.name}]", scope=scope.name, subject=subject, **shared
+            )
         for calls in traces:
             if self._asked_for(calls.scope.name):
                 subject = Subject(component, variant, calls.scope.config)
@@ -185,23 +190,26 @@ class _Item(pytest.Item):
 
 
 class LockstepItem(_Item):
-    """Random calls in one scope, beside the specification."""
+    """Random calls in one scope, beside the specification, by the machine of Hypothesis if that is installed."""
+
+    def __init__(self, *, scope: str, **named: Any) -> None:
+        super().__init__(**named)
+        self.scope = scope
 
     def campaign(self, target: InProcessTarget) -> Campaign:
         option = self.config.getoption
         profile = PROFILES[option("--cacheproof-profile")]
         steps, seconds = option("--cacheproof-steps"), option("--cacheproof-seconds")
-        return lockstep(
-            self.subject.component,
-            self.subject.variant,
-            self.subject.config,
-            target,
-            steps=profile.steps if steps is None and seconds is None else steps,
-            seconds=seconds,
-            seed=self.config.stash[SEED],
-            name=self.target,
-            left_out=self.left_out,
-        )
+        pair = Pair(self.subject, target, self.target, self.left_out)
+        scopes, seed = Scoped({self.scope: pair}), self.config.stash[SEED]
+        limit = Limit(profile.steps if steps is None and seconds is None else steps, seconds)
+        if importlib.util.find_spec("hypothesis") is None:
+            return steered(scopes, limit, seed)
+        from cacheproof.lockstep.machine import run_in_profile  # noqa: PLC0415  # an extra, and slow to import
+
+        repeats = option("--cacheproof-seed") is not None or option("--hypothesis-seed", None) is not None
+        limited = steps is not None or seconds is not None
+        return run_in_profile(scopes, limit, seed, reuse=not repeats, key=_as_folder(self.nodeid), limited=limited)
 
     def partial(self, campaign: Campaign) -> str:
         return campaign.tally.partial(kind.wire_name() for kind in self.subject.variant.transitions)

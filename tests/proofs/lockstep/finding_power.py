@@ -122,6 +122,7 @@ def main() -> None:
                 runs[bug.group] += given.seeds
                 if count < given.seeds:
                     missed[f"{bug.group}: {bug.name}"] = count
+                print(f"{driver}: {bug.group}: {bug.name}: {count} of {given.seeds}", file=sys.stderr, flush=True)
         print(f"{driver}, {given.steps:,} calls, {given.seeds} seeds, {time.monotonic() - began:.0f} s")
         for group, number in runs.items():
             print(f"  {group}: {finds[group]} of {number}")
