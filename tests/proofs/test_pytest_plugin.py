@@ -163,6 +163,37 @@ def test_the_traces_of_the_catalogue_find_what_they_are_about(pytester: pytest.P
     assert inside(pytester, ERA.format("normative"), "-k", "trace").returncode == 0
 
 
+def test_the_seed_and_the_database_are_those_of_hypothesis(tmp_path: Path) -> None:
+    """A failing example is kept in the project's database and tried first, whatever the seed."""
+    suite = ERA.format("M2").replace("M2'])", "M2']), scopes=['pins'], traces=False")
+    write(tmp_path, f"{suite}\nfrom hypothesis import settings\nsettings.load_profile('default')")
+    first = run(tmp_path, "--hypothesis-seed", "5")
+    assert first.returncode == 1
+    assert "--cacheproof-seed 5" in first.stdout
+    assert [path for path in (tmp_path / ".hypothesis" / "examples").rglob("*") if path.is_file()]
+    again = run(tmp_path)
+    assert again.returncode == 1
+    steps = re.search(r"([\d,]+) calls in lockstep", again.stdout)
+    assert steps is not None
+    assert int(steps[1]) <= 3
+
+
+def test_a_profile_of_hypothesis_says_how_much(pytester: pytest.Pytester) -> None:
+    suite = (
+        ERA.format("normative").replace("ive'])", "ive']), scopes=['pins'], traces=False")
+        + "\nfrom hypothesis import settings\n"
+        + "settings.register_profile('few', max_examples=3, stateful_step_count=11, database=None)\n"
+        + "settings.load_profile('few')\n"
+    )
+    ended = inside(pytester, suite, "--cacheproof-seed", "1")
+    assert ended.returncode == 0, ended.stdout
+    said = re.search(r"(\d+) calls in lockstep", ended.stdout)
+    assert said is not None
+    assert 10 <= int(said[1]) <= 30
+    limited = inside(pytester, suite, "--cacheproof-seed", "1", "--cacheproof-steps", "40")
+    assert "40 calls in lockstep" in limited.stdout
+
+
 def test_an_era_can_be_what_is_compared_with(pytester: pytest.Pytester) -> None:
     suite = ERA.format("M2").replace("'lru', lambda", "'lru', variant='M2', traces=False, factory=lambda")
     ended = inside(pytester, suite, "--cacheproof-steps", "100")
