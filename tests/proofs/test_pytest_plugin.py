@@ -164,19 +164,16 @@ def test_the_traces_of_the_catalogue_find_what_they_are_about(pytester: pytest.P
 
 
 def test_the_seed_and_the_database_are_those_of_hypothesis(tmp_path: Path) -> None:
-    """A failing example is kept in the project's database and tried first; not with a seed, as Hypothesis has it."""
+    """A failing example is kept in the project's database; not with a seed, as Hypothesis has it."""
     suite = ERA.format("M2").replace("M2'])", "M2']), scopes=['pins'], traces=False")
     write(tmp_path, f"{suite}\nfrom hypothesis import settings\nsettings.load_profile('default')")
     seeded = run(tmp_path, "--hypothesis-seed", "5")
     assert seeded.returncode == 1
     assert "--cacheproof-seed 5" in seeded.stdout
+    examples = tmp_path / ".hypothesis" / "examples"
+    assert not [path for path in examples.rglob("*") if path.is_file()]
     assert run(tmp_path).returncode == 1
-    assert [path for path in (tmp_path / ".hypothesis" / "examples").rglob("*") if path.is_file()]
-    again = run(tmp_path)
-    assert again.returncode == 1
-    steps = re.search(r"([\d,]+) calls in lockstep", again.stdout)
-    assert steps is not None
-    assert int(steps[1]) <= 3
+    assert [path for path in examples.rglob("*") if path.is_file()]
 
 
 def test_a_profile_of_hypothesis_says_how_much(pytester: pytest.Pytester) -> None:
