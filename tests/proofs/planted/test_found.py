@@ -23,6 +23,8 @@ NEWEST = Release("0.33.0")
 RELEASES = table().releases()
 KEPT = [release for release in RELEASES if kept.path_of(release).is_file()]
 IN_EACH_COMPONENT, IN_ALL = 4, 60
+WHOLES = {"engine"}
+"""Made of the classes of other components: their bugs are in it, and it has none of its own."""
 
 
 def components_of(release: Release) -> set[str]:
@@ -31,7 +33,7 @@ def components_of(release: Release) -> set[str]:
 
 def test_every_component_has_bugs_of_its_own() -> None:
     planted = planted_in(NEWEST)
-    for component in components_of(NEWEST):
+    for component in components_of(NEWEST) - WHOLES:
         assert sum(one.component == component for one in planted) >= IN_EACH_COMPONENT, component
     assert len(planted) >= IN_ALL
     assert len({one.name for one in planted}) == len(planted)
@@ -40,7 +42,7 @@ def test_every_component_has_bugs_of_its_own() -> None:
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: str(release.version))
 def test_older_releases_have_bugs_too(release: Release) -> None:
     without = {"configuration"} if release.version == "0.20.2" else set()
-    assert {one.component for one in planted_in(release)} == components_of(release) - without
+    assert {one.component for one in planted_in(release)} == components_of(release) - without - WHOLES
 
 
 @pytest.mark.parametrize("release", KEPT, ids=lambda release: str(release.version))
