@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from cacheproof.model.finding import Answer, Breakdown, Difference, Finding
 from cacheproof.model.trace import Trace
 from cacheproof.releases.conformance import EraResult
 from cacheproof.releases.planted import kept
-from cacheproof.releases.planted.listing import Planted, as_released, planted_in
+from cacheproof.releases.planted.listing import Planted, as_released, compared_with, planted_in
 from cacheproof.releases.planted.trial import Fate, perform
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, add, installed
@@ -82,17 +83,26 @@ def soonest() -> list[Planted]:
     found = [one for one in planted_in(NEWEST) if one.name in steps]
     return [
         min((one for one in found if one.component == component), key=lambda one: steps[one.name])
-        for component in sorted(components_of(NEWEST))
+        for component in sorted(components_of(NEWEST) - WHOLES)
     ]
 
 
 @pytest.mark.skipif(installed(NEWEST) is None, reason=f"{NEWEST.name} is not installed")
-@pytest.mark.parametrize("component", sorted(components_of(NEWEST)))
+@pytest.mark.parametrize("component", sorted(components_of(NEWEST) - WHOLES))
 def test_one_bug_of_each_component_is_found(component: str) -> None:
     planted = next(one for one in soonest() if one.component == component)
     fate = perform(planted, steps=STEPS, seed=SEED, seconds_to_shrink=0.1)
     assert fate.found, fate.result.finding
     assert status([fate]) is ExitStatus.AS_EXPECTED
+
+
+@pytest.mark.skipif(installed(NEWEST) is None, reason=f"{NEWEST.name} is not installed")
+@pytest.mark.parametrize("component", ["mirror", "scheduler"])
+def test_a_bug_of_a_part_is_found_in_the_whole_engine(component: str) -> None:
+    planted = next(one for one in soonest() if one.component == component)
+    whole = replace(planted, era=compared_with(NEWEST, "engine"))
+    fate = perform(whole, steps=STEPS, seed=SEED, seconds_to_shrink=0.1)
+    assert fate.found, fate.result.finding
 
 
 @pytest.mark.nightly
