@@ -21,8 +21,7 @@ permissions:
   contents: read
 
 env:
-  TORCH_SPEC: torch==2.13.0+cpu  # the drivers need no device
-  PIP_EXTRA_INDEX_URL: https://download.pytorch.org/whl/cpu
+  TORCH_SPEC: torch==2.13.0  # a CPU build is enough; PIP_EXTRA_INDEX_URL may name an index that has one
 
 jobs:
   gate:
