@@ -26,6 +26,7 @@ from cacheproof.present.show.reading import Reading
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.process import InProcessTarget
 from cacheproof.targets.specification import SpecificationTarget
+from cachespec import block_hash
 from cachespec.kernel import Code, Operation, Outcome
 from cachespec.lru import Config, Put, Touch
 
@@ -198,3 +199,16 @@ def test_what_the_implementation_said_is_kept_with_its_finding() -> None:
     again = finding_from_message(json.loads(json.dumps(finding_to_message(finding))))
     assert isinstance(again, Difference)
     assert again.actual.remark == finding.actual.remark == "KeyError: 3"
+
+
+def test_a_variant_that_cannot_run_in_a_configuration_is_no_explanation() -> None:
+    """Two variants of `block_hash` divide by the number of digests, of which most configurations have none."""
+    component = component_named("block_hash")
+    config = block_hash.Config(block_size=1, requests=1, prompt_tokens=1, tokens=1, words=(1,), lengths=(1,))
+    trace = record(
+        component, component.normative, config, [block_hash.Write(0, 1), block_hash.Submit(0)], whole_calls=True
+    )
+    last = trace.steps[-1]
+    shown = Answer(Outcome(Code.REFUSED), last.observations)
+    reading = Reading(Difference("elsewhere", trace, Answer(last.outcome, last.observations), shown))
+    assert "as variant" not in [rule.how for rule in reading.rules]
