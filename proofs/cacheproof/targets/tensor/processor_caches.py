@@ -309,8 +309,10 @@ def processed(item: Item) -> SimpleNamespace:
 class Pair:
     """In the place of a release: makes both sides, and says what sort of release it is."""
 
-    resets, repairs = True, True
+    resets = repairs = fans_out = True
     checks_first = dies = False
+    two_steps = passes_by = False
+    """Not driven here: look-up and update as two steps, and items that come as embeddings."""
 
     def frontend(self, capacity: int) -> Frontend:
         """A new P0."""
