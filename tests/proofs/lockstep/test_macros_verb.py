@@ -89,7 +89,7 @@ def test_a_difference_is_kept_and_written(cacheproof: Run, tmp_path: Path, monke
     written = sorted(path.name for path in (tmp_path / "found").iterdir())
     assert "test_kv_blocks_normative_python_forgetful_pool_make_macros.py" in written
     assert "test_kv_blocks_normative_python_forgetful_pool_make_macros.json" in written
-    assert len(written) == 7
+    assert len(written) == 8
     test = runpy.run_path(str(tmp_path / "found" / "test_kv_blocks_normative_python_forgetful_pool_make_macros.py"))
     with pytest.raises(AssertionError, match="the specification says done, the target absent"):
         test["test_kv_blocks_normative_python_forgetful_pool_make_macros"]()
