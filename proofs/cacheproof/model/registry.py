@@ -31,6 +31,10 @@ SCOPES = Path(__file__).parents[1] / "scopes"
 AnyComponent = Component[Any, Any, Any]
 AnyVariant = Variant[Any, Any, Any]
 
+UNDEFINED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a variant's functions may raise where they are not defined: in a configuration that the variant is not for, and
+on a view whose parts do not belong together. Without digests, the variant `predictable` divides by zero."""
+
 
 def components(extra: str | None = None) -> dict[str, AnyComponent]:
     """All components by name; `extra` defaults to the environment variable."""

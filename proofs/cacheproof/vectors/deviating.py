@@ -16,12 +16,10 @@ from functools import partial
 from typing import TypeVar
 
 from cacheproof.model.declaration import NUMBER
-from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.registry import UNDEFINED, AnyComponent, AnyVariant
 from cacheproof.model.scope import Scope
 from cacheproof.vectors.vector import Reply, Shown, all_shown
 from cachespec.kernel import Code, Operation
-
-NOT_FOR_THIS_CONFIGURATION = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 
 Found = TypeVar("Found")
 
@@ -76,7 +74,7 @@ def _tried(era: AnyVariant, scope: Scope, work: Callable[[], Found]) -> Found | 
     """None where the configuration is not for the era."""
     try:
         return work()
-    except NOT_FOR_THIS_CONFIGURATION:
+    except UNDEFINED:
         if era.tag in scope.variants:
             raise
         return None

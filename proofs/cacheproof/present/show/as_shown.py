@@ -9,7 +9,7 @@ from typing import Any
 from cacheproof.lockstep.properties import all_broken_by_call, broken_in
 from cacheproof.model.finding import Answer
 from cacheproof.model.observed import grouping_of, rows_of
-from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
+from cacheproof.model.registry import UNDEFINED, AnyComponent, AnyVariant, component_named
 from cacheproof.model.trace import Trace, TraceStep, record
 from cacheproof.present.show.moves import Search
 from cachespec.kernel import Observation, Outcome
@@ -23,16 +23,13 @@ VALUES = 8
 ORDERS = 24
 """The orders that are tried of what is compared as a set."""
 
-UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a view may raise whose fields do not belong together."""
-
 
 def broken_as_shown(trace: Trace, expected: Answer, actual: Answer) -> frozenset[str]:
     """The properties that the last call breaks in every state that shows what the target shows.
 
-    Those states are near the trace, or they are the specification's own with the parts replaced that differ. In which
-    of them the target is, nobody knows, so a property counts only if all of them break it, whatever the parts are that
-    nothing shows.
+    A candidate is a state near the trace, or the specification's own state with the differing parts replaced. The
+    target may be in any of them, because it does not show all of its state. A property therefore counts only if every
+    candidate breaks it.
     """
     search = Search(trace)
     search.run(search.done.path[-2:], 1, MOVES)
@@ -51,11 +48,11 @@ def broken_as_shown(trace: Trace, expected: Answer, actual: Answer) -> frozenset
 def answers_as(variant: AnyVariant, trace: Trace, actual: Answer) -> bool:
     """Whether a variant answers and shows the same as the target in every call of the trace, the last included.
 
-    Some variants are for certain configurations: without digests `predictable` divides by zero. They answer nothing.
+    A variant that is not for the configuration does not.
     """
     try:
         run = record(component_named(trace.component), variant, trace.config, trace.operations, whole_calls=True)
-    except (ArithmeticError, LookupError):
+    except UNDEFINED:
         return False
     shown = actual.observations.keys()
     if not all(_same(one, other, shown) for one, other in zip(run.steps[:-1], trace.steps[:-1], strict=True)):
@@ -100,7 +97,7 @@ class _Shown:
         """The properties that do not hold if the call, with the target's answer, led to this view; None if unfit."""
         try:
             return frozenset(self._broken(view))
-        except UNFIT:
+        except UNDEFINED:
             return None
 
     def about_order(self) -> frozenset[str]:
@@ -159,7 +156,7 @@ class _Shown:
     def _observed(self, view: Any) -> Mapping[str, Observation] | None:
         try:
             return dict(self._component.observe(self._config, view))
-        except UNFIT:
+        except UNDEFINED:
             return None
 
     def _fits(self, view: Any) -> bool:
@@ -170,7 +167,7 @@ class _Shown:
         )
 
     def _unclaimed(self) -> frozenset[str]:
-        """The observable whose order may be nobody's claim: names of an implementation's own are a set."""
+        """The observable whose order is not compared: the free order, if the implementation chooses its own names."""
         own = self._component.own_names
         if own is None or own.order not in self._actual.observations:
             return frozenset()
