@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cachespec.kernel import ABSENT, DONE, STALE, Code, Outcome, Rule, Transition
+from cachespec.kernel import Code, Outcome, Rule, Transition
 from cachespec.kv_blocks.configuration import (
     NOTHING,
     Block,
@@ -18,7 +18,6 @@ from cachespec.kv_blocks.configuration import (
     Position,
     Request,
     content_of,
-    full_blocks,
     hash_of,
 )
 from cachespec.kv_blocks.era_rules import each_once, lookup_but_the_last
@@ -26,14 +25,16 @@ from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, G
 from cachespec.kv_blocks.state import Pool
 from cachespec.kv_blocks.transitions import (
     blocks_from,
+    execute,
     find,
     forget,
     holding_of,
+    is_unregistered,
     let_go,
+    pass_by,
     register,
     register_full,
     touch,
-    write,
 )
 
 Result = tuple[Pool, Outcome]
@@ -113,17 +114,11 @@ def commit_by(registering: Registering) -> Transition[Config, Pool, Commit]:
     """The normative call, with another rule for each block that was written in full."""
 
     def commit(config: Config, pool: Pool, op: Commit) -> Result:
-        holding = holding_of(pool, op.request)
-        if holding.blocks == 0:
-            return pool, ABSENT
-        if op.computed < holding.computed or op.computed > holding.scheduled:
-            return pool, STALE
-        pool = write(config, pool, op.request, op.computed)
-        last = max(holding.cached_blocks, full_blocks(config, op.computed))
-        for position in range(holding.cached_blocks, last):
-            pool = registering(config, pool, op.request, position)
-        counted = holding_of(pool, op.request)._replace(cached_blocks=last)
-        return pool._replace(holdings=pool.holdings.set(op.request, counted)), DONE
+        pool, outcome = execute(config, pool, op)
+        while outcome.code is Code.DONE and is_unregistered(config, pool, op.request, op.computed):
+            position = holding_of(pool, op.request).cached_blocks
+            pool = registering(config, pass_by(pool, op.request), op.request, position)
+        return pool, outcome
 
     return commit
 

@@ -262,12 +262,18 @@ def is_unregistered(config: Config, pool: Pool, request: Request, computed: int)
     return holding_of(pool, request).cached_blocks < full_blocks(config, computed)
 
 
+def pass_by(pool: Pool, request: Request) -> Pool:
+    """The registering loop goes on behind the request's next full block."""
+    holding = holding_of(pool, request)
+    passed = holding._replace(cached_blocks=holding.cached_blocks + 1)
+    return pool._replace(holdings=pool.holdings.set(request, passed))
+
+
 def register_next(config: Config, pool: Pool, request: Request) -> Pool:
     """The body of that loop: the next full block. KV-6: what comes after an evicted block stays out of the map too."""
-    holding = holding_of(pool, request)
-    position = holding.cached_blocks
+    position = holding_of(pool, request).cached_blocks
     block = pool.tables.get((request, position), NOTHING)
-    pool = pool._replace(holdings=pool.holdings.set(request, holding._replace(cached_blocks=position + 1)))
+    pool = pass_by(pool, request)
     if position > 0 and not pool.registered.has(pool.tables.get((request, position - 1), NOTHING)):
         return pool
     return register(config, pool, block, content_of(config, request, position))
@@ -317,14 +323,21 @@ def allocate_slots(config: Config, pool: Pool, op: AllocateSlots) -> Result:
     return pool, Outcome(Code.DONE, blocks_from(pool, op.request, owned))
 
 
-def commit(config: Config, pool: Pool, op: Commit) -> Result:
-    """KV-7: what has been written can be found, and nothing else (C-KV-6)."""
+def execute(config: Config, pool: Pool, op: Commit) -> Result:
+    """KV-7: the worker writes what was scheduled, and nothing else."""
     holding = holding_of(pool, op.request)
     if holding.blocks == 0:
         return pool, ABSENT
     if op.computed < holding.computed or op.computed > holding.scheduled:
         return pool, STALE
-    pool = write(config, pool, op.request, op.computed)
+    return write(config, pool, op.request, op.computed), DONE
+
+
+def commit(config: Config, pool: Pool, op: Commit) -> Result:
+    """KV-7: what has been written can be found, and nothing else (C-KV-6)."""
+    pool, outcome = execute(config, pool, op)
+    if outcome.code is not Code.DONE:
+        return pool, outcome
     return register_full(config, pool, op.request, op.computed), DONE
 
 
