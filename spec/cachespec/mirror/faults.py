@@ -5,6 +5,7 @@ They are declared as the other operations are (`operations.py`).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -108,99 +109,94 @@ class Cancel(MirrorOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder(MirrorOperation):
+class ChannelFault(MirrorOperation):
+    """Base of what may happen to one message or answer that is under way."""
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    sender: SenderName
+    which: Which
+
+    @classmethod
+    @abstractmethod
+    def candidates(cls, around: Around) -> int:
+        """How many of the sender's messages or answers, oldest first, it can happen to."""
+
+    @classmethod
+    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
+        return (cls(sender, which) for which in range(cls.candidates(around)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(ChannelFault):
     """A message overtakes the one before it."""
 
-    kind: ClassVar[Kind] = Kind.FAULT
-    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     setting: ClassVar[str] = "reorder"
     adds: ClassVar[tuple[int, int] | None] = (0, 0)
-    sender: SenderName
-    which: Which
 
     @classmethod
-    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
-        return (cls(sender, which) for which in range(around.messages - 1))
+    def candidates(cls, around: Around) -> int:
+        return around.messages - 1
 
 
 @dataclass(frozen=True, slots=True)
-class ReorderAnswers(MirrorOperation):
+class ReorderAnswers(ChannelFault):
     """An answer overtakes the one before it."""
 
-    kind: ClassVar[Kind] = Kind.FAULT
-    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     setting: ClassVar[str] = "reorder"
     adds: ClassVar[tuple[int, int] | None] = (0, 0)
-    sender: SenderName
-    which: Which
 
     @classmethod
-    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
-        return (cls(sender, which) for which in range(around.answers - 1))
+    def candidates(cls, around: Around) -> int:
+        return around.answers - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Drop(MirrorOperation):
+class Drop(ChannelFault):
     """A message is lost."""
 
-    kind: ClassVar[Kind] = Kind.FAULT
-    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     setting: ClassVar[str] = "drop"
     adds: ClassVar[tuple[int, int] | None] = (-1, 0)
-    sender: SenderName
-    which: Which
 
     @classmethod
-    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
-        return (cls(sender, which) for which in range(around.messages))
+    def candidates(cls, around: Around) -> int:
+        return around.messages
 
 
 @dataclass(frozen=True, slots=True)
-class DropAnswer(MirrorOperation):
+class DropAnswer(ChannelFault):
     """An answer is lost."""
 
-    kind: ClassVar[Kind] = Kind.FAULT
-    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     setting: ClassVar[str] = "drop"
     adds: ClassVar[tuple[int, int] | None] = (0, -1)
-    sender: SenderName
-    which: Which
 
     @classmethod
-    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
-        return (cls(sender, which) for which in range(around.answers))
+    def candidates(cls, around: Around) -> int:
+        return around.answers
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate(MirrorOperation):
+class Duplicate(ChannelFault):
     """A message arrives twice."""
 
-    kind: ClassVar[Kind] = Kind.FAULT
-    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     setting: ClassVar[str] = "duplicate"
     adds: ClassVar[tuple[int, int] | None] = (1, 0)
-    sender: SenderName
-    which: Which
 
     @classmethod
-    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
-        return (cls(sender, which) for which in range(around.messages if around.room else 0))
+    def candidates(cls, around: Around) -> int:
+        return around.messages if around.room else 0
 
 
 @dataclass(frozen=True, slots=True)
-class DuplicateAnswer(MirrorOperation):
+class DuplicateAnswer(ChannelFault):
     """An answer arrives twice."""
 
-    kind: ClassVar[Kind] = Kind.FAULT
-    lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
     setting: ClassVar[str] = "duplicate"
     adds: ClassVar[tuple[int, int] | None] = (0, 1)
-    sender: SenderName
-    which: Which
 
     @classmethod
-    def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
-        return (cls(sender, which) for which in range(around.answers if around.room else 0))
+    def candidates(cls, around: Around) -> int:
+        return around.answers if around.room else 0
 
 
 # Resets -------------------------------------------------------------------------------------------------------------
