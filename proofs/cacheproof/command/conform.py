@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.table import Table as RichTable
 
+from cacheproof.command.options import SeedOption
 from cacheproof.command.target import told_at_once
 from cacheproof.foundation import files
 from cacheproof.foundation.console import Report, announce, interruptible, progress
@@ -76,7 +77,7 @@ def command(
     *,
     component: Annotated[str | None, typer.Option(help="Test only this component.", show_default="all")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Number of calls for each era.")] = STEPS,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random calls.")] = SEED,
+    seed: SeedOption = SEED,
     configurations: Annotated[
         Configurations,
         typer.Option(

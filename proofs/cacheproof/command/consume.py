@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cacheproof.command.options import AnswerOption
 from cacheproof.foundation.console import Report, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write
@@ -63,9 +64,7 @@ def command(
         ),
     ] = None,
     deviation: DeviationOption = None,
-    answer: Annotated[
-        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
-    ] = SECONDS_TO_ANSWER,
+    answer: AnswerOption = SECONDS_TO_ANSWER,
     write: Annotated[
         Path | None,
         typer.Option(

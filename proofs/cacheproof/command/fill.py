@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cacheproof.command.options import SeedOption
 from cacheproof.foundation.console import Interruption, Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.model.registry import component_named, components, variant_named
@@ -33,7 +34,7 @@ def command(
     scope: Annotated[
         str | None, typer.Option(help="Write every edge of this scope, and nothing else.", show_default="all scopes")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random runs.")] = SEED,
+    seed: SeedOption = SEED,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing. Fail if a file is missing, different or left over.")
     ] = False,

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from cacheproof.command.options import AnswerOption, NewSeedOption, WithoutOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.seeds import new_seed
 from cacheproof.lockstep.fitting import MOST_RULES, Fitting, Search, broke_down
-from cacheproof.lockstep.plan import LARGEST_SEED, PROFILES, left_out_from, new_seed, not_there
+from cacheproof.lockstep.plan import PROFILES, left_out_from, not_there
 from cacheproof.lockstep.showing import rules_message
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.mixture import base_of
@@ -41,25 +43,10 @@ def command(
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Begin no further mixture after this time.", show_default="none")
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=LARGEST_SEED,
-            help="Seed of the random calls. The same seed repeats a run.",
-            show_default="a new one, which is printed",
-        ),
-    ] = None,
+    seed: NewSeedOption = None,
     rules: Annotated[int, typer.Option(min=1, help="Maximum number of rules in a mixture.")] = MOST_RULES,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OPERATION", help="Do not call this operation. May be repeated.", show_default="call all operations"
-        ),
-    ] = None,
-    answer: Annotated[
-        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
-    ] = SECONDS_TO_ANSWER,
+    without: WithoutOption = None,
+    answer: AnswerOption = SECONDS_TO_ANSWER,
 ) -> Report:
     """Find the mixture of rules that an implementation follows.
 

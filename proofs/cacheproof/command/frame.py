@@ -26,7 +26,7 @@ from cacheproof.foundation.discover import module_names
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.interruption import sigterm_as_ctrl_c
 
-SHARED = ("failures", "frame")
+SHARED = ("failures", "frame", "options")
 """Modules of this package that are not verbs."""
 
 FUNCTION = "command"

@@ -9,22 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
+from cacheproof.command.options import AnswerOption, NewSeedOption, WithoutOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write
 from cacheproof.foundation.junit import write as write_junit
 from cacheproof.foundation.partial import AllowPartialOption, worded
+from cacheproof.foundation.seeds import new_seed
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.lockstep.macros.campaign import REQUESTS
 from cacheproof.lockstep.macros.plan import MacroPlan, loads_of, perform_macros
 from cacheproof.lockstep.plan import (
     DRIVERS,
-    LARGEST_SEED,
     PROFILES,
     Plan,
     left_out_from,
-    new_seed,
     perform,
     subject_from,
     subjects_from,
@@ -75,25 +75,12 @@ def command(
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Time limit of the search, in seconds.", show_default="none")
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=LARGEST_SEED,
-            help="Seed of the random calls. The same seed repeats a run.",
-            show_default="a new one, which is printed",
-        ),
-    ] = None,
+    seed: NewSeedOption = None,
     profile: Annotated[str, typer.Option(help="Default budget: ci (2,000 calls) or nightly (100,000 calls).")] = "ci",
     driver: Annotated[
         str, typer.Option(help="What draws the calls: hypothesis, or lockstep (faster, for long runs).")
     ] = "hypothesis",
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OPERATION", help="Do not call this operation. May be repeated.", show_default="call all operations"
-        ),
-    ] = None,
+    without: WithoutOption = None,
     deviation: DeviationOption = None,
     macros: Annotated[
         bool,
@@ -109,9 +96,7 @@ def command(
         int | None,
         typer.Option(min=1, help="With --macros: blocks per generated load.", show_default="drawn anew for each load"),
     ] = None,
-    answer: Annotated[
-        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
-    ] = SECONDS_TO_ANSWER,
+    answer: AnswerOption = SECONDS_TO_ANSWER,
     write: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the finding to this folder, in every format.", show_default="no files"),

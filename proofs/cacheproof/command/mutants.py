@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from cacheproof.command.options import SeedOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
@@ -47,7 +48,7 @@ def command(
     sample: Annotated[
         int | None, typer.Option(min=1, help="Number of mutants to draw for each component.", show_default="all")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = SEED,
+    seed: SeedOption = SEED,
     workers: Annotated[
         int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
     ] = 0,

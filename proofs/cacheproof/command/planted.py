@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 
 from cacheproof.command.conform import SEARCHED
+from cacheproof.command.options import SeedOption
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
@@ -55,7 +56,7 @@ def command(
         list[str] | None, typer.Option(metavar="NAME", help="Plant only this bug. May be repeated.", show_default="all")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Number of calls for each bug.")] = STEPS,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random calls.")] = SEED,
+    seed: SeedOption = SEED,
     fixed_in_public: Annotated[
         bool,
         typer.Option(

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from cacheproof.command.options import AnswerOption, NewSeedOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
-from cacheproof.lockstep.plan import LARGEST_SEED, new_seed
+from cacheproof.foundation.seeds import new_seed
 from cacheproof.lockstep.stalls import Sort, Stall, StallSearch, search
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.observed import observation_texts
@@ -43,15 +44,7 @@ def command(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Number of calls.", show_default="limited by --seconds")
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=LARGEST_SEED,
-            help="Seed of the random loads. The same seed repeats a search.",
-            show_default="a new one, which is printed",
-        ),
-    ] = None,
+    seed: NewSeedOption = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,9 +57,7 @@ def command(
         bool,
         typer.Option("--wide", help="Also draw loads with draft tokens, aborts, unchunked prompts and unsplit items."),
     ] = False,
-    answer: Annotated[
-        float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
-    ] = SECONDS_TO_ANSWER,
+    answer: AnswerOption = SECONDS_TO_ANSWER,
     junit: JunitOption = None,
 ) -> Report:
     """Drive a scheduler with random loads, and report requests that starve.

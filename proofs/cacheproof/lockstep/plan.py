@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +23,6 @@ from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wire import config_from_message, config_to_message
 from cacheproof.targets.factory import open_target
 from cachespec.kernel import NORMATIVE
-
-LARGEST_SEED = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +99,6 @@ def left_out_from(component: AnyComponent, names: Sequence[str]) -> frozenset[st
     if strange:
         raise InputError(f"{component.name} has no operation '{strange[0]}'{did_you_mean(strange[0], sorted(known))}")
     return frozenset(names)
-
-
-def new_seed() -> int:
-    """A seed that nobody chose."""
-    return secrets.randbelow(LARGEST_SEED)
 
 
 def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campaign:

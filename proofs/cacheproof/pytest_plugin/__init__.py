@@ -7,16 +7,15 @@ for these few lines only. The rest is in `collecting` (which tests there are) an
 from __future__ import annotations
 
 import argparse
-import secrets
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from cacheproof.foundation.seeds import LARGEST_SEED, new_seed
 from cacheproof.pytest_plugin.seed import RULE, SEED, SHOWN
 from cacheproof.suite import Suite, tests_for
 
-LARGEST_SEED = 1 << 32
 KEY_OF_WORKERS = "cacheproof_seed"
 """Under which pytest-xdist hands the seed to its workers."""
 
@@ -45,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     of_hypothesis = int(theirs) if theirs.isdecimal() else None
     handed = getattr(config, "workerinput", {}).get(KEY_OF_WORKERS)
     known = (one for one in (handed, given, of_hypothesis) if one is not None)
-    config.stash[SEED] = next(known, secrets.randbelow(LARGEST_SEED))
+    config.stash[SEED] = next(known, new_seed())
 
 
 @pytest.hookimpl(optionalhook=True)
