@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,3 +38,16 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Ended:
         command.main([str(argument) for argument in arguments])
     assert isinstance(ended.value.code, int), ended.value.code
     return Ended(int(ended.value.code), *capsys.readouterr())
+
+
+def beside(
+    folder: Path, files: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """`cacheproof` in a folder with these files, whose modules it can import, and with a store of its own."""
+    monkeypatch.setenv("CACHEPROOF_HOME", str(folder / "home"))
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    for name, text in files.items():
+        (folder / name).write_text(text)
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    return partial(ran, capsys)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from tests.command_line import Run, ran
+from tests.command_line import Run, beside
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named
@@ -57,13 +56,7 @@ HEADER = {"format": "cacheproof-log", "version": "0.1", "component": "lru", "con
 
 @pytest.fixture
 def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "stat.py").write_text(STAT)
-    (tmp_path / "few_calls.py").write_text(FEW)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "few_calls", raising=False)
-    return partial(ran, capsys)
+    return beside(tmp_path, {"stat.py": STAT, "few_calls.py": FEW}, monkeypatch, capsys)
 
 
 def log(folder: Path, *lines: object) -> Path:

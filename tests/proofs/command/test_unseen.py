@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.command_line import Run, ran
+from tests.command_line import Run, beside
 
 from cacheproof.lockstep.ignored import fields_read
 from cacheproof.model.finding import Subject
@@ -53,12 +52,7 @@ class Configured(Fixed):
 
 @pytest.fixture
 def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "unseen_adapter.py").write_text(ADAPTER)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "unseen_adapter", raising=False)
-    return partial(ran, capsys)
+    return beside(tmp_path, {"unseen_adapter.py": ADAPTER}, monkeypatch, capsys)
 
 
 def test_all_was_seen_and_there_is_no_line() -> None:

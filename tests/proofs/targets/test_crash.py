@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.command_line import Run, ran
+from tests.command_line import Run, beside
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named
@@ -73,13 +72,7 @@ ValueError: no
 
 @pytest.fixture
 def cacheproof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "crashing.py").write_text(IN_PYTHON)
-    (tmp_path / "child.py").write_text(CHILD)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "crashing", raising=False)
-    return partial(ran, capsys)
+    return beside(tmp_path, {"crashing.py": IN_PYTHON, "child.py": CHILD}, monkeypatch, capsys)
 
 
 FUZZ = ("--driver", "lockstep", "--steps", "100", "--seed", "1")
