@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.impl import (
-    test_kv_blocks_mutants,
+    kv_blocks_bugs,
     test_mirror_tensors,
     test_mutants,
     test_object_store_lockstep,
@@ -36,7 +36,7 @@ def bugs() -> Iterator[tuple[str, str, Change]]:
 
 def _lists() -> dict[str, dict[str, Change]]:
     tensors = test_mutants.MUTANTS.items()
-    blocks = test_kv_blocks_mutants
+    blocks = kv_blocks_bugs
     loads = test_scheduler_mutants
     return {
         "lru": {name: _named(*rest) for name, (config, *rest) in tensors if isinstance(config, LruConfig)},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.impl import test_kv_blocks_mutants as blocks
+from tests.impl import kv_blocks_bugs as blocks
 from tests.impl import test_scheduler_mutants as rounds
 
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
