@@ -143,7 +143,7 @@ class Pair:
     def offered_after(self, operations: Iterable[Operation]) -> list[Operation]:
         """The operations that the environment may do after these calls from the start, in the order of the alphabet.
 
-        A target with names of its own makes the calls: what is free to choose, it chooses.
+        If the target chooses names, it makes the calls too, and the specification follows its choices.
         """
         subject = self.subject
         if self._renaming is not None:

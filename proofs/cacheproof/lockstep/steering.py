@@ -18,15 +18,16 @@ from cacheproof.lockstep.pair import Pair
 from cachespec.kernel import Code, Kind, Observation, Operation
 
 WEIGHTS = {Kind.CALL: (0, 1, 3, 9), Kind.INTERNAL: (1, 3, 9), Kind.FAULT: (0, 1, 3)}
-"""How likely an operation may be in an episode."""
+"""The weights that an operation may be given for an episode."""
 CANDIDATES = 6
-"""So many calls are tried on the specification's side, and one of them is made."""
+"""How many calls the specification tries before one of them is made."""
 UNCHANGED, KNOWN = 0.08, 0.3
-"""The worth of a call that changes nothing, and of one that leads to a known state, beside one that leads to a new."""
+"""The weight of a call that changes nothing, and of one that leads to a known state. One to a new state weighs 1."""
 BURST_BEGINS, LONGEST_BURST = 0.06, 4
 """How often a burst of faults begins, and how many faults it may have."""
 IN_BURST, OUTSIDE = 10.0, 0.01
-"""The weight of a fault in a burst, and outside: faults change something, and would be chosen before all calls."""
+"""The weight of a fault during a burst, and between bursts. Most faults change the state, so without this weight they
+would be preferred to calls."""
 LENGTHS = (30, 60, 100)
 """Calls in an episode."""
 LEAST_TURN = 0.15

@@ -44,8 +44,8 @@ class Declaration:
     own: frozenset[str] = frozenset()
     """Observables that are its own: they are not looked at. Any other that the component does not have is an error."""
     claims: tuple[str, ...] = CLAIMS
-    """Of `CLAIMS`; what is not claimed is the implementation's choice. A child, and an object of a user, that claim
-    nothing have none."""
+    """Those of `CLAIMS` that the implementation makes. Where it claims nothing, it may choose. A child process and a
+    user's object make no claim unless they name it."""
     longest_line: int = LONGEST_LINE_BYTES
     """In bytes, with the newline: what it can read."""
 

@@ -19,7 +19,7 @@ from cacheproof.model.naming import names_in, single_sorts
 from cachespec.kernel import Operation
 
 MOST_NAMED = 4096
-"""So many calls are tried in a state because of operands that are names."""
+"""The most calls that are tried in one state when a line leaves out operands that are names."""
 
 
 class Calls(NamedTuple):

@@ -19,7 +19,7 @@ from cacheproof.releases.conformance import EraResult
 
 
 def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """What falls short is worse than what is not known."""
+    """The status of the whole: something fell short, or else something has no answer, or else all is as expected."""
     there = set(statuses)
     return next(
         (one for one in (ExitStatus.FELL_SHORT, ExitStatus.INCONCLUSIVE) if one in there), ExitStatus.AS_EXPECTED

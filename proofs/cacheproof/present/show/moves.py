@@ -103,7 +103,7 @@ def _run(trace: Trace, *, is_whole: bool, is_free: bool) -> tuple[Executed, list
 
 
 def nearby(finding: Finding, calls: int = CALLS, moves: int = MOVES) -> Nearby:
-    """The states within so many calls of each state of the trace: nearest first, up to that many moves."""
+    """The states at most `calls` calls away from the trace, nearest first, by at most `moves` moves."""
     search = Search(finding.trace)
     return search.run(search.done.path, calls, moves)
 
@@ -122,7 +122,7 @@ class Search:
         self.done.path += [self._number(state) for state in path]
 
     def run(self, start: Iterable[int], calls: int, moves: int) -> Nearby:
-        """The states within so many calls of these, nearest first; it ends at so many moves."""
+        """Add the states at most `calls` calls away from these, nearest first, by at most `moves` moves."""
         layer: Iterable[int] = dict.fromkeys(start)
         for _ in range(calls):
             layer = self._next(layer, moves)

@@ -121,7 +121,7 @@ class _Data:
         return {"name": name, "text": text, "lane": grouping_of(self.component, name).lane}
 
     def _state(self, shown: Mapping[str, Observation]) -> list[list[int]]:
-        """The texts of the observables, and the facts of individuals; -1 for what is not shown."""
+        """The numbers of its texts, one for each observable (-1: not shown), and the numbers of its facts."""
         texts = {name: observed(self.component, name, value) for name, value in shown.items()}
         cells = [self.cells.number(texts[name]) if name in texts else -1 for name in self.names]
         return [cells, [self.facts.number(fact) for fact in facts(self.component, self.trace.variant, shown)]]

@@ -28,10 +28,10 @@ NAMED = re.compile(r"[A-Z]+-\d+(?:/[a-z-]+)?")
 """What the name of a property looks like in a docstring."""
 
 SERVED = 3
-"""The properties that are named of a call that breaks none that is known."""
+"""How many properties of the operation are named if the difference breaks none."""
 
 RELEASED = re.compile(r"(vllm|sglang|transformers)==")
-"""The targets that are nobody's own."""
+"""Targets that are released packages."""
 
 
 @dataclass(frozen=True, slots=True)

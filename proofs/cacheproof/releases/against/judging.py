@@ -1,8 +1,8 @@
 """Which properties a side breaks, by what it answers and shows itself.
 
-A side that agrees with a variant of the component at every call has come to that variant's states: it breaks what the
-variant breaks there. If it agrees with none, what it shows at the end is put over the view of the nearest one, and each
-property is asked of that.
+If a side agrees with a variant at every call, its states are taken to be the variant's, and it breaks what the variant
+breaks. If it agrees with none, the nearest variant's last view is changed to what the side shows, and the properties
+are evaluated on that.
 """
 
 from __future__ import annotations
