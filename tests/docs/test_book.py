@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another distribution
+from tests.proofs.results.making import charged_again, record
 
 from cacheproof import command
 from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.markers import filled
 from cacheproof.present.book.pages import PARTS, made
+from cacheproof.present.book.trace_pages import SENTENCE
+from cacheproof.releases.results.record import save
 
 ROOT = Path(__file__).parents[2]
 SITE = "proofs/cacheproof/present/book/site.py"
@@ -201,3 +204,51 @@ def test_a_folder_in_the_contents_stands_for_its_pages(small: Path) -> None:
 def test_a_page_that_the_contents_leave_out_fails_the_build(small: Path) -> None:
     (small / "docs" / "forgotten.md").write_text("# Forgotten\n")
     assert build(small).returncode != 0
+
+
+def planted_finding(small: Path, *recorded: str) -> str:
+    """The page `one` is about one violation; these are recorded. The id of the violation."""
+    known = charged_again()
+    save(record(*(charged_again(id=name) for name in recorded)), small / "docs" / "results")
+    (small / "docs" / "one.md").write_text(f"# One\n\n{SENTENCE.format(known.id)}\n")
+    return known.id
+
+
+def test_a_finding_links_to_a_page_that_is_built(small: Path) -> None:
+    name = planted_finding(small, charged_again().id)
+    ended = build(small)
+    assert ended.returncode == 0, ended.stderr
+    html = (small / "site" / "one" / "index.html").read_text()
+    (address,) = re.findall(r'<a href="([^"]*)">As a page</a>', html)
+    page = (small / "site" / "one" / address).resolve()
+    assert page == (small / "site" / "traces" / f"{name}.html").resolve()
+    assert "ENC-2" in page.read_text()
+    assert "allocate(request=0, input=0)" in page.read_text()
+    assert f"cacheproof show {name} --format html" in html
+
+
+def test_a_finding_without_a_record_fails_the_build(small: Path) -> None:
+    name = planted_finding(small, "another-one")
+    ended = build(small)
+    assert ended.returncode != 0
+    assert f"one.md: no record has a violation '{name}'" in ended.stdout + ended.stderr
+
+
+def test_a_missing_page_of_a_finding_fails_the_build(small: Path) -> None:
+    planted_finding(small, charged_again().id)
+    page = small / "docs" / "one.md"
+    page.write_text(page.read_text() + "\n[As a page](traces/another-one.html)\n")
+    ended = build(small)
+    assert ended.returncode != 0
+    assert "traces/another-one.html" in ended.stdout + ended.stderr
+
+
+def test_a_diagram_links_to_its_run(small: Path) -> None:
+    text = filled("# One\n\n<!-- counterexample: C-LRU-1 -->\n", PARTS, "page")
+    (small / "docs" / "one.md").write_text(text.replace("(catalogue.md#c-lru-1)", "(index.md)"))
+    ended = build(small)
+    assert ended.returncode == 0, ended.stderr
+    (address,) = re.findall(
+        r'<a href="([^"]*)">This run as a page</a>', (small / "site" / "one" / "index.html").read_text()
+    )
+    assert "LRU-8" in (small / "site" / "one" / address).read_text()

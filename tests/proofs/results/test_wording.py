@@ -61,5 +61,5 @@ def test_nothing_is_said_to_be_found_only_where_nothing_was() -> None:
 def test_what_no_entry_explains_is_listed() -> None:
     unknown = charged_again(catalogue=[], certainty="new")
     (line,) = what_is_new([record(unknown, charged_again())])
-    assert "ENC-2 in `allocate`" in line
+    assert "[ENC-2](vllm-0.33.0.md#encoder_cache-e2-enc-2-c-enc-2) in `allocate`" in line
     assert "**in no entry of the catalogue**" in page_of(record(unknown))

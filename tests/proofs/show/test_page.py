@@ -158,6 +158,10 @@ def test_keys_step_and_the_address_follows(shown: Browser, tmp_path: Path) -> No
         assert str(shown.value(CURRENT)).startswith(f"{step}." if step else "at first")
     assert shown.value("document.activeElement.matches('[aria-current]:focus-visible')")
     assert shown.value("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    for key in ("Home", "Tab", "Tab", "Enter"):
+        shown.press(key)
+    assert shown.value("location.hash") == "#2"
+    assert shown.value("document.activeElement === document.querySelector('[aria-current]')")
     assert shown.said == []
 
 

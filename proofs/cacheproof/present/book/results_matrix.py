@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cacheproof.model.registry import components
-from cacheproof.present.book.tables import markdown_table
+from cacheproof.present.book.tables import anchor, markdown_table
 from cacheproof.releases.reach import REACHES, SHORT
 from cacheproof.releases.results.record import Record, Row, is_new
 from cacheproof.releases.results.wording import reach_with_faults
@@ -66,5 +66,6 @@ def what_is_new(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         for one in record.violations:
             if is_new(one):
-                said = f"{one.property} in `{one.operation}` ({reach_with_faults(one)})"
+                there = f"[{one.property}]({record.name}.md#{anchor(one.id)})"
+                said = f"{there} in `{one.operation}` ({reach_with_faults(one)})"
                 yield f"- {record.target}, `{one.component}`: {said}. The property: {one.statement}."

@@ -11,6 +11,7 @@ from cacheproof.model.wire import operation_from_message
 from cacheproof.model.wording import operation_text
 from cacheproof.present.book.results_matrix import matrix, what_is_new
 from cacheproof.present.book.tables import anchor, link, markdown_table
+from cacheproof.present.book.trace_pages import SENTENCE
 from cacheproof.releases.reach import REACHES, SHORT
 from cacheproof.releases.results.record import FOLDER, RECORDS, Record, Row, Violation, is_new, load, load_all
 from cacheproof.releases.results.wording import known_as, reach_with_faults, what_is_broken
@@ -127,8 +128,7 @@ def _detail(violation: Violation) -> str:
         said[1] += f" {ENDINGS[violation.ending]}."
     if violation.also:
         said.append(f"Also broken in {', '.join(f'`{one}`' for one in violation.also)}.")
-    page = f"cacheproof show {violation.id} --format html --output {violation.id}.html"
-    said += [f"As a page: `{page}`.", f"`cacheproof reproduce {violation.id} {violation.target}` prints last:"]
+    said += [SENTENCE.format(violation.id), f"`cacheproof reproduce {violation.id} {violation.target}` prints last:"]
     calls = list(_calls(violation))
     listing = "```text\n" + "\n".join(calls or ["(in the initial state)"]) + "\n```"
     printed = f"```text\n{violation.verdict or violation.unshown}\n```"

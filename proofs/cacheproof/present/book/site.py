@@ -1,7 +1,8 @@
 """The book as a site: what mkdocs is told beyond `mkdocs.yml`. It loads this file by its path, as a hook.
 
 The site works without a network. Diagrams are drawn here as SVG, where the pages have Mermaid for readers that draw it
-themselves. Links to files outside the book become names of files, and public numbers (`#31404`) become links.
+themselves. Links to files outside the book become names of files, and public numbers (`#31404`) become links. Each
+recorded violation and each diagram links to a page of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from cacheproof.catalogue.kept import shown_by
 from cacheproof.catalogue.register import address
 from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.pictures import DRAWN, place_named
+from cacheproof.present.book.trace_pages import TracePages
 from cacheproof.present.show.svg import to_svg
 
 INDEX = "index.md"
@@ -38,13 +40,19 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Public numbers as links, diagrams as pictures, and links that lead out of the book as text."""
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Public numbers as links, diagrams as pictures, findings as pages, and links out of the book as text."""
     source = page.file.src_uri
     linked = NUMBER.sub(lambda found: _number(found, source), markdown)
-    drawn = DIAGRAM.sub(lambda found: FIGURE.format(_svg(found["words"])), linked)
+    traces = TracePages(config, page, files)
+    drawn = DIAGRAM.sub(lambda found: _drawn(found["words"], traces), traces.linked(linked))
     folder = PurePosixPath(source).parent
     return LINK.sub(lambda found: _link(found, folder), drawn)
+
+
+def _drawn(words: str, traces: TracePages) -> str:
+    """A diagram, and under it the link to its run."""
+    return f"{FIGURE.format(_svg(words))}\n\n{traces.of_diagram(words)}\n"
 
 
 def _opened(contents: Any, docs: Path) -> Any:

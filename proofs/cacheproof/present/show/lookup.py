@@ -21,6 +21,7 @@ from cacheproof.model.trace import record as record_trace
 from cacheproof.model.trace_json import FORMAT, trace_from_message
 from cacheproof.model.wire import config_from_message, operation_from_message
 from cacheproof.releases.results.cases import records
+from cacheproof.releases.results.record import Violation as Recorded
 from cachespec.kernel import NORMATIVE
 
 Named = tuple[str, Finding]
@@ -63,16 +64,21 @@ def _of_the_catalogue(word: str) -> Iterator[Named]:
 
 
 def _of_the_results(word: str) -> Iterator[Named]:
-    """A violation that was recorded on a release, as the specification executes its calls."""
+    """A violation that was recorded on a release."""
     recorded = (each for record in records() for each in record.violations if each.id == word)
     found = next(recorded, None)
     if found is not None:
-        component = component_named(found.component)
-        variant = variant_named(component, found.variant or NORMATIVE)
-        config = config_from_message(component, found.config)
-        calls = [operation_from_message(component.operations, call) for call in found.operations]
-        trace = record_trace(component, variant, config, calls, whole_calls=True)
-        yield f"{word} on {found.target}", Violation(found.property, found.statement, trace, ", ".join(found.catalogue))
+        yield f"{word} on {found.target}", as_executed(found)
+
+
+def as_executed(recorded: Recorded) -> Violation:
+    """A recorded violation, as the specification executes its calls."""
+    component = component_named(recorded.component)
+    variant = variant_named(component, recorded.variant or NORMATIVE)
+    config = config_from_message(component, recorded.config)
+    calls = [operation_from_message(component.operations, call) for call in recorded.operations]
+    trace = record_trace(component, variant, config, calls, whole_calls=True)
+    return Violation(recorded.property, recorded.statement, trace, ", ".join(recorded.catalogue))
 
 
 def _findings(record: Mapping[str, Any]) -> Iterator[Any]:

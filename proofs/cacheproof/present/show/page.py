@@ -32,9 +32,8 @@ LARGEST = 480_000
 Message = dict[str, Any]
 
 
-def to_page(finding: Finding) -> str:
-    """The finding as the text of an HTML file."""
-    moves = MOVES
+def to_page(finding: Finding, moves: int = MOVES) -> str:
+    """The finding as the text of an HTML file, with about so many calls to try at most."""
     while len(page := _page(finding, moves)) > LARGEST and moves:
         moves //= 2
     return page

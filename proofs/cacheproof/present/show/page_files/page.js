@@ -37,12 +37,12 @@ function readFragment() {
   tried = tried.slice(0, walked().length);
 }
 
-function go(step, path, focus) {
+function go(step, path) {
   at = Math.max(0, Math.min(D.steps.length, step));
   tried = path;
   history.replaceState(null, "", "#" + at + (tried.length ? "/" + tried.join(".") : ""));
   draw();
-  if (focus) document.querySelector("[aria-current]").focus({ preventScroll: true });
+  document.querySelector("[aria-current]").focus({ preventScroll: true });
   document.querySelector("[aria-current]").scrollIntoView({ block: "nearest" });
 }
 
@@ -231,7 +231,7 @@ function moves(state, last) {
   const buttons = known.map(([operation, answer, to, broken], number) =>
     make(
       "button",
-      { class: broken.length ? "breaks" : null, onclick: () => (operation === next ? go(at + 1, [], true) : go(at, [...tried, number], true)) },
+      { class: broken.length ? "breaks" : null, onclick: () => (operation === next ? go(at + 1, []) : go(at, [...tried, number])) },
       D.operations[operation][0],
       ` → ${D.answers[answer]}`,
       broken.length ? make("em", {}, ` breaks ${broken.join(", ")}`) : "",
@@ -257,14 +257,14 @@ function draw() {
 
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
-  const back = () => (tried.length ? go(at, tried.slice(0, -1), true) : go(at - 1, [], true));
+  const back = () => (tried.length ? go(at, tried.slice(0, -1)) : go(at - 1, []));
   const actions = {
-    ArrowRight: () => go(at + 1, [], true),
-    ArrowDown: () => go(at + 1, [], true),
+    ArrowRight: () => go(at + 1, []),
+    ArrowDown: () => go(at + 1, []),
     ArrowLeft: back,
     ArrowUp: back,
-    Home: () => go(0, [], true),
-    End: () => go(D.steps.length, [], true),
+    Home: () => go(0, []),
+    End: () => go(D.steps.length, []),
   };
   if (!actions[event.key]) return;
   event.preventDefault();
