@@ -29,7 +29,7 @@ from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
 from cacheproof.releases.against.parts import parts_of
 from cacheproof.releases.against.running import PROCESSES, Compared, compare
-from cacheproof.releases.against.sides import lines_of, side_of
+from cacheproof.releases.against.sides import changed_files, lines_of, side_of
 from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
 from cacheproof.releases.exploring import PAIRS, Exploration, explored_of
 from cacheproof.releases.results.recent import remember
@@ -270,18 +270,13 @@ def of_two(targets: list[str], two: Two, given: list[str]) -> Report:
         parts = parts_of(lines, steps=two.steps, seed=two.seed, endless=two.seconds is not None)
         compare(*sides, parts, results, seconds=two.seconds, processes=two.jobs, progress=show)
     every = list(results.values())
+    notes = pair.notes(changed_files(lines), left_out)
     write(two.junit, "conform", [pair.case(one, names) for one in every], interrupted=stop.happened)
     if two.summary is not None:
-        text = pair.markdown(every, names, left_out, interrupted=stop.happened)
-        files.append_to_file(two.summary, text, "--summary")
-    data = {
-        "seed": two.seed,
-        "target": names[0],
-        "base": names[1],
-        "results": [pair.message(one) for one in every],
-        "left_out": left_out,
-    }
-    return Report(data, pair.rendered(every, names, left_out), pair.status_of(every), interrupted=stop.happened)
+        files.append_to_file(two.summary, pair.markdown(every, names, notes, interrupted=stop.happened), "--summary")
+    data: dict[str, object] = {"seed": two.seed, "target": names[0], "base": names[1], "changed": changed_files(lines)}
+    data |= {"results": [pair.message(one) for one in every], "left_out": left_out}
+    return Report(data, pair.rendered(every, names, notes), pair.status_of(every), interrupted=stop.happened)
 
 
 def searchable(results: list[EraResult], component: str | None, releases: list[Release]) -> list[Era]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.finding import Answer, Difference, Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import TargetError
+from cacheproof.present.show.against import notes
 from cacheproof.releases.against.beside import Beside
 from cacheproof.releases.against.judging import SHOWN, judged
 from cacheproof.releases.against.parts import Line, Listed, parts_of
 from cacheproof.releases.against.shown import Watched
-from cacheproof.releases.against.sides import lines_of, side_of
+from cacheproof.releases.against.sides import changed_files, lines_of, side_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, installed
@@ -204,6 +206,55 @@ def test_an_endless_run_goes_on_with_other_seeds_and_other_configurations() -> N
     assert listed[0].seed != listed[1].seed
     assert not set(drawn[0].configurations) & set(drawn[1].configurations)
     assert [one.number for one in parts_of([line], steps=200, seed=1, endless=False)] == [0]
+
+
+def lines_with(changed: dict[str, frozenset[str] | None]) -> list[Listed]:
+    """Of three components, with these changed files; none of the others."""
+    return [
+        Listed(Line(name, tag, tag, tag), table().configurations[name][:1], changed=changed.get(name, frozenset()))
+        for name, tag in (("lru", "M3"), ("encoder_cache", "E2"), ("scheduler", "S3"))
+    ]
+
+
+def test_lines_whose_files_have_changed_come_first_and_the_others_once() -> None:
+    given = lines_with({"encoder_cache": frozenset({"manager.py"}), "scheduler": frozenset({"manager.py"})})
+    endless = parts_of(given, steps=100, seed=1, endless=True)
+    order = list(dict.fromkeys((part.line.component, part.stretches[0].seed) for part in islice(endless, 60)))
+    assert [component for component, _ in order[:5]] == [
+        "encoder_cache",
+        "scheduler",
+        "scheduler",
+        "encoder_cache",
+        "lru",
+    ]
+    assert [component for component, _ in order].count("lru") == 1
+    assert changed_files(given) == {"manager.py": ["encoder_cache", "scheduler"]}
+
+
+def test_without_a_changed_file_one_short_round_is_all() -> None:
+    parts = list(parts_of(lines_with({}), steps=1_000, seed=1, endless=True))
+    assert {part.line.component for part in parts} == {"lru", "encoder_cache", "scheduler"}
+    assert next(part.stretches[0].steps for part in parts if part.line.component == "lru") == 200
+    assert changed_files(lines_with({})) == {}
+    assert notes({}, []) == ["no file differs that a driver reads: one short round is all"]
+
+
+def test_if_nothing_is_known_of_files_all_lines_are_alike() -> None:
+    given = lines_with({"lru": None, "encoder_cache": None, "scheduler": None})
+    first = list(
+        dict.fromkeys(part.line.component for part in islice(parts_of(given, steps=9, seed=1, endless=True), 9))
+    )
+    assert first == ["lru", "encoder_cache", "scheduler"]
+    assert changed_files(given) is None
+    assert notes(None, []) == []
+
+
+def test_changed_files_are_named_with_their_readers_if_they_are_few() -> None:
+    assert notes({"a.py": ["lru", "mirror"]}, ["ring: gone"]) == [
+        "changed: a.py, read by lru, mirror",
+        "left out: ring: gone",
+    ]
+    assert notes({f"{number}.py": ["lru"] for number in range(6)}, []) == ["changed: 6 files that drivers read"]
 
 
 def test_processes_share_the_random_configurations_of_the_scheduler() -> None:

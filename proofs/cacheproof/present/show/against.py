@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
@@ -22,6 +22,8 @@ from cacheproof.releases.against.running import Compared
 
 Names = tuple[str, str]
 """Of the target and of the base."""
+MOST_FILES = 5
+"""Changed files that are named one by one."""
 
 
 def status_of(every: Iterable[Compared]) -> ExitStatus:
@@ -47,15 +49,27 @@ def calls_of(parted: Parted) -> list[str]:
     return [operation_text(operation_from_message(operations, call)) for call in parted.calls]
 
 
-def rendered(every: Sequence[Compared], names: Names, left_out: Sequence[str]) -> list[Any]:
-    """The table of components, then each difference."""
+def notes(changed: Mapping[str, Sequence[str]] | None, left_out: Sequence[str]) -> list[str]:
+    """What is said under the table: the changed files, each with the components that read it, and what is left out.
+
+    `changed` is None if the sides are no releases.
+    """
+    said_of = [f"changed: {file}, read by {', '.join(readers)}" for file, readers in (changed or {}).items()]
+    if len(said_of) > MOST_FILES:
+        said_of = [f"changed: {len(said_of)} files that drivers read"]
+    same = ["no file differs that a driver reads: one short round is all"] if changed == {} else []
+    return [*said_of, *same, *(f"left out: {one}" for one in left_out)]
+
+
+def rendered(every: Sequence[Compared], names: Names, said_below: Sequence[str]) -> list[Any]:
+    """The table of components with these notes, then each difference."""
     table = Table(box=None)
     for name in ("component", "calls", "states", "seconds", "verdict"):
         table.add_column(name, justify="left" if name in ("component", "verdict") else "right")
     for one in every:
         seconds = f"{one.ran.seconds:.1f}"
         table.add_row(one.line.name, f"{one.ran.steps:,}", f"{one.ran.states:,}", seconds, Text(verdict(one)))
-    parts: list[Any] = [table, *(f"left out: {one}" for one in left_out)]
+    parts: list[Any] = [table, *map(Text, said_below)]
     for one in every:
         if one.parted is not None:
             parts += ["", difference(one.parted, names)]
@@ -94,7 +108,7 @@ def _breaking(parted: Parted, names: Names) -> Iterator[str]:
         yield "no property is known that one side breaks and the other does not"
 
 
-def markdown(every: Sequence[Compared], names: Names, left_out: Sequence[str], *, interrupted: bool) -> str:
+def markdown(every: Sequence[Compared], names: Names, said_below: Sequence[str], *, interrupted: bool) -> str:
     """A summary for a page of a CI service."""
     different = [one for one in every if one.parted is not None]
     unknown = [one for one in every if one.parted is None and not one.agrees]
@@ -107,7 +121,7 @@ def markdown(every: Sequence[Compared], names: Names, left_out: Sequence[str], *
         lines += [f"There is no answer for {', '.join(one.line.name for one in unknown)}.", ""]
     lines += ["| component | calls | verdict |", "| --- | ---: | --- |"]
     lines += [f"| {one.line.name} | {one.ran.steps:,} | {_cell(verdict(one))} |" for one in every]
-    lines += ["", *(f"- left out: {one}" for one in left_out)]
+    lines += ["", *(f"- {one}" for one in said_below)]
     for one in different:
         assert one.parted is not None
         lines += ["", f"#### {one.line.name}", ""]

@@ -56,6 +56,8 @@ class Listed:
     line: Line
     configurations: tuple[Any, ...]
     eras: tuple[Era, ...] = ()
+    changed: frozenset[str] | None = None
+    """The files that its driver reads and that differ between two releases; None if the sides are no releases."""
 
     def has(self, config: Any) -> bool:
         """Whether both sides have all settings of this configuration."""
@@ -91,19 +93,34 @@ def parts_of(lines: Iterable[Listed], *, steps: int, seed: int, endless: bool) -
     any component shows soon comes before the long runs of the others. A line is one part of a round, unless its random
     configurations have a budget of their own: then processes share them, and later rounds begin with them.
     """
-    every, numbers = list(lines), dict[Line, int]()
-    for turn in count():
+    numbers = dict[Line, int]()
+    for turn, one in _turns(list(lines), endless=endless):
         share = -(-steps // FIRST_ROUND) if endless and turn == 0 else steps
-        if turn:
-            every.sort(key=lambda one: one.line.component not in RANDOM)
-        for one in every:
-            stretches = [*_listed(one, share, seed, turn), *_random(one, share, seed, turn)]
-            shared = one.line.component in RANDOM
-            for together in [(each,) for each in stretches] if shared else [tuple(stretches)]:
-                numbers[one.line] = numbers.get(one.line, -1) + 1
-                yield Part(one.line, numbers[one.line], together)
-        if not endless:
-            return
+        stretches = [*_listed(one, share, seed, turn), *_random(one, share, seed, turn)]
+        shared = one.line.component in RANDOM
+        for together in [(each,) for each in stretches] if shared else [tuple(stretches)]:
+            numbers[one.line] = numbers.get(one.line, -1) + 1
+            yield Part(one.line, numbers[one.line], together)
+
+
+def _turns(lines: list[Listed], *, endless: bool) -> Iterator[tuple[int, Listed]]:
+    """The number of the round, and a line that is run in it.
+
+    Lines whose files have changed come first, and are in every round. The others have one, behind the second round of
+    those. If no file has changed, one round is all.
+    """
+    first = [one for one in lines if one.changed != frozenset()]
+    others = [one for one in lines if one not in first]
+    if not endless or not first:
+        yield from ((0, one) for one in (*first, *others))
+        return
+    for turn in count():
+        yield from ((turn, one) for one in (sorted(first, key=_is_plain) if turn else first))
+        yield from ((0, one) for one in (others if turn == 1 else ()))
+
+
+def _is_plain(one: Listed) -> bool:
+    return one.line.component not in RANDOM
 
 
 def _listed(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:

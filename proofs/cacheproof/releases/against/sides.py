@@ -15,10 +15,11 @@ from cacheproof.releases.against.parts import Line, Listed
 from cacheproof.releases.conformance import SECONDS_TO_ANSWER
 from cacheproof.releases.nearest import Undriven
 from cacheproof.targets.factory import open_target
+from cacheproof.targets.vllm.driven_files import different_files, driven_files
 from cacheproof.targets.vllm.eras import Era, table
 from cacheproof.targets.vllm.opening import open_target as open_release
 from cacheproof.targets.vllm.origins import PREFIX
-from cacheproof.targets.vllm.release import Release, needed
+from cacheproof.targets.vllm.release import Installed, Release, needed
 from cachespec.kernel import NORMATIVE
 
 SCHEDULER = "scheduler"
@@ -54,8 +55,13 @@ def opened(text: str, component: str, variant: str, window: int) -> Target:
     return open_target(text, known, variant_named(known, variant), SECONDS_TO_ANSWER)
 
 
-def lines_of(target: Side, base: Side, component: str | None) -> tuple[list[Listed], list[Undriven]]:
-    """What to compare, and the components that one side cannot be driven as. Raises InputError if there is nothing."""
+def lines_of(
+    target: Side, base: Side, component: str | None, changed: frozenset[str] | None = None
+) -> tuple[list[Listed], list[Undriven]]:
+    """What to compare, and the components that one side cannot be driven as. Raises InputError if there is nothing.
+
+    `changed`: the files that differ between two releases, if the caller knows them.
+    """
     if target.release is None and base.release is None:
         if component is None:
             raise InputError("--component says as what these targets are compared: see cacheproof list")
@@ -71,7 +77,23 @@ def lines_of(target: Side, base: Side, component: str | None) -> tuple[list[List
     lines = [_line(of_one, of_other) for of_one, of_other in pairs if of_one is not None]
     if target.release is not None and base.release is not None:
         lines += [replace(one, line=replace(one.line, window=WINDOW)) for one in lines if _has_windows(one)]
+        both = needed(target.release), needed(base.release)
+        lines = [_with_changes(one, both, different_files(*both) if changed is None else changed) for one in lines]
     return lines, left_out
+
+
+def _with_changes(one: Listed, both: tuple[Installed, Installed], changed: frozenset[str]) -> Listed:
+    """The line with the changed files that its driver reads on either side."""
+    reads = frozenset(file for there in both for file in driven_files(there, one.line.component))
+    return replace(one, changed=changed & reads)
+
+
+def changed_files(lines: Iterable[Listed]) -> dict[str, list[str]] | None:
+    """The files that differ between two releases, each with the components whose drivers read it; else None."""
+    known = [(one.line.component, one.changed) for one in lines if one.changed is not None]
+    every = sorted({file for _, changed in known for file in changed})
+    readers = {file: [component for component, changed in known if file in changed] for file in every}
+    return {file: list(dict.fromkeys(names)) for file, names in readers.items()} if known else None
 
 
 def _has_windows(one: Listed) -> bool:

@@ -15,7 +15,8 @@ from cacheproof.releases.against.sides import Side, lines_of, side_of
 from cacheproof.releases.planted.historic import FAILED, NEEDS, Judged
 from cacheproof.releases.planted.listing import Planted, compared_with
 from cacheproof.releases.planted.trial import open_with_a_bug
-from cacheproof.targets.vllm.release import Release
+from cacheproof.targets.vllm.driven_files import file_of
+from cacheproof.targets.vllm.release import Release, needed
 
 STEPS = 5_000
 REACHED = ("sliding windows",)
@@ -38,7 +39,7 @@ def judged(
         return msgspec.structs.replace(begin, missed=f"{NEEDS}{bug.needs}")
     base = side_of(release.name)
     target = Side(f"{release.name} with {planted.name}", partial(opened, release.version, planted.name), release)
-    lines, _ = lines_of(target, base, None)
+    lines, _ = lines_of(target, base, None, changed=patched(planted))
     results = {one.line: Compared(one.line) for one in lines}
     parts = parts_of(lines, steps=STEPS, seed=seed, endless=True)
     start = time.monotonic()
@@ -57,6 +58,14 @@ def judged(
             )
     failed = [f"{FAILED}{one.line.component} failed: {one.ran.failure}" for one in results.values() if one.ran.failure]
     return msgspec.structs.replace(done, missed="; ".join(failed) or bug.unseen)
+
+
+def patched(planted: Planted) -> frozenset[str]:
+    """The file that has the patched class or function: a real change would differ from its base in it."""
+    assert planted.bug is not None, "nothing is planted"
+    there = needed(planted.era.release)
+    modules = (name.partition(":")[0] for name in planted.bug.place.names)
+    return frozenset(file for file in (file_of(there, module) for module in modules) if file)
 
 
 def opened(version: str, bug: str, component: str, variant: str, window: int) -> Target:
