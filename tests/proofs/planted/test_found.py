@@ -32,7 +32,7 @@ def components_of(release: Release) -> set[str]:
     return {era.component for era in table().of(release)}
 
 
-def test_every_component_has_bugs_of_its_own() -> None:
+def test_every_part_of_an_engine_has_bugs_of_its_own() -> None:
     planted = planted_in(NEWEST)
     for component in components_of(NEWEST) - WHOLES:
         assert sum(one.component == component for one in planted) >= IN_EACH_COMPONENT, component
