@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,8 +107,9 @@ def command(
 ) -> Report:
     """Compare an implementation with the specification on random calls, and minimise the first difference.
 
-    The calls are shared by all scopes of the component. Calls that change something, or that end in a rare way, are
-    drawn more often. A scope whose configuration the target refuses is left out, and named.
+    The calls are shared by all scopes of the component, and by random settings around theirs unless --scope or
+    --config is given. Calls that change something, or that end in a rare way, are drawn more often. A scope whose
+    configuration the target refuses is left out, and named.
 
     The next run begins with the failing examples of earlier runs, which are in .cacheproof/hypothesis. A run with
     --seed does not use them.
@@ -143,6 +145,7 @@ def command(
         driver=_one_of("driver", driver, DRIVERS),
         left_out=left_out_from(component_named(component), without or []),
         seconds_to_answer=answer,
+        around=scope is None and not config,
     )
     if write is not None:
         folder_to_write(write)
@@ -191,7 +194,13 @@ def _run_name(plan: Plan) -> str:
 
 def _subject(plan: Plan, campaign: Campaign) -> Subject:
     """What the finding is about; the first subject without one."""
-    return plan.subjects.get(campaign.scope, plan.subject)
+    finding = campaign.finding
+    return plan.subject if finding is None else replace(plan.subject, config=finding.trace.config)
+
+
+def _scope(plan: Plan, campaign: Campaign) -> str:
+    """The scope of the finding, or the only one; empty where there are several, or the settings are of none."""
+    return plan.scope if campaign.finding is None else campaign.scope
 
 
 def _partial(plan: Plan, campaign: Campaign) -> str:
@@ -211,7 +220,7 @@ def _status(campaign: Campaign, partial: str) -> ExitStatus:
 def _case(plan: Plan, campaign: Campaign, status: ExitStatus, partial: str) -> Case:
     """The run for a CI service."""
     finding = campaign.finding
-    scope = plan.scope or campaign.scope
+    scope = _scope(plan, campaign)
     where = f"{plan.target} beside {plan.subject.variant.tag}" + (f" in {scope}" if scope else "")
     told = {"seed": plan.seed, "steps": campaign.tally.steps, "examples": campaign.tally.episodes}
     message = partial if finding is None else "; ".join(remarks(finding))
@@ -227,10 +236,11 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "run": _run_name(plan),
         "component": plan.subject.component.name,
         "variant": plan.subject.variant.tag,
-        "scope": plan.scope or campaign.scope,
+        "scope": _scope(plan, campaign),
         "config": config_to_message(_subject(plan, campaign).config),
         "scopes": campaign.scopes,
         "set_aside": campaign.set_aside,
+        "around": _around(campaign),
         "target": plan.target,
         "driver": plan.driver,
         "seed": plan.seed,
@@ -249,6 +259,15 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "breakdown": message if isinstance(finding, Breakdown) else None,
         "files": [str(path) for path in files],
     }
+
+
+def _around(campaign: Campaign) -> dict[str, int] | None:
+    """What was done in settings around those of the scopes."""
+    around = campaign.around
+    if around is None:
+        return None
+    tried, refused = len(around.configurations), len(around.refused)
+    return {"configurations": tried, "calls": around.calls, "refused": refused}
 
 
 def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
@@ -271,7 +290,7 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
     ignored = ", ".join(campaign.ignored)
     entered = sum(1 for calls in campaign.scopes.values() if calls)
     scopes = f" of {count(entered, 'scope')}" if len(plan.subjects) > 1 else ""
-    amount = f"fuzzed {tally.steps:,} steps in {tally.episodes:,} examples{scopes}, seed {plan.seed}"
+    amount = f"fuzzed {tally.steps:,} steps in {tally.episodes:,} examples{scopes}{_near(campaign)}, seed {plan.seed}"
     idle = [name for name, calls in campaign.scopes.items() if not calls and name not in campaign.set_aside]
     lines = [
         f"{plan.target} agrees with {subject.component.name} ({subject.variant.title}): {amount}",
@@ -284,6 +303,15 @@ def _agreement(plan: Plan, campaign: Campaign) -> str:
         *_left_out(campaign),
     ]
     return "\n".join(lines)
+
+
+def _near(campaign: Campaign) -> str:
+    """How many configurations were tried around those of the scopes, and how many of them the target refuses."""
+    around = campaign.around
+    if around is None or not (around.configurations or around.refused):
+        return ""
+    refused = f", {len(around.refused)} more refused" if around.refused else ""
+    return f" and {count(len(around.configurations), 'random configuration')} around them{refused}"
 
 
 def _left_out(campaign: Campaign) -> list[str]:
@@ -306,5 +334,6 @@ def _headline(finding: Finding, campaign: Campaign) -> str:
     }
     again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
     named = f" ({finding.failure.value})" if isinstance(finding, Breakdown) else ""
-    scope = f" in scope {campaign.scope}" if campaign.scope else ""
+    random = " in a random configuration" if campaign.around is not None else ""
+    scope = f" in scope {campaign.scope}" if campaign.scope else random
     return f"{what[type(finding)]}{named} after {count(calls, 'call')}{scope} (seed {campaign.seed}{again})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cacheproof.lockstep.pair import PATIENCE, Pair
-from cacheproof.lockstep.scoped import Scoped
+from cacheproof.lockstep.scoped import Around, Scoped
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
 from cacheproof.lockstep.steering import Steering
 from cacheproof.lockstep.tally import Limit, Tally
@@ -40,11 +40,13 @@ class Campaign:
     ignored: tuple[str, ...] = ()
     """Fields of the configuration that the specification reads and the target never did."""
     scope: str = ""
-    """The scope that the finding is in."""
+    """The scope that the finding is in; empty where its configuration is of none."""
     scopes: dict[str, int] = field(default_factory=dict)
     """Calls in each scope; empty where the configuration is of the caller's making."""
     set_aside: dict[str, str] = field(default_factory=dict)
     """Scopes whose configuration the target refuses, and what it says."""
+    around: Around | None = None
+    """What was done in configurations around those of the scopes; None where only those of the scopes were wanted."""
 
 
 def lockstep(
@@ -120,7 +122,7 @@ def steered(
     progress: Callable[[str], None] | None = None,
 ) -> Campaign:
     """The scopes in turn, with calls that `Steering` chooses: what the machine does, without Hypothesis."""
-    campaign = Campaign(seed, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside)
+    campaign = Campaign(seed, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside, around=scopes.around)
     steering = Steering(scopes.pairs, random.Random(seed))  # noqa: S311  # not a secret
     number = 0
     try:
@@ -128,7 +130,7 @@ def steered(
             number = steering.begin(scopes.set_aside_numbers)
             campaign.finding = _episode(scopes, number, steering, limit, progress)
         if campaign.finding is not None:
-            campaign.scope = scopes.names[number]
+            campaign.scope = scopes.scope_of(number, campaign.finding)
             found = shrunk(scopes.pairs[number], campaign.finding, seconds_to_shrink, progress)
             campaign.finding, campaign.came_again = found
     except KeyboardInterrupt:
@@ -141,12 +143,12 @@ def _episode(
     scopes: Scoped, number: int, steering: Steering, limit: Limit, progress: Callable[[str], None] | None
 ) -> Finding | None:
     pair = scopes.pairs[number]
-    began, finding = scopes.restart(number)
+    began, finding = scopes.restart(number, steering.settings() if scopes.around is not None else 0)
     while began and finding is None and pair.offered and not limit.reached(scopes.tally):
         place = steering.choose(number)
         if place == len(pair.offered):
             break
-        scopes.calls[scopes.names[number]] += 1
+        scopes.count_call(number)
         finding = pair.apply(pair.offered[place])
         steering.note(number)
         if progress is not None and scopes.tally.steps % STEPS_BETWEEN_PROGRESS == 0:

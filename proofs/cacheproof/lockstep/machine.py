@@ -86,10 +86,10 @@ class _Search:
             done = f"{count(self.tally.steps, 'step')}, {count(self.tally.episodes, 'episode')}"
             self.progress(f"{about}: {done}, {doing}")
 
-    def restart(self, number: int) -> bool:
-        """Whether an episode began in this scope."""
+    def restart(self, number: int, settings: int) -> bool:
+        """Whether an episode began in this scope, with its own settings (0) or some around them."""
         try:
-            began, finding = self.scopes.restart(number)
+            began, finding = self.scopes.restart(number, settings)
         except InputError as error:
             self.refused = error
             raise _Enough from None
@@ -128,7 +128,7 @@ def machine(search: _Search, steps: int) -> type[RuleBasedStateMachine]:
                 pair = scopes.pairs[self.number]
                 place = drawn(data, len(pair.offered) - 1, lambda: steering.choose(self.number, first=True))
             if search.finding is None:
-                scopes.calls[scopes.names[self.number]] += 1
+                scopes.count_call(self.number)
             search.take(self.number, pair.apply(pair.offered[place]))
             steering.note(self.number)
 
@@ -137,7 +137,8 @@ def machine(search: _Search, steps: int) -> type[RuleBasedStateMachine]:
             self.begun = False
             while not self.begun:
                 self.number = drawn(data, len(scopes.pairs) - 1, lambda: steering.begin(scopes.set_aside_numbers))
-                self.begun = search.restart(self.number)
+                settings = drawn(data, LARGEST_NUMBER, steering.settings) if scopes.around is not None else 0
+                self.begun = search.restart(self.number, settings)
 
     return Lockstep
 
@@ -209,7 +210,9 @@ def run_with(
     key: str = "",
 ) -> Campaign:
     """The same with settings that are made. Hypothesis finds examples in a database by the name of the machine."""
-    campaign = Campaign(seed_number, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside)
+    campaign = Campaign(
+        seed_number, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside, around=scopes.around
+    )
     with remembered() as interruption:
         search = _Search(scopes, limit, progress, interruption)
         try:
@@ -223,7 +226,8 @@ def run_with(
     if search.refused is not None and search.finding is None:
         raise search.refused
     if search.finding is not None:
-        pair, campaign.scope = scopes.pairs[search.number], scopes.names[search.number]
+        pair, campaign.scope = scopes.pairs[search.number], scopes.scope_of(search.number, search.finding)
+        pair.configure(search.finding.trace.config)
         campaign.finding, campaign.came_again = shrunk(pair, search.finding, seconds_to_shrink, progress)
     campaign.seconds = campaign.tally.seconds
     return campaign

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
@@ -83,6 +84,13 @@ class Pair:
     def state(self) -> Any:
         """The specification's state: where both sides agree, what the target was seen to have come to."""
         return self._state
+
+    def configure(self, config: Any) -> None:
+        """Take another configuration, from the next restart on."""
+        if config is not self.subject.config:
+            self.subject = replace(self.subject, config=config)
+            self._showing = Showing(self.subject)
+            self._views = ()
 
     def restart(self) -> Finding | None:
         """Both sides begin again; what they show in the initial state is compared."""

@@ -52,6 +52,8 @@ class Plan:
     """`hypothesis`, or `lockstep`: the same choice of calls without Hypothesis, for long runs and without the extra."""
     left_out: frozenset[str]
     seconds_to_answer: float
+    around: bool = False
+    """Whether some episodes have configurations around those of the subjects; only beside the normative variant."""
 
     @property
     def subject(self) -> Subject:
@@ -106,7 +108,9 @@ def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campai
     subject = plan.subject
     target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
     try:
-        scopes = scoped(plan.subjects, target, plan.target, plan.left_out | not_there(subject.component, target))
+        left_out = plan.left_out | not_there(subject.component, target)
+        around = plan.around and base_of(subject.variant.tag) == NORMATIVE
+        scopes = scoped(plan.subjects, target, plan.target, left_out, around=around)
         campaign = _performed(plan, scopes, progress)
         if campaign.finding is None:
             entered = [plan.subjects[scope] for scope, calls in campaign.scopes.items() if calls]

@@ -3,7 +3,8 @@
 The specification is asked what some of the offered calls would do, which costs the target nothing. Calls that change
 something, lead to a new state or end in a rare way are drawn more often than others. How rare a way is, is counted
 over the run, alone and behind the call before. Each episode has its own weights of the operations (a *swarm*), so that
-some episodes are without `clear`, say, and others are full of it. Faults come in bursts.
+some episodes are without `clear`, say, and others are full of it. Some have settings of their own, too: a few values of
+the scope's configuration, or most of them, are drawn. Faults come in bursts.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ BURST_BEGINS, LONGEST_BURST = 0.06, 4
 IN_BURST, OUTSIDE = 10.0, 0.01
 """The weight of a fault during a burst, and between bursts. Most faults change the state, so without this weight they
 would be preferred to calls."""
+AROUND, LARGEST_SETTINGS = 0.3, (1 << 32) - 1
+"""The share of the episodes whose settings are not those of their scope, and the largest number of such settings."""
 LENGTHS = (30, 60, 100)
 """Calls in an episode."""
 LEAST_TURN = 0.15
@@ -44,11 +47,12 @@ class Steering:
         self.length = 0
         self._waiting: list[int] | None = None
         self._met: Counter[Hashable] = Counter()
-        self._states: list[set[int]] = [set() for _ in pairs]
+        self._states: dict[Hashable, set[int]] = {}
+        """Digests of the states that each configuration has led to."""
         self._burst = 0
         self._news: dict[int, float] = {}
         """For each scope, the share of the calls of its last episode that led to a new state."""
-        self._episode, self._calls, self._new = 0, 0, 0
+        self._episode, self._calls, self._new, self._around = 0, 0, 0, False
         self._shown: tuple[Any, Mapping[str, Observation]] | None = None
 
     def begin(self, set_aside: Collection[int] = ()) -> int:
@@ -56,7 +60,8 @@ class Steering:
 
         First each scope has a turn. Then those have more turns in which the last episode led to new states.
         """
-        self._news[self._episode] = self._new / max(1, self._calls)
+        if not self._around:
+            self._news[self._episode] = self._new / max(1, self._calls)
         left = [number for number in range(len(self.pairs)) if number not in set_aside]
         if self._waiting is None:
             self._waiting = self.source.sample(left, len(left))
@@ -66,9 +71,15 @@ class Steering:
         else:
             self._episode = self.source.choices(left, [LEAST_TURN + self._news.get(number, 0.0) for number in left])[0]
         self.length, self._burst, self._calls, self._new = self.source.choice(LENGTHS), 0, 0, 0
+        self._around = False
         kinds = self.pairs[0].subject.component.operations
         self.weights = {kind: self.source.choice(WEIGHTS[kind.kind]) for kind in kinds}
         return self._episode
+
+    def settings(self) -> int:
+        """The settings of the episode that begins: 0 for those of its scope, or the number of some around them."""
+        self._around = self.source.random() < AROUND
+        return self.source.randint(1, LARGEST_SETTINGS) if self._around else 0
 
     def choose(self, number: int, *, first: bool = False) -> int:
         """The place of the next call among those that the scope offers now; behind them all, the episode is over."""
@@ -79,12 +90,12 @@ class Steering:
         if len(offered) == 1:
             return 0
         candidates = self._candidates(offered)
-        worths = [self._worth(number, pair, offered[place]) for place in candidates]
+        worths = [self._worth(pair, offered[place]) for place in candidates]
         if max(worths) <= UNCHANGED:
             calls = [place for place, one in enumerate(offered) if self._burst > 0 or one.kind is not Kind.FAULT]
             others = self.source.sample(calls, min(CANDIDATES, len(calls)))
             candidates += others
-            worths += [self._worth(number, pair, offered[place]) for place in others]
+            worths += [self._worth(pair, offered[place]) for place in others]
         return self.source.choices(candidates, worths)[0]
 
     def note(self, number: int) -> None:
@@ -97,7 +108,7 @@ class Steering:
         situation = self._situation(pair, before, call, outcome.code, pair.state)
         self._met[situation] += 1
         self._met[_behind(earlier, call), situation] += 1
-        known = self._states[number]
+        known = self._known(pair)
         self._calls += 1
         self._new += hash(pair.state) not in known
         known.add(hash(pair.state))
@@ -124,7 +135,7 @@ class Steering:
             return weight * (IN_BURST if self._burst > 0 else OUTSIDE)
         return weight
 
-    def _worth(self, number: int, pair: Pair, operation: Operation) -> float:
+    def _worth(self, pair: Pair, operation: Operation) -> float:
         after, outcome = pair.subject.variant.call(pair.subject.config, pair.state, operation)
         if outcome.code is Code.DIVERGED:
             return UNCHANGED
@@ -133,7 +144,10 @@ class Steering:
         rare: float = (1 + times) ** -0.25 / (1 + times_here)
         if after == pair.state:
             return UNCHANGED * rare
-        return rare * (KNOWN if hash(after) in self._states[number] else 1.0)
+        return rare * (KNOWN if hash(after) in self._known(pair) else 1.0)
+
+    def _known(self, pair: Pair) -> set[int]:
+        return self._states.setdefault(pair.subject.config, set())
 
     def _situation(self, pair: Pair, before: Any, call: Operation, code: Code, after: Any) -> Hashable:
         """The call, how it ended, and which observables it made larger or smaller."""

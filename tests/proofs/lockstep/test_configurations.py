@@ -10,10 +10,11 @@ import pytest
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep import configurations as package
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.lockstep.configurations import GENERATORS, configurations, drawn
+from cacheproof.lockstep.configurations import GENERATORS, configurations, drawn, near
 from cacheproof.lockstep.configurations import scheduler as scheduler_configurations
 from cacheproof.model.finding import Difference
 from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scopes_of
 from cacheproof.releases.budget import RANDOM
 from cacheproof.releases.conformance import Trial
 from cacheproof.targets.specification import SpecificationTarget
@@ -64,6 +65,24 @@ def test_every_one_can_be_run_for_every_era(era: Era) -> None:
     for config in islice(configurations(component, 3, era.has), 8):
         done = lockstep(component, variant, config, SpecificationTarget(component, variant), steps=25, seed=1)
         assert (done.finding, done.tally.steps) == (None, 25)
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_those_around_a_scope_hold_and_keep_a_part_of_it(name: str) -> None:
+    component, scope = component_named(name), scopes_of(component_named(name))[0].config
+    around = [near(component, scope, number) for number in range(1, 60)]
+    assert [component.invalid(config) for config in around] == [None] * 59
+    assert len(set(around)) > 40
+    assert around[7] == near(component, scope, 8)
+    kept = [sum(getattr(config, field) == getattr(scope, field) for field in scope._fields) for config in around]
+    assert max(kept) == len(scope._fields) - 1
+    assert min(kept) < 0.6 * len(scope._fields)
+
+
+def test_around_a_scope_of_a_component_without_a_generator_is_the_scope() -> None:
+    component = component_named("publication")
+    config = scopes_of(component)[0].config
+    assert near(component, config, 5) is config
 
 
 def test_those_that_are_not_suitable_are_drawn_again() -> None:

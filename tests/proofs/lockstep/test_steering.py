@@ -23,8 +23,14 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.target import Failure, TargetError
 from cacheproof.targets.specification import SpecificationTarget
-from cachespec.kernel import Kind
-from cachespec.lru import Config
+from cachespec.kernel import FAILED, Kind, Operation, Outcome
+from cachespec.lru import Config, Put
+
+pytest.importorskip("hypothesis")
+
+from hypothesis.configuration import set_hypothesis_home_dir
+
+from cacheproof.lockstep.machine import run_machine
 
 LRU = component_named("lru")
 BUGS = {f"{bug.component}: {bug.name}": bug for bug in foreign()}
@@ -146,6 +152,69 @@ def test_the_same_seed_makes_the_same_calls() -> None:
 
     assert outcomes(3) == outcomes(3)
     assert outcomes(3) != outcomes(4)
+
+
+def around(target: SpecificationTarget) -> Scoped:
+    return scoped(subjects_from("lru", None, None, []), target, "around", frozenset(), around=True)
+
+
+class Roomy(SpecificationTarget):
+    """Wrong in a configuration that no scope has."""
+
+    def __init__(self) -> None:
+        super().__init__(LRU, LRU.normative)
+        self.wrong = False
+
+    def reset(self, config: Any) -> None:
+        self.wrong = config not in [scope.config for scope in scopes_of(LRU)]
+        super().reset(config)
+
+    def apply(self, operation: Operation) -> Outcome:
+        outcome = super().apply(operation)
+        return FAILED if self.wrong and isinstance(operation, Put) else outcome
+
+
+def test_settings_that_no_scope_has_are_tried_and_a_finding_carries_them(tmp_path: Path) -> None:
+    in_scopes = scoped(subjects_from("lru", None, None, []), Roomy(), "roomy", frozenset())
+    assert run(in_scopes, steps=800).finding is None
+    drivers = (
+        lambda scopes: run(scopes, steps=2_000),
+        lambda scopes: run_machine(scopes, Limit(2_000), 1, tmp_path, reuse=False),
+    )
+    try:
+        for driver in drivers:
+            with without_shrinking():
+                done = driver(around(Roomy()))
+            assert isinstance(done.finding, Difference)
+            assert done.scope == ""
+            config = done.finding.trace.config
+            assert config not in [scope.config for scope in scopes_of(LRU)]
+            again = Pair(Subject(LRU, LRU.normative, config), Roomy(), done.finding.target)
+            assert again.replay(done.finding.trace.operations, only_offered=True) == done.finding
+    finally:
+        set_hypothesis_home_dir(None)
+
+
+def test_settings_that_the_target_refuses_are_no_failure() -> None:
+    class Strict(SpecificationTarget):
+        def reset(self, config: Any) -> None:
+            if config not in [scope.config for scope in scopes_of(LRU)]:
+                raise TargetError("only what is listed", Failure.REFUSED)
+            super().reset(config)
+
+    done = run(around(Strict(LRU, LRU.normative)), steps=600)
+    assert (done.finding, done.set_aside, done.tally.steps) == (None, {}, 600)
+    assert done.around is not None
+    assert done.around.refused
+    assert done.around.calls == 0
+
+
+def test_calls_around_the_scopes_are_counted_apart() -> None:
+    done = run(around(SpecificationTarget(LRU, LRU.normative)), steps=1_500)
+    assert done.around is not None
+    assert len(done.around.configurations) > 3
+    assert 100 < done.around.calls < 1_000
+    assert sum(done.scopes.values()) + done.around.calls == 1_500
 
 
 def test_another_configuration_is_one_subject() -> None:

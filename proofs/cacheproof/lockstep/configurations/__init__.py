@@ -3,6 +3,8 @@
 A module here has a component's name and a `draw`, which makes a small configuration from a random source. What it draws
 are configurations in which released packages can be driven. Whether the numbers of one go together is for the component
 to say: one that does not hold is drawn again.
+
+`near` mixes a drawn configuration with a given one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ STEPS_IN_EACH = 200
 """Calls that are made in one of them: two episodes of the plain driver, then the next one."""
 ATTEMPTS = 2_000
 """So often one is drawn again before that is an error of whoever wrote the generator."""
+SHARES = (0.15, 0.4, 0.8)
+"""The share of the values that `near` takes from a drawn configuration; one of them for each number."""
+ATTEMPTS_NEAR = 100
+"""So often `near` mixes again before it gives up."""
 
 
 GENERATORS: Mapping[str, Draw] = discover(__name__, "draw", FunctionType)
@@ -54,3 +60,22 @@ def drawn(
     if found is None:
         raise InputError(f"{component.name}: none of {ATTEMPTS:,} random configurations is suitable")
     return found
+
+
+def near(component: AnyComponent, config: Any, number: int) -> Any:
+    """The configuration with some values of drawn ones, the same for the same number; it holds.
+
+    The configuration itself where the component has no generator, or where no mixture holds.
+    """
+    draw = GENERATORS.get(component.name)
+    if draw is None:
+        return config
+    source = random.Random(f"{component.name}/near/{number}")  # noqa: S311  # not a secret
+    share = source.choice(SHARES)
+    for _ in range(ATTEMPTS_NEAR):
+        other = draw(source)
+        taken = [name for name in config._fields if source.random() < share]
+        mixed = config._replace(**{name: getattr(other, name) for name in taken})
+        if mixed != config and component.invalid(mixed) is None:
+            return mixed
+    return config
