@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ class Roomy(SpecificationTarget):
 def test_settings_that_no_scope_has_are_tried_and_a_finding_carries_them(tmp_path: Path) -> None:
     in_scopes = scoped(subjects_from("lru", None, None, []), Roomy(), "roomy", frozenset())
     assert run(in_scopes, steps=800).finding is None
-    drivers = (
+    drivers: tuple[Callable[[Scoped], Campaign], ...] = (
         lambda scopes: run(scopes, steps=2_000),
         lambda scopes: run_machine(scopes, Limit(2_000), 1, tmp_path, reuse=False),
     )
