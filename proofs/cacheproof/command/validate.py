@@ -169,6 +169,7 @@ def data_of(validation: Validation, header: Header, name: str, cap: int) -> dict
         "verdict": validation.sort.value,
         "consumed": validation.consumed,
         "unseen": unseen(header.component, header.variant, validation.seen).data,
+        "own_names": "" if validation.numbers is None else validation.numbers.text,
         "states": {"now": validation.possible, "most": validation.peak, "cap": cap},
         "first_impossible": _impossible(found, validation) if isinstance(found, Impossible) else None,
         "inconclusive": {"line": found.line, "reason": found.reason} if isinstance(found, Inconclusive) else None,
@@ -227,6 +228,8 @@ def rendered(validation: Validation, header: Header) -> list[str]:
     most = f", at most {validation.peak:,} states possible at once" if validation.peak > 1 else ""
     read = "1 line is" if validation.consumed == 1 else f"{validation.consumed:,} lines are"
     lines = [*_remarks(header)]
+    if validation.numbers is not None:
+        lines.append(f"the log's own names: {validation.numbers.text}")
     found = validation.found
     if found is None:
         done = "all" if validation.finished else "the first"
@@ -269,6 +272,8 @@ def _explained(found: Impossible, validation: Validation) -> Iterator[str]:
         if tried.operation is not None and tried.outcome is not None:
             yield f"  {operation_text(tried.operation)} is answered {outcome_text(tried.outcome)}"
         yield from (f"  {part.statement}" for part in tried.differences)
+    if validation.numbers is not None and validation.numbers.known:
+        yield f"in the log, {validation.numbers.known}"
 
 
 def _abridged(tried: Tried) -> Iterator[str]:

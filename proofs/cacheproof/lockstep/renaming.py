@@ -50,13 +50,12 @@ class Renaming:
 
     def asked(self, operation: Operation) -> Operation:
         """The operation in the implementation's names."""
-        kind: type = type(operation)
-        rename = renaming(kind)
-        if rename is None:
-            return operation
-        to: Any = {self._own.sort: self._theirs}
-        renamed: Operation = rename(operation, to)
-        return renamed
+        return self._in(self._theirs, operation)
+
+    def read(self, operation: Operation, expected: Mapping[str, Observation]) -> Operation:
+        """The implementation's operation in the specification's names; `expected` is what that shows before it."""
+        self._name((name for _, sort, name in names_by_field(operation) if sort == self._own.sort), expected)
+        return self._in(self._ours, operation)
 
     def answered(self, operation: Operation, outcome: Outcome, expected: Mapping[str, Observation]) -> Outcome:
         """The outcome in the specification's names; `expected` is what the specification shows before the call."""
@@ -92,6 +91,13 @@ class Renaming:
         for new in theirs:
             if new not in self._ours:
                 self._bind(new, unused.pop(0) if unused else self._surplus())
+
+    def _in(self, names: Mapping[int, int], operation: Operation) -> Operation:
+        kind: type = type(operation)
+        rename = renaming(kind)
+        to: Any = {self._own.sort: names}
+        renamed: Operation = operation if rename is None else rename(operation, to)
+        return renamed
 
     def _bind(self, theirs: int, ours: int) -> None:
         self._ours[theirs], self._theirs[ours] = ours, theirs

@@ -28,13 +28,13 @@ def test_the_first_log_has_as_many_states_as_is_said() -> None:
 
 
 def test_the_end_record() -> None:
-    before, end = LOGS[1].splitlines(keepends=True)[:2], LOGS[1].splitlines()[2]
+    before, end = LOGS[2].splitlines(keepends=True)[:2], LOGS[2].splitlines()[2]
     assert sha256("".join(before).encode()).hexdigest() in end
-    assert validated(LOGS[1].encode()).sort is Sort.POSSIBLE
+    assert validated(LOGS[2].encode()).sort is Sort.POSSIBLE
 
 
 def test_the_impossible_line_is_explained_as_is_shown() -> None:
-    validation = validated(LOGS[2].encode())
+    validation = validated(LOGS[3].encode())
     assert isinstance(validation.found, Impossible)
     assert isinstance(validation, Validation)
     assert validation.header is not None

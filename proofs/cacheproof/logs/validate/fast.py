@@ -61,8 +61,9 @@ class FastPath:
 
     @property
     def usable(self) -> bool:
-        """Whether there can be such lines: nothing may have happened between them."""
-        return self._decode is not None and not self._header.unlogged.operations
+        """Whether there can be such lines: nothing may have happened between them, and names need no translation."""
+        header = self._header
+        return self._decode is not None and not header.unlogged.operations and header.own_names is None
 
     def step(self, raw: bytes, state: Any, known: dict[str, Pattern]) -> Any:
         """The state after the line; None where the line has to be looked at more closely.

@@ -8,18 +8,19 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError, shortened
 from cacheproof.logs.validate.lines import Pattern, observations_said
+from cacheproof.model.declaration import CLAIMS, NAMES, checked_claims
 from cacheproof.model.mixture import with_deviations
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.model.wire import config_from_message, config_to_message
 from cachespec import SPECIFICATION_VERSION
-from cachespec.kernel import NORMATIVE, Operation
+from cachespec.kernel import NORMATIVE, Operation, OwnNames
 
 FORMAT, VERSION = "cacheproof-log", "0.1"
 """Of the format; it changes apart from the specification's."""
 
 KEYS = (
     *("format", "version", "specification", "source"),
-    *("component", "variant", "config", "initial", "updates", "unlogged", "end"),
+    *("component", "variant", "config", "claims", "initial", "updates", "unlogged", "end"),
 )
 PROMISES = ("lines", "sha256")
 """What an end record may say."""
@@ -51,6 +52,13 @@ class Header:
     promises: tuple[str, ...] = ()
     specification: str = SPECIFICATION_VERSION
     source: str = ""
+    claims: tuple[str, ...] = CLAIMS
+    """As an implementation claims them; a header that says nothing of it claims all."""
+
+    @property
+    def own_names(self) -> OwnNames[Any, Any] | None:
+        """The names that are the log's own; None where it has those of the specification."""
+        return None if NAMES in self.claims else self.component.own_names
 
     def as_message(self) -> dict[str, Any]:
         """As it is written."""
@@ -74,6 +82,7 @@ class Header:
             "component": self.component.name,
             "variant": self.variant.tag,
             "config": config_to_message(self.config),
+            **({} if self.claims == CLAIMS else {"claims": list(self.claims)}),
             **{key: value for key, value in said.items() if value},
         }
 
@@ -113,6 +122,7 @@ def header_from_message(
         promises=_promises(message),
         specification=_text(message, "specification", SPECIFICATION_VERSION),
         source=_text(message, "source", ""),
+        claims=checked_claims(_texts(message, "claims")) if "claims" in message else CLAIMS,
     )
 
 

@@ -63,11 +63,13 @@ class _Operand:
 class Reader:
     """Reads the lines of one log, strictly: whatever the bytes are, there is a line or an InputError."""
 
-    def __init__(self, component: AnyComponent, config: Any) -> None:
-        self._component, self._config = component, config
-        self._names = names_in(component, config)
+    def __init__(self, component: AnyComponent, config: Any, own: str | None = None) -> None:
+        """`own` is the sort of names that the log gives by itself: any number is one."""
+        self._config = config
+        self._names = {sort: names for sort, names in names_in(component, config).items() if sort != own}
         self._kinds = {kind.wire_name(): kind for kind in component.operations}
         self._operands = {kind: _operands_of(kind) for kind in component.operations}
+        self._unknown = component.unknown if own is None else _anything
 
     def read(self, raw: bytes) -> Line | End:
         """The line; InputError that says what is wrong with it."""
@@ -120,7 +122,7 @@ class Reader:
         if kind is None or len(operands) < len(self._operands[kind]) or any(map(is_partial, operands.values())):
             return None
         operation = kind(**operands)
-        wrong = self._component.unknown(self._config, operation)
+        wrong = self._unknown(self._config, operation)
         if wrong is not None:
             raise InputError(f"{kind.wire_name()}: {wrong}")
         return operation
@@ -132,6 +134,10 @@ def object_on(raw: bytes) -> dict[str, Any]:
         return decode_object(raw)
     except RefusedError as error:
         raise InputError(shortened(str(error))) from None
+
+
+def _anything(_config: Any, _operation: Operation) -> None:
+    """Names that are the log's own are looked at once they are read in those of the specification."""
 
 
 def is_partial(said: Pattern) -> bool:

@@ -11,6 +11,7 @@ from cacheproof.foundation.limits import Clock, TooSlowError, memory, too_large,
 from cacheproof.logs.validate.fast import FastPath
 from cacheproof.logs.validate.header import Header, header_from_message
 from cacheproof.logs.validate.lines import End, Reader, object_on
+from cacheproof.logs.validate.own_names import OwnNumbers
 from cacheproof.logs.validate.possible import CAP, Possible
 from cacheproof.logs.validate.source import Source, TruncatedError
 from cacheproof.logs.validate.validator import Validator
@@ -82,6 +83,11 @@ class Validation:
         taken = set() if self._validator is None else self._validator.seen
         fast = set() if self._fast is None else self._fast.seen
         return {(kind.wire_name(), code.value) for kind, code in taken | fast}
+
+    @property
+    def numbers(self) -> OwnNumbers | None:
+        """How the log's own names are read; None where it has those of the specification."""
+        return None if self._validator is None else self._validator.numbers
 
     @property
     def possible(self) -> int:
@@ -207,7 +213,8 @@ class Validation:
             raise InputError(f"{self._source.name}, line 1: {error}") from None
         fast = FastPath(header)
         self._fast = fast if fast.usable and self._may_be_fast else None
-        self._reader = Reader(header.component, header.config)
+        own = header.own_names
+        self._reader = Reader(header.component, header.config, None if own is None else own.sort)
         self.found = self._validator.begin(_text(first))
 
     def _take_end(self, end: End, before: list[bytes]) -> None:

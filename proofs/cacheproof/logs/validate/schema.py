@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cacheproof.logs.validate.header import FORMAT, MOST_UNLOGGED, PROMISES, VERSION
+from cacheproof.model.declaration import CLAIMS
 from cacheproof.model.protocol import LARGEST_INTEGER
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.scope import scopes_of
@@ -58,6 +59,7 @@ def _header(component: AnyComponent) -> Schema:
         "component": {"const": component.name},
         "variant": {"enum": [word for each in component.variants.values() for word in {each.tag, each.title}]},
         "config": _config(component),
+        "claims": {"type": "array", "items": {"enum": list(CLAIMS)}},
         "initial": {"$ref": "#/$defs/observations"},
         "updates": {"type": "array", "items": TEXT},
         "unlogged": _object(unlogged, ["operations"]),

@@ -10,6 +10,7 @@ from cacheproof.foundation.limits import TooSlowError
 from cacheproof.logs.validate.candidates import Candidates
 from cacheproof.logs.validate.header import Header, check_observables, no_observable
 from cacheproof.logs.validate.lines import Line, Pattern, agrees
+from cacheproof.logs.validate.own_names import OwnNumbers
 from cacheproof.logs.validate.possible import CapExceededError, Possible, with_digests
 from cacheproof.logs.validate.verdict import Impossible, Inconclusive, Tried, differences
 from cachespec.kernel import REROOTING, Code, Observation, Operation, Outcome
@@ -39,13 +40,15 @@ class Validator:
         self.possible = Possible.only(cap, state)
         shown = self._observe(state)
         check_observables(header, shown)
-        self.known = {name: header.initial.get(name, shown[name]) for name in header.updates}
+        self.numbers = None if header.own_names is None else OwnNumbers(header, header.own_names)
+        self._initial = header.initial if self.numbers is None else self.numbers.begin(header.initial, shown)
+        self.known = {name: self._initial.get(name, self._compared(state)[name]) for name in header.updates}
         self._observables = tuple(shown)
 
     def begin(self, text: str) -> Impossible | None:
         """What the header says of the initial state, which may be wrong."""
         (state,) = self.possible
-        line = Line(False, None, {}, None, None, None, self.header.initial, "")
+        line = Line(False, None, {}, None, None, None, self._initial, "")
         return self._judged(line, self.possible, 1, text) if not self._fits(line, None, state) else None
 
     def take(self, line: Line, number: int, text: str) -> Impossible | Inconclusive | None:
@@ -56,6 +59,9 @@ class Validator:
         strange = [name for name in line.observations if name not in self._observables]
         if strange:
             raise InputError(no_observable(self._component, strange[0], dict.fromkeys(self._observables)))
+        if self.numbers is not None and len(self.possible) == 1:
+            line, state = self.numbers.take(line, self.possible.alone, self._observe(self.possible.alone))
+            self.possible = Possible.only(self.possible.cap, state)
         try:
             before = self._with_unlogged(line)
             after, ended = self._after(line, before, number)
@@ -150,7 +156,7 @@ class Validator:
         expected = self._expected(line)
         if not expected:
             return True
-        shown = self._observe(state)
+        shown = self._compared(state)
         return all(agrees(said, shown[name]) for name, said in expected.items())
 
     def _expected(self, line: Line) -> Mapping[str, Pattern]:
@@ -160,13 +166,17 @@ class Validator:
     def _observe(self, state: Any) -> Mapping[str, Observation]:
         return self._component.observe(self._config, self._variant.view(self._config, state))
 
+    def _compared(self, state: Any) -> Mapping[str, Observation]:
+        shown = self._observe(state)
+        return shown if self.numbers is None else self.numbers.compared(shown)
+
     def _judged(self, line: Line, before: Possible, number: int, text: str) -> Impossible:
         """Why no state goes on, shown on those attempts that differ least."""
         tried: list[Tried] = []
         expected = self._expected(line)
         for operation, state in self._attempts(line, before, number):
             after, outcome = self._call(state, operation)
-            parts = tuple(differences(line, expected, outcome, self._observe(after)))
+            parts = tuple(differences(line, expected, outcome, self._compared(after)))
             tried.append(Tried(self._observe(state), operation, outcome, parts))
             if len(tried) == COMPARED_ATTEMPTS:
                 break
