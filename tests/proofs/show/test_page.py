@@ -23,6 +23,8 @@ from cacheproof.model.wording import answer_text, operation_text
 from cacheproof.present.show.beside import normative_beside
 from cacheproof.present.show.lookup import find
 from cacheproof.present.show.page import LARGEST, to_page
+from cacheproof.releases.results.findings.finding import Finding as Scripted
+from cacheproof.releases.results.findings.finding import findings
 from cachespec.kernel import Code, Outcome
 from cachespec.lru import Config, Put
 
@@ -130,6 +132,16 @@ def test_show_takes_the_id_of_a_recorded_violation(tmp_path: Path, monkeypatch: 
     assert isinstance(finding, Violation)
     assert (finding.property, finding.catalogue) == ("MIR-1", "C-MIR-5")
     assert name.startswith("mirror-M3-MIR-1-C-MIR-5 on vllm==")
+
+
+@pytest.mark.parametrize("scripted", [one for one in findings() if one.rule], ids=lambda one: one.name)
+def test_show_takes_the_name_of_a_finding(scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
+    (name, finding), _ = find(scripted.name)
+    assert isinstance(finding, Violation)
+    assert (finding.property, finding.catalogue) == (scripted.rule, scripted.catalogue)
+    assert name == f"{scripted.name} on {scripted.target}"
+    assert len(to_page(finding, 50)) <= LARGEST
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,8 @@ from cacheproof.catalogue.kept import shown_by
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.trace import Violation
 from cacheproof.present.book.pictures import place_named
-from cacheproof.present.show.lookup import as_executed
+from cacheproof.present.show.lookup import as_executed, recorded
 from cacheproof.present.show.page import to_page
-from cacheproof.releases.results.cases import records
 
 FOLDER = "traces"
 """Of the site."""
@@ -25,7 +24,7 @@ MOVES = 200
 """Calls to try on each page, so that hundreds of pages are made in seconds."""
 
 SENTENCE = "As a page: `cacheproof show {0} --format html --output {0}.html`."
-"""What the pages of the results say of a recorded violation, by its id."""
+"""What the pages of the results say of a recorded violation, by its id; the page of the findings uses their names."""
 
 WRITTEN = re.compile(re.escape(SENTENCE.format("ID")).replace("ID", r"(?P<id>\S+)", 1).replace("ID", "(?P=id)"))
 
@@ -44,7 +43,7 @@ class TracePages:
         """
         if WRITTEN.search(markdown) is None:
             return markdown
-        known = {each.id: each for record in records() for each in record.violations}
+        known = recorded()
 
         def link(found: re.Match[str]) -> str:
             name = found["id"]

@@ -20,7 +20,9 @@ from cacheproof.model.trace import Violation
 from cacheproof.model.trace import record as record_trace
 from cacheproof.model.trace_json import FORMAT, trace_from_message
 from cacheproof.model.wire import config_from_message, operation_from_message
-from cacheproof.releases.results.cases import records
+from cacheproof.releases.results.cases import of_finding, records
+from cacheproof.releases.results.findings.finding import Finding as Scripted
+from cacheproof.releases.results.findings.finding import findings
 from cacheproof.releases.results.record import Violation as Recorded
 from cachespec.kernel import NORMATIVE
 
@@ -64,21 +66,31 @@ def _of_the_catalogue(word: str) -> Iterator[Named]:
 
 
 def _of_the_results(word: str) -> Iterator[Named]:
-    """A violation that was recorded on a release."""
-    recorded = (each for record in records() for each in record.violations if each.id == word)
-    found = next(recorded, None)
-    if found is not None:
-        yield f"{word} on {found.target}", as_executed(found)
+    """A violation that was recorded on a release, or a finding with a script."""
+    known = recorded().get(word)
+    if known is not None:
+        yield f"{word} on {known.target}", as_executed(known)
 
 
-def as_executed(recorded: Recorded) -> Violation:
-    """A recorded violation, as the specification executes its calls."""
-    component = component_named(recorded.component)
-    variant = variant_named(component, recorded.variant or NORMATIVE)
-    config = config_from_message(component, recorded.config)
-    calls = [operation_from_message(component.operations, call) for call in recorded.operations]
-    trace = record_trace(component, variant, config, calls, whole_calls=True)
-    return Violation(recorded.property, recorded.statement, trace, ", ".join(recorded.catalogue))
+def recorded() -> dict[str, Recorded | Scripted]:
+    """What was recorded of releases, by id: violations, and findings with a script that break a property."""
+    scripted: dict[str, Recorded | Scripted] = {each.name: each for each in findings() if each.rule}
+    return scripted | {each.id: each for record in reversed(records()) for each in record.violations}
+
+
+def as_executed(known: Recorded | Scripted) -> Violation:
+    """Its calls, as the specification executes them."""
+    if isinstance(known, Scripted):
+        case = of_finding(known, known.target)
+        variant, rule, statement, catalogue = case.variant, case.rule, case.statement, known.catalogue
+    else:
+        variant, rule, statement = known.variant or NORMATIVE, known.property, known.statement
+        catalogue = ", ".join(known.catalogue)
+    component = component_named(known.component)
+    config = config_from_message(component, known.config)
+    calls = [operation_from_message(component.operations, call) for call in known.operations]
+    trace = record_trace(component, variant_named(component, variant), config, calls, whole_calls=True)
+    return Violation(rule, statement, trace, catalogue)
 
 
 def _findings(record: Mapping[str, Any]) -> Iterator[Any]:
