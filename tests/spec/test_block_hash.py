@@ -154,6 +154,7 @@ def test_a_text_without_anything_else_is_hashed_alike_by_all(tag: str) -> None:
         ({"words": (-1,)}, "tokens are not negative"),
         ({"lengths": (0,)}, "placeholder"),
         ({"adapters": ((1, -1, 0),)}, "adapter"),
+        ({"adapters": ((1, 0, 0), (1, 0, 0))}, "two adapters"),
         ({"salts": -1}, "salts"),
         ({"forger": 1}, "digests"),
         ({"disciplined": 2}, "disciplined"),

@@ -13,7 +13,7 @@ from cacheimpl import scheduler as tensors
 from cacheimpl.answer import UNANSWERED, Answer, Code
 from cacheimpl.scheduler.layout import ENCODER, KV, flat, layout, nested
 from cacheproof.model.registry import component_named
-from cacheproof.model.target import TargetError
+from cacheproof.model.target import Failure, TargetError
 from cacheproof.tensor_models import encoder_cache, kv_blocks
 from cacheproof.tensor_models.encoder_cache import in_order
 from cacheproof.tensor_models.model import (
@@ -44,7 +44,8 @@ def tables_of(config: Config, device: str) -> tensors.Config:
     """Requests of fewer items than the one with most have none at the places that they lack."""
     for name in NOT_THERE:
         if getattr(config, name) != Config._field_defaults[name]:
-            raise TargetError(f"{name} = {getattr(config, name)}: the implementation does not have this setting")
+            reason = f"{name} = {getattr(config, name)}: the implementation does not have this setting"
+            raise TargetError(reason, Failure.REFUSED)
     encoder = encoder_cache.tables_of(configuration.encoder_config(config), device)
     (requests, items), contents = encoder.contents.shape, len(configuration.encoder_config(config).sizes)
     starts = [[item[START] for item in configuration.items_of(config, request)] for request in range(requests)]

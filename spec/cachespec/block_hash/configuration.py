@@ -76,6 +76,8 @@ def invalid(config: Config) -> str | None:
         return "every item has at least one placeholder"
     if min((part for adapter in config.adapters for part in adapter), default=0) < 0:
         return "number, name and path of an adapter are not negative"
+    if len(set(config.adapters)) < len(config.adapters):
+        return "two adapters have the same number, name and path: nothing tells them apart"
     if config.disciplined not in (0, 1):
         return f"disciplined must be 0 or 1, not {config.disciplined}"
     if config.forger not in (0, 1) or (config.forger and not (config.digests and config.requests > 1)):
