@@ -220,6 +220,12 @@ BUGS = (
         "SHM-7/further", "resumed", changes=(Change(writer.put, "walked(drained($roomy), $op.request, RAW)", "$roomy"),)
     ),
     Bug("SHM-7/further", "touched", changes=(Change(writer.touched, "$journey.touched + 1", "$journey.touched"),)),
+    Bug("SHM-8/sent", "delivered-twice", changes=(Change(journeys.repeat, "DONE", "NOT_THERE"),)),
+    Bug(
+        "SHM-8/executed",
+        "steps-of-two",
+        changes=(Change(journeys.finish, "if has_to_do(store, op.request):\n    $body", "if False:\n    $body"),),
+    ),
     Bug("SHM-8/sent", "resumed", changes=(Change(journeys.resume, "$outcome == DONE", "False"),)),
     Bug("SHM-8/released", "rejected", {Release: released_in_vain}),
     Bug("SHM-8/freed", "cleared", changes=(Change(writer.clear, "settled($config, $store)", "$store"),)),

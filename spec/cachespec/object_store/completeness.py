@@ -11,10 +11,13 @@ from cachespec.object_store.configuration import Config, Request
 from cachespec.object_store.operations import (
     Clear,
     Die,
+    Finish,
     FreeUnused,
     GetCached,
+    Preempt,
     Put,
     Release,
+    Repeat,
     Restart,
     Resume,
     Schedule,
@@ -37,9 +40,9 @@ def walk_goes_on(config: Config, before: View, op: Operation, outcome: Outcome, 
 
 
 def everything_is_sent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Schedule | Resume) or outcome.code is not Code.DONE:
+    if not isinstance(op, Schedule | Resume | Repeat):
         return True
-    expected = to_send(after, op.request)
+    expected = to_send(after, op.request) if outcome.code is Code.DONE else []
     had = [len(to_read(inbox)) for inbox in before.inboxes]
     return all(to_read(inbox)[was:] == expected for was, inbox in zip(had, after.inboxes, strict=True))
 
@@ -52,6 +55,12 @@ def to_send(view: View, request: Request) -> list[Slot]:
 def to_read(inbox: tuple[Delivery, ...]) -> list[Slot]:
     """What a worker was sent to read."""
     return [(delivery.request, delivery.position) for delivery in inbox if delivery.task == READING]
+
+
+def everything_was_executed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Preempt | Finish) or outcome.code is not Code.DONE:
+        return True
+    return not any(delivery.request == op.request for inbox in before.inboxes for delivery in inbox)
 
 
 def nothing_is_protected(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -88,9 +97,15 @@ COMPLETENESS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SHM-8/sent",
-        "a request that is scheduled or resumed is sent to every worker with all its handles",
+        "a request that is scheduled, resumed or repeated is sent to every worker with all its handles",
         everything_is_sent,
         lambda c, b, o, r, a: type(o) is Resume and a.inboxes != b.inboxes,
+    ),
+    Step(
+        "SHM-8/executed",
+        "a request is preempted or finished only after every worker has executed all that it was sent for it",
+        everything_was_executed,
+        lambda c, b, o, r, a: type(o) is Finish and r.code is Code.DONE,
     ),
     Step(
         "SHM-8/released",
