@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cacheproof.model.registry import component_named
+from cacheproof.model.target import Failure, TargetError
 from cacheproof.tensor_models import ring_environment as environment
 from cacheproof.tensor_models.model import Row, TensorModel, TensorOperation, named, no_operands, table
 from cachespec.kernel import FrozenMap, Operation
@@ -13,6 +14,9 @@ from cachespec.ring import operations as calls
 from cachespec.ring.chunks import Ring
 from cachespec.ring.configuration import Config
 from cachespec.ring.state import Handle, Segment
+
+MOST_HANDLES = 1 << 16
+"""The tensor environment has a row for each handle that may be out, whichever ids they have."""
 
 
 def decode(config: Config, row: Row) -> Segment:
@@ -75,8 +79,17 @@ def every_call(config: Config) -> Iterator[Operation]:
 
 
 def model(config: Config, device: str) -> TensorModel:
-    """The tensor code in this configuration."""
+    """The tensor code in this configuration.
+
+    Raises TargetError for more handles than the environment has room for: 2**31 ids would fill the memory.
+    """
     component = component_named("ring")
+    handles = (config.restarts + 1) * config.modulus * config.readers
+    if handles > MOST_HANDLES:
+        reason = (
+            f"modulus = {config.modulus}: there are {handles:,} handles, and a row for each of {MOST_HANDLES:,} at most"
+        )
+        raise TargetError(reason, Failure.REFUSED)
 
     def content_of(operation: Any) -> tuple[int, ...]:
         return (named("content", operation.content, len(config.sizes)),)

@@ -10,7 +10,7 @@ import pytest
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep import configurations as package
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.lockstep.configurations import GENERATORS, LARGEST_NEAR, configurations, drawn, near
+from cacheproof.lockstep.configurations import GENERATORS, configurations, drawn, near
 from cacheproof.lockstep.configurations import scheduler as scheduler_configurations
 from cacheproof.model.finding import Difference
 from cacheproof.model.registry import component_named
@@ -77,13 +77,6 @@ def test_those_around_a_scope_hold_and_keep_a_part_of_it(name: str) -> None:
     kept = [sum(getattr(config, field) == getattr(scope, field) for field in scope._fields) for config in around]
     assert max(kept) == len(scope._fields) - 1
     assert min(kept) < 0.6 * len(scope._fields)
-
-
-def test_no_number_around_a_scope_fills_the_memory() -> None:
-    """A drawn ring may have 2**31 ids, and some targets keep a row for each."""
-    component, scope = component_named("ring"), scopes_of(component_named("ring"))[0].config
-    assert max(near(component, scope, number).modulus for number in range(300)) <= LARGEST_NEAR
-    assert max(config.modulus for config in islice(configurations(component, 1), 30)) > LARGEST_NEAR
 
 
 def test_around_a_scope_of_a_component_without_a_generator_is_the_scope() -> None:

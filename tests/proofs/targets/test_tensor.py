@@ -24,6 +24,7 @@ from cachespec.encoder_cache.configuration import Config as EncoderConfig
 from cachespec.kernel import UNSUPPORTED, Operation
 from cachespec.lru.configuration import Config as LruConfig
 from cachespec.lru.operations import Evict, Put, Touch
+from cachespec.ring.configuration import Config as RingConfig
 
 torch.set_num_threads(1)
 
@@ -181,3 +182,13 @@ def test_what_is_not_there_is_said() -> None:
         TensorTarget(component_named("publication"))
     with pytest.raises(InputError, match="lru: capacity must be positive"):
         TensorTarget(component_named("lru")).reset(LruConfig(capacity=0, sizes=(1,)))
+
+
+def test_a_ring_with_more_handles_than_there_is_memory_is_refused() -> None:
+    """Random configurations have up to 2**31 ids: that is no bug of the ring, and must not fill the memory."""
+    component = component_named("ring")
+    wide = RingConfig(capacity=64, modulus=1 << 31, header=8, sizes=(8,))
+    assert component.invalid(wide) is None
+    target = open_target("torch", component, component.normative)
+    with pytest.raises(TargetError, match="modulus = 2147483648: 2,147,483,648 handles"):
+        target.reset(wide)

@@ -26,8 +26,6 @@ ATTEMPTS = 2_000
 """So often one is drawn again before that is an error of whoever wrote the generator."""
 SHARES = (0.15, 0.4, 0.8)
 """The share of the values that `near` takes from a drawn configuration; one of them for each number."""
-LARGEST_NEAR = 10_000
-"""The largest number that `near` takes: some targets keep a row for each id, and 2**31 ids would fill the memory."""
 ATTEMPTS_NEAR = 100
 """So often `near` mixes again before it gives up."""
 
@@ -77,13 +75,7 @@ def near(component: AnyComponent, config: Any, number: int) -> Any:
     for _ in range(ATTEMPTS_NEAR):
         other = draw(source)
         taken = [name for name in config._fields if source.random() < share]
-        values = {name: getattr(other, name) for name in taken}
-        mixed = config._replace(**{name: value for name, value in values.items() if _largest(value) <= LARGEST_NEAR})
+        mixed = config._replace(**{name: getattr(other, name) for name in taken})
         if mixed != config and component.invalid(mixed) is None:
             return mixed
     return config
-
-
-def _largest(value: Any) -> int:
-    """The largest number in a value of a configuration."""
-    return max((_largest(one) for one in value), default=0) if isinstance(value, tuple) else int(value)
