@@ -190,5 +190,5 @@ def test_a_ring_with_more_handles_than_there_is_memory_is_refused() -> None:
     wide = RingConfig(capacity=64, modulus=1 << 31, header=8, sizes=(8,))
     assert component.invalid(wide) is None
     target = open_target("torch", component, component.normative)
-    with pytest.raises(TargetError, match="modulus = 2147483648: 2,147,483,648 handles"):
+    with pytest.raises(TargetError, match="modulus = 2147483648: there are 2,147,483,648 handles"):
         target.reset(wide)
