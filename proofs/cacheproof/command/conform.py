@@ -28,7 +28,7 @@ from cacheproof.present.show.violations import case_of, searched_message, status
 from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
 from cacheproof.releases.against.parts import parts_of
-from cacheproof.releases.against.running import PROCESSES, Compared, compare
+from cacheproof.releases.against.running import PROCESSES, compare, compared
 from cacheproof.releases.against.sides import changed_files, lines_of, side_of
 from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
 from cacheproof.releases.exploring import PAIRS, Exploration, explored_of
@@ -264,7 +264,7 @@ def of_two(targets: list[str], two: Two, given: list[str]) -> Report:
     names = sides[0].name, sides[1].name
     lines, undriven = lines_of(*sides, two.component)
     left_out = [f"{one.component} of {one.release.name}: {one.reason}" for one in undriven]
-    results = {one.line: Compared(one.line) for one in lines}
+    results = compared(lines)
     announce(f"seed {two.seed}")
     with progress() as show, interruptible() as stop:
         parts = parts_of(lines, steps=two.steps, seed=two.seed, endless=two.seconds is not None)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cacheproof.foundation.errors import ExitStatus
-from cacheproof.foundation.junit import STATUSES, Case
+from cacheproof.foundation.junit import STATUSES, Case, CaseStatus
 from cacheproof.model.finding import Answer, said
 from cacheproof.model.registry import component_named
 from cacheproof.model.wire import Message, observations_to_message, operation_from_message, outcome_to_message
@@ -31,7 +31,8 @@ def status_of(every: Iterable[Compared]) -> ExitStatus:
     lines = list(every)
     if any(one.parted is not None for one in lines):
         return ExitStatus.FELL_SHORT
-    return ExitStatus.AS_EXPECTED if lines and all(one.agrees for one in lines) else ExitStatus.INCONCLUSIVE
+    run = [one for one in lines if not one.spared]
+    return ExitStatus.AS_EXPECTED if run and all(one.agrees for one in run) else ExitStatus.INCONCLUSIVE
 
 
 def verdict(one: Compared) -> str:
@@ -40,6 +41,8 @@ def verdict(one: Compared) -> str:
         return one.parted.where
     if one.ran.failure:
         return f"no answer: {one.ran.failure}"
+    if one.spared:
+        return "not run: it reads no changed file"
     return "no difference" if one.ran.steps else "not run"
 
 
@@ -111,7 +114,7 @@ def _breaking(parted: Parted, names: Names) -> Iterator[str]:
 def markdown(every: Sequence[Compared], names: Names, said_below: Sequence[str], *, interrupted: bool) -> str:
     """A summary for a page of a CI service."""
     different = [one for one in every if one.parted is not None]
-    unknown = [one for one in every if one.parted is None and not one.agrees]
+    unknown = [one for one in every if one.parted is None and not one.agrees and not one.spared]
     head = f"{count(len(different), 'component')} {'differ' if len(different) != 1 else 'differs'}"
     otherwise = "no answer" if unknown or interrupted else "no difference"
     lines = [f"### {names[0]} against {names[1]}: {head if different else otherwise}", ""]
@@ -149,7 +152,7 @@ def case(one: Compared, names: Names) -> Case:
     return Case(
         "conform.against",
         f"{one.line.name}: {names[0]} against {names[1]}",
-        STATUSES[status_of([one])],
+        CaseStatus.SKIPPED if one.spared else STATUSES[status_of([one])],
         "" if one.agrees else verdict(one),
         "" if one.parted is None else as_text(difference(one.parted, names)),
         one.ran.seconds,

@@ -17,7 +17,8 @@ from cacheproof.model.wire import Message, config_to_message, operation_to_messa
 from cacheproof.model.wording import count
 from cacheproof.releases.against.beside import Beside
 from cacheproof.releases.against.judging import Broken, judged
-from cacheproof.releases.against.parts import Part
+from cacheproof.releases.against.parts import Part, Stretch
+from cacheproof.releases.against.screening import Alone, Situations, new_episodes, screened
 
 SECONDS_TO_SHRINK = 20.0
 
@@ -85,8 +86,12 @@ def ran(
     names: tuple[str, str],
     until: float | None = None,
     progress: Callable[[str], None] | None = None,
+    known: Situations | None = None,
 ) -> Ran:
-    """One configuration after the other, until the two sides part, or until this moment of the monotonic clock."""
+    """One configuration after the other, until the two sides part, or until this moment of the monotonic clock.
+
+    `known` are the situations that no screened configuration of the line has to show again; new ones are added.
+    """
     component = component_named(part.line.component)
     variant = variant_named(component, part.line.alphabet)
     result = Ran()
@@ -98,20 +103,38 @@ def ran(
         subject = Subject(component, variant, component.config(*values))
         pair = Beside(subject, target, base, names, missing, stretch.patience)
         try:
-            campaign = searched(
-                pair,
-                Limit(stretch.steps, left),
-                stretch.seed,
-                stretch.episode,
-                seconds_to_shrink=SECONDS_TO_SHRINK,
-                progress=progress,
-            )
+            campaign = _campaign(pair, stretch, left, missing, set() if known is None else known, progress)
         except InputError:  # this variant offers nothing in this configuration
             continue
         _add(result, pair, campaign)
         if result.parted is not None or result.failure or result.interrupted:
             break
     return result
+
+
+def _campaign(
+    pair: Beside,
+    stretch: Stretch,
+    seconds: float | None,
+    missing: frozenset[str],
+    known: Situations,
+    progress: Callable[[str], None] | None,
+) -> Campaign:
+    """All calls that the stretch has for one configuration."""
+    if stretch.screened:
+        alone = Alone(pair.subject, missing, stretch.patience)
+        episodes = new_episodes(alone, stretch.steps, stretch.episode, stretch.seed, known)
+        return screened(
+            pair, episodes, Limit(None, seconds), stretch.seed, seconds_to_shrink=SECONDS_TO_SHRINK, progress=progress
+        )
+    return searched(
+        pair,
+        Limit(stretch.steps, seconds),
+        stretch.seed,
+        stretch.episode,
+        seconds_to_shrink=SECONDS_TO_SHRINK,
+        progress=progress,
+    )
 
 
 def _add(result: Ran, pair: Beside, campaign: Campaign) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cacheproof.lockstep.campaign import RESTART_EVERY
 from cacheproof.lockstep.configurations import GENERATORS, STEPS_IN_EACH, drawn
+from cacheproof.lockstep.decisions import DECISIONS
 from cacheproof.lockstep.pair import PATIENCE
 from cacheproof.model.registry import component_named
 from cacheproof.releases.budget import RANDOM, Budget
@@ -25,6 +26,8 @@ APART = 1_000_003
 """Between the seeds of two rounds."""
 DRAWN_AT_ONCE = 20
 """Random configurations in one stretch."""
+SCREENED = 5
+"""So many times the configurations are screened: an episode is new in about one of them."""
 ELSEWHERE = Budget(times=1, steps_in_each=STEPS_IN_EACH, episode=RESTART_EVERY, patience=PATIENCE)
 """For the random configurations of components without a budget of their own."""
 
@@ -74,6 +77,8 @@ class Stretch:
     episode: int
     patience: int
     seed: int
+    screened: bool = False
+    """Whether both sides make only the episodes with a situation that is new to the specification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +137,17 @@ def _listed(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
 
 
 def _random(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
-    """A few configurations each."""
+    """A few configurations each. Behind the first round they are screened if the component decides between requests."""
     if one.line.component not in GENERATORS:
         return
     component, budget = component_named(one.line.component), RANDOM.get(one.line.component, ELSEWHERE)
     amount = -(-steps * budget.times // budget.steps_in_each) // (WINDOWED if one.line.window else 1)
-    for first in range(turn * amount, (turn + 1) * amount, DRAWN_AT_ONCE):
-        numbers = range(first, min(first + DRAWN_AT_ONCE, (turn + 1) * amount))
+    screened = turn > 0 and one.line.component in DECISIONS
+    amount, at_once = (times * (SCREENED if screened else 1) for times in (amount, DRAWN_AT_ONCE))
+    for first in range(turn * amount, (turn + 1) * amount, at_once):
+        numbers = range(first, min(first + at_once, (turn + 1) * amount))
         there = [drawn(component, seed, number, one.has) for number in numbers]
-        yield Stretch(_plain(there), budget.steps_in_each, budget.episode, budget.patience, seed)
+        yield Stretch(_plain(there), budget.steps_in_each, budget.episode, budget.patience, seed, screened)
 
 
 def _plain(configs: Iterable[Any]) -> tuple[tuple[Any, ...], ...]:

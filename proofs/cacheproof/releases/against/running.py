@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.synchronize
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -17,7 +17,8 @@ from cacheproof.foundation.interruption import deaf, leave_to_parent
 from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wording import count
 from cacheproof.releases.against.parted import Parted, Ran, ran
-from cacheproof.releases.against.parts import Line, Part
+from cacheproof.releases.against.parts import Line, Listed, Part
+from cacheproof.releases.against.screening import Situations
 from cacheproof.releases.against.sides import Side
 
 BETWEEN_LOOKS = 0.5
@@ -37,6 +38,8 @@ class Compared:
     """One line, as far as it was run. `parted` is the difference of the first part that has one."""
 
     line: Line
+    unchanged: bool = False
+    """Whether its driver reads no file that differs between two releases."""
     parts: int = 0
     ran: Ran = field(default_factory=Ran)
     parted: Parted | None = None
@@ -47,6 +50,11 @@ class Compared:
     def agrees(self) -> bool:
         """Whether something was compared and nothing differs."""
         return self.ran.steps > 0 and not self.over and not self.ran.interrupted
+
+    @property
+    def spared(self) -> bool:
+        """Whether it was not run before the time was over, and reads no changed file."""
+        return self.unchanged and not self.ran.steps and not self.over and not self.ran.interrupted
 
     @property
     def over(self) -> bool:
@@ -71,6 +79,11 @@ class Compared:
                 counts[code] = counts.get(code, 0) + times
         if more.parted is not None and (self.parted is None or part.number < self.part):
             self.parted, self.part = more.parted, part.number
+
+
+def compared(lines: Iterable[Listed]) -> dict[Line, Compared]:
+    """What is known of each line before anything is run."""
+    return {one.line: Compared(one.line, unchanged=one.changed == frozenset()) for one in lines}
 
 
 def compare(
@@ -131,6 +144,7 @@ class _Opened:
     def __init__(self, target: Side, base: Side, stopped: Callable[[], bool] = lambda: False) -> None:
         self.target, self.base, self.stopped = target, base, stopped
         self.both: dict[Line, tuple[Target, Target]] = {}
+        self.known: dict[Line, Situations] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -161,7 +175,8 @@ class _Opened:
                     side.close()
                 target = self.target.opening(line.component, line.target, line.window)
                 self.both[line] = target, self.base.opening(line.component, line.base, line.window)
-            return ran(part, *self.both[line], (self.target.name, self.base.name), until, tell)
+            known = self.known.setdefault(line, set())
+            return ran(part, *self.both[line], (self.target.name, self.base.name), until, tell, known)
         except TargetError as error:  # at the greeting
             return Ran(failure=str(error))
 

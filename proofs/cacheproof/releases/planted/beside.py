@@ -10,7 +10,7 @@ import msgspec
 
 from cacheproof.model.target import Target
 from cacheproof.releases.against.parts import parts_of
-from cacheproof.releases.against.running import GATE_SECONDS, Compared, compare
+from cacheproof.releases.against.running import GATE_SECONDS, compare, compared
 from cacheproof.releases.against.sides import Side, lines_of, side_of
 from cacheproof.releases.planted.historic import FAILED, NEEDS, Judged
 from cacheproof.releases.planted.listing import Planted, compared_with
@@ -40,7 +40,7 @@ def judged(
     base = side_of(release.name)
     target = Side(f"{release.name} with {planted.name}", partial(opened, release.version, planted.name), release)
     lines, _ = lines_of(target, base, None, changed=patched(planted))
-    results = {one.line: Compared(one.line) for one in lines}
+    results = compared(lines)
     parts = parts_of(lines, steps=STEPS, seed=seed, endless=True)
     start = time.monotonic()
     compare(target, base, parts, results, seconds=seconds, processes=processes, progress=progress, first=True)
