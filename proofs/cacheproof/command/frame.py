@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -62,7 +62,7 @@ def open_closed_streams() -> None:
 def dispatch(given: list[str]) -> ExitStatus:
     """Run the verb that the arguments name; without one, show what there is and call it wrong usage."""
     ended: list[ExitStatus] = []
-    application = get_command(_application(_asked_for(given), ended.append))
+    application = get_command(_application(given, ended.append))
     try:
         result = application.main(args=given or ["--help"], prog_name="cacheproof", standalone_mode=False)
     except SystemExit:  # the parser's own way when the reader of its help has gone
@@ -119,19 +119,21 @@ def _asked_for(given: Sequence[str]) -> str:
     return next((argument for argument in given if not argument.startswith("-")), "")
 
 
-def _application(asked_for: str, end: Callable[[ExitStatus], None]) -> typer.Typer:
-    """All verbs; the one asked for is real, the others only say what they are."""
+def _application(given: Sequence[str], end: Callable[[ExitStatus], None]) -> typer.Typer:
+    """The verb that the call begins with; or else all verbs, of which those not asked for only say what they are."""
+    asked_for = _asked_for(given)
+    names = (asked_for,) if given[:1] == [asked_for] and asked_for in verbs() else tuple(verbs())
     application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     application.callback(help=unwrapped(inspect.getdoc(_callback) or ""))(_callback)
-    for name, (summary, panel) in _in_panels().items():
+    for name, (summary, panel) in _in_panels(names).items():
         function = _entry(importlib.import_module(verbs()[name]), end) if name == asked_for else _placeholder
         application.command(name, help=summary, rich_help_panel=panel)(function)
     return application
 
 
-def _in_panels() -> dict[str, Described]:
-    """All verbs, group by group."""
-    every = {name: described(module) for name, module in verbs().items()}
+def _in_panels(names: Iterable[str]) -> dict[str, Described]:
+    """These verbs, group by group."""
+    every = {name: described(verbs()[name]) for name in names}
     every = {name: verb._replace(panel=verb.panel or OTHER) for name, verb in every.items()}
     return {name: verb for panel in (*PANELS, OTHER) for name, verb in every.items() if verb.panel == panel}
 

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -118,14 +118,35 @@ def scope_named(component: AnyComponent, name: str) -> Scope:
     return known[name]
 
 
+class _Read(NamedTuple):
+    """What a file held when it was read last."""
+
+    component: AnyComponent
+    text: str
+    scopes: tuple[Scope, ...]
+
+
+_READ: dict[Path, _Read] = {}
+"""By file. Checking the tables takes a hundred times as long as reading the text, and verbs ask for them often."""
+
+
 def read(component: AnyComponent, path: Path) -> tuple[Scope, ...]:
     """The scopes in a file, every one of them checked."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 at byte {error.start}") from None
+    known = _READ.get(path)
+    if known is None or known.component is not component or known.text != text:
+        known = _READ[path] = _Read(component, text, _checked(component, path, text))
+    return known.scopes
+
+
+def _checked(component: AnyComponent, path: Path, text: str) -> tuple[Scope, ...]:
+    try:
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML: {error}") from None
     entries = tables.pop("scope", None)

@@ -197,7 +197,7 @@ def test_the_terminal_alone_wraps_a_summary(
 
 
 def parameters(name: str) -> list[Any]:
-    return list(get_command(frame._application(name, lambda _: None)).commands[name].params)  # type: ignore[attr-defined]  # a group
+    return list(get_command(frame._application([name], lambda _: None)).commands[name].params)  # type: ignore[attr-defined]  # a group
 
 
 @pytest.mark.parametrize("name", [*verbs()])
