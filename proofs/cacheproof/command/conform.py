@@ -29,7 +29,7 @@ from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
 from cacheproof.releases.against.parts import parts_of
 from cacheproof.releases.against.running import PROCESSES, compare, compared
-from cacheproof.releases.against.sides import changed_files, lines_of, side_of
+from cacheproof.releases.against.sides import changed_files, divided, lines_of, side_of
 from cacheproof.releases.conformance import EraResult, Trial, open_with_readers_apart
 from cacheproof.releases.exploring import PAIRS, Exploration, explored_of
 from cacheproof.releases.results.recent import remember
@@ -238,7 +238,7 @@ def command(
 
 
 class Two(NamedTuple):
-    """How two implementations are compared."""
+    """How two implementations are compared; with `changed_only`, those components whose files differ."""
 
     base: str
     component: str | None
@@ -249,6 +249,7 @@ class Two(NamedTuple):
     junit: Path | None
     summary: Path | None
     install: bool
+    changed_only: bool = False
 
 
 def of_two(targets: list[str], two: Two, given: list[str]) -> Report:
@@ -263,6 +264,7 @@ def of_two(targets: list[str], two: Two, given: list[str]) -> Report:
     sides = side_of(targets[0]), side_of(two.base)
     names = sides[0].name, sides[1].name
     lines, undriven = lines_of(*sides, two.component)
+    lines, same = divided(lines) if two.changed_only else (lines, [])
     left_out = [f"{one.component} of {one.release.name}: {one.reason}" for one in undriven]
     results = compared(lines)
     announce(f"seed {two.seed}")
@@ -275,7 +277,8 @@ def of_two(targets: list[str], two: Two, given: list[str]) -> Report:
     if two.summary is not None:
         files.append_to_file(two.summary, pair.markdown(every, names, notes, interrupted=stop.happened), "--summary")
     data: dict[str, object] = {"seed": two.seed, "target": names[0], "base": names[1], "changed": changed_files(lines)}
-    data |= {"results": [pair.message(one) for one in every], "left_out": left_out}
+    unchanged = [pair.message(one) for one in compared(same).values()]
+    data |= {"results": [pair.message(one) for one in every], "unchanged": unchanged, "left_out": left_out}
     return Report(data, pair.rendered(every, names, notes), pair.status_of(every), interrupted=stop.happened)
 
 

@@ -8,14 +8,16 @@ from typing import Annotated
 import typer
 
 from cacheproof.command import conform
+from cacheproof.command.conform import Explore
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.present.book.results_writing import stale, wanted, write
+from cacheproof.releases.results import consecutive
 from cacheproof.releases.results.attributing import attribute
 from cacheproof.releases.results.cases import of_finding, of_violation
 from cacheproof.releases.results.checking import Checked, of_cases, of_scripts
 from cacheproof.releases.results.findings.finding import findings
-from cacheproof.releases.results.gathering import record_of, reproduce
+from cacheproof.releases.results.gathering import VLLM, record_of, reproduce
 from cacheproof.releases.results.record import FINDINGS, FOLDER, RECORDS, Record, is_new, load, save
 from cacheproof.releases.results.wording import NOT_KNOWN
 
@@ -47,6 +49,14 @@ def command(
         typer.Option(min=0, help="For run: number of calls that search for violations of each era. 0: no search."),
     ] = VIOLATIONS,
     install: Annotated[bool, typer.Option("--install", help="For run: install missing releases first.")] = False,
+    in_order: Annotated[
+        bool,
+        typer.Option(
+            "--consecutive",
+            help="For run: compare each release with its eras, and with the release named before it. No search for "
+            "violations. A release that has a record with the same budget is not run again.",
+        ),
+    ] = False,
     check: Annotated[
         bool,
         typer.Option("--check", help="Change nothing. Fail if a reproduction or a page is not as recorded."),
@@ -64,6 +74,8 @@ def command(
     write writes the pages of all records.
     """
     given = targets or []
+    if in_order and action is not Action.RUN:
+        raise InputError("--consecutive is for results run")
     if action is Action.WRITE:
         if given:
             raise InputError("results write takes no release: it writes what belongs to all records")
@@ -79,6 +91,8 @@ def command(
         return compared(records) if check else again(records)
     if check:
         raise InputError("results run has no --check: it makes a record, which is what the others are checked against")
+    if in_order:
+        return ran_in_order(given, steps=steps, seed=seed, install=install)
     return ran(given, steps=steps, seed=seed, violations=violations, install=install)
 
 
@@ -97,6 +111,44 @@ def ran(targets: list[str], *, steps: int, seed: int, violations: int, install: 
         lines.append(f"{kept[-1]}: {said(record)}")
         announce(lines[-1])
     return Report({"kept": kept}, [*lines, "`cacheproof results write` makes the pages"], worst)
+
+
+def ran_in_order(targets: list[str], *, steps: int, seed: int, install: bool) -> Report:
+    """A record of each release beside its eras and beside the one before it; a difference is a result, no failure.
+
+    What an interrupted run showed is not kept; the next run goes on behind what is.
+    """
+    wrong = [target for target in targets if not target.startswith(VLLM)]
+    if wrong:
+        raise InputError(f"{', '.join(wrong)}: --consecutive is for releases, as in vllm==0.33.0")
+    kept, failed, lines = list[str](), list[str](), list[str]()
+    for base, target in zip([None, *targets], targets, strict=False):
+        known = consecutive.recorded(target)
+        if known is None or not consecutive.is_of(known, base, seed=seed, steps=steps):
+            known = _beside(target, base, steps=steps, seed=seed, install=install)
+        if known is None:
+            lines.append(f"{target}: interrupted, and nothing is kept of it")
+            return Report({"kept": kept, "failures": failed}, lines, interrupted=True)
+        kept.append(str(save(known, consecutive.FOLDER)))
+        failed += [f"{target}: {one}" for one in consecutive.failures(known)]
+        differ = sum(bool(one.where) for one in known.beside)
+        lines.append(f"{kept[-1]}: {differ} of {len(known.beside)} components differ from {known.base or 'nothing'}")
+        announce(lines[-1])
+    status = ExitStatus.INCONCLUSIVE if failed else ExitStatus.AS_EXPECTED
+    return Report({"kept": kept, "failures": failed}, [*lines, *(f"no answer: {one}" for one in failed)], status)
+
+
+def _beside(target: str, base: str | None, *, steps: int, seed: int, install: bool) -> Record | None:
+    """The record of one release; None if the run was interrupted."""
+    eras = conform.command([target], steps=steps, seed=seed, violations=0, explore=Explore.NONE, install=install)
+    pair = None
+    if base is not None and not eras.interrupted:
+        two = conform.Two(base, None, steps, seed, None, 1, None, None, install, changed_only=True)
+        pair = conform.of_two([target], two, [])
+    if eras.interrupted or (pair is not None and pair.interrupted):
+        return None
+    told = None if pair is None else pair.data
+    return consecutive.consecutive_record(target, eras.data, told, seed=seed, steps=steps)
 
 
 _SEVERITY = (ExitStatus.AS_EXPECTED, ExitStatus.INCONCLUSIVE, ExitStatus.FELL_SHORT, ExitStatus.WRONG_INPUT)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.present.book.catalogue_page import catalogue_part, summary_part
+from cacheproof.present.book.consecutive_page import consecutive_part
 from cacheproof.present.book.device_page import device_part
 from cacheproof.present.book.findings_page import findings_part
 from cacheproof.present.book.layers import layers_picture, modules_part
@@ -35,6 +36,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "planted": planted_part,
         "reference": reference_part,
         "results": results_part,
+        "consecutive": consecutive_part,
         "findings": findings_part,
         "modules": modules_part,
     }

@@ -12,13 +12,18 @@ from cacheproof.present.book.pages import PARTS
 from cacheproof.present.book.results_pages import new_page, page_path
 from cacheproof.releases.results.record import FOLDER, Record, load_all
 
+CONSECUTIVE = "consecutive.md"
+"""The page of consecutive releases, if there is one."""
+
 
 def wanted() -> Mapping[Path, str]:
     """Every generated file with the text that it should have."""
     records = load_all(FOLDER)
     found: dict[Path, str] = {}
     index = FOLDER / "index.md"
-    pages = {index: _read(index), **{page_path(one, FOLDER): _page(one, page_path(one, FOLDER)) for one in records}}
+    order = FOLDER / CONSECUTIVE
+    pages = {index: _read(index), **({order: _read(order)} if order.is_file() else {})}
+    pages |= {page_path(one, FOLDER): _page(one, page_path(one, FOLDER)) for one in records}
     for path, text in pages.items():
         found[path] = filled(text, PARTS, str(path))
     return found

@@ -165,6 +165,7 @@ def message(one: Compared) -> Message:
     return {
         "component": one.line.component,
         "variant": one.line.alphabet,
+        "window": one.line.window,
         "steps": one.ran.steps,
         "episodes": one.ran.episodes,
         "states": one.ran.states,

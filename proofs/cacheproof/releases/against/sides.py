@@ -96,6 +96,13 @@ def changed_files(lines: Iterable[Listed]) -> dict[str, list[str]] | None:
     return {file: list(dict.fromkeys(names)) for file, names in readers.items()} if known else None
 
 
+def divided(lines: Iterable[Listed]) -> tuple[list[Listed], list[Listed]]:
+    """Those of which a file differs that a driver reads, or may differ; and those of which none does."""
+    every = list(lines)
+    same = [one for one in every if one.changed == frozenset()]
+    return [one for one in every if one not in same], same
+
+
 def _has_windows(one: Listed) -> bool:
     """Whether its drivers take a window: schedulers from the first release with the later classes on."""
     return one.line.component == SCHEDULER and all(era.release.parts >= FIRST_WITH_WINDOWS for era in one.eras)

@@ -57,6 +57,13 @@ def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, sh
     named(violations)
     if target.startswith(VLLM):
         reproduce(violations, show)
+    made = begun(target, seed=seed, steps=steps)
+    made.rows, made.searched, made.violations, made.undriven = rows, searched, violations, undriven
+    return made
+
+
+def begun(target: str, *, seed: int, steps: int) -> Record:
+    """An empty record of a run that is made here and now."""
     return Record(
         target=target,
         date=dt.datetime.now(dt.UTC).date().isoformat(),
@@ -65,10 +72,10 @@ def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, sh
         specification=specification_digest(),
         version=cachespec.__version__,
         machine=this_machine(),
-        rows=rows,
-        searched=searched,
-        violations=violations,
-        undriven=undriven,
+        rows=[],
+        searched=[],
+        violations=[],
+        undriven=[],
     )
 
 

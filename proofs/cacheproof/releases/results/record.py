@@ -117,7 +117,38 @@ class Undriven(msgspec.Struct):
     reason: str
 
 
-class Record(msgspec.Struct):
+class Beside(msgspec.Struct, omit_defaults=True):
+    """One component of a release beside the same one of another release, the base.
+
+    A difference is at the last of the operations, or in the initial state if there are none. `failure` says why a
+    driver failed; `where` is empty if nothing differs.
+    """
+
+    component: str
+    label: str
+    """With the variant whose environment offers the calls."""
+    calls: int
+    seconds: float
+    unchanged: bool = False
+    """No call was made, because no file that its driver reads differs."""
+    failure: str = ""
+    where: str = ""
+    """The call at which the two part, and what differs there."""
+    config: Message = {}
+    operations: list[Message] = []
+    answers: list[tuple[str, str]] = []
+    """For each operation, of the base and of the release."""
+    differing: list[tuple[str, str, str]] = []
+    """After the last one: a name, what the base has, and what the release has."""
+    breaks: list[tuple[str, str]] = []
+    """The properties, with their statements, that the release breaks here and the base does not."""
+    base_breaks: list[tuple[str, str]] = []
+    """The other way round."""
+    came_again: bool = True
+    """False if the same calls did not show it a second time."""
+
+
+class Record(msgspec.Struct, omit_defaults=True):
     """Everything that was seen of one release in one run."""
 
     target: str
@@ -135,6 +166,12 @@ class Record(msgspec.Struct):
     searched: list[Search]
     violations: list[Violation]
     undriven: list[Undriven]
+    base: str = ""
+    """The release before it, if it was run beside that one."""
+    beside: list[Beside] = []
+    """What came of that."""
+    changed: list[str] = []
+    """The files that differ between the two and that a driver reads."""
 
     @property
     def name(self) -> str:
