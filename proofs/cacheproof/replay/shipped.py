@@ -7,7 +7,7 @@ exactly that.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,10 +76,12 @@ def serving(line: Listed) -> list[AnyComponent]:
     return [component_named(name) for name in line.components or sorted(line.hits)]
 
 
-def replay_shipped(progress: Callable[[str], None] = lambda _line: None) -> Iterator[Replayed]:
-    """Every serving component through every listed run, one after the other."""
+def replay_shipped(
+    progress: Callable[[str], None] = lambda _line: None, lines: Iterable[Listed] | None = None
+) -> Iterator[Replayed]:
+    """Every serving component through every listed run, or through these, one after the other."""
     workloads: dict[tuple[Path, tuple[tuple[str, str], ...]], Workload] = {}
-    for line in listed():
+    for line in listed() if lines is None else lines:
         key = line.trace, tuple(line.options.items())
         if key not in workloads:
             workloads[key] = read([line.trace], line.options)
