@@ -185,7 +185,7 @@ def test_every_token_is_scheduled_once_where_nobody_is_preempted() -> None:
 
 
 def test_a_preempted_request_computes_again() -> None:
-    ample, scarce = rounds(requests="120"), rounds(capacity=1500, requests="120")
+    ample, scarce = rounds(requests="30"), rounds(capacity=500, requests="30")
     assert (ample.preempted, scarce.violations) == (0, [])
     assert scarce.preempted > 0
     assert scarce.tokens > ample.tokens
