@@ -148,11 +148,15 @@ def explore(
     return Exploration(tuple(ways), tuple(needed(broken)), count, whole, visited, calls)
 
 
-def _settings(config: Any) -> frozenset[str]:
-    lines = scopes()[1]
+def settings_of(config: Any) -> frozenset[str]:
+    """The names of the settings in the file that this configuration has not as by default."""
     plain = config._field_defaults
-    names = {name for every in lines.values() for line in every for one in line for name in one if name in plain}
-    return frozenset(f"{name}={value}" for name in names if (value := getattr(config, name)) != plain.get(name))
+    names = {name for every in scopes()[1].values() for line in every for one in line for name in one}
+    return frozenset(name for name in names if name in plain and getattr(config, name) != plain[name])
+
+
+def _settings(config: Any) -> frozenset[str]:
+    return frozenset(f"{name}={getattr(config, name)}" for name in settings_of(config))
 
 
 # In the store -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from cacheproof.releases.against.parted import Ran, ran
 from cacheproof.releases.against.parts import SCREENED, Line, Listed, Part, Stretch, parts_of
 from cacheproof.releases.against.running import Compared
 from cacheproof.releases.against.screening import Alone, Situations, new_episodes, screened
+from cacheproof.releases.exploring import settings_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import table
 from cachespec.kernel import Operation, Outcome
@@ -46,6 +47,24 @@ def test_an_episode_with_a_new_situation_is_given_and_no_other() -> None:
     assert sum(map(len, first)) < 200
     assert len(known) >= len(first)
     assert list(new_episodes(alone(), 200, 20, 1, known)) == []
+
+
+def test_a_situation_is_new_once_with_each_setting() -> None:
+    """The scopes that are explored for releases say what a setting is; `capacity` is none."""
+    cache = component_named("kv_blocks")
+    tag = variant_named(cache, "K2")
+    config = next(one for one in table().configurations["kv_blocks"] if not settings_of(one))
+    known: Situations = set()
+
+    def count(other: object) -> int:
+        return len(list(new_episodes(Alone(Subject(cache, tag, other), frozenset(), 20), 100, 20, 1, known)))
+
+    assert count(config)
+    assert not count(config)
+    assert settings_of(config._replace(resets=1)) == {"resets"}
+    before = len(known)
+    assert count(config._replace(resets=1))
+    assert len(known) > before
 
 
 def test_the_same_seed_gives_the_same_episodes_and_another_seed_others() -> None:

@@ -25,7 +25,7 @@ BETWEEN_LOOKS = 0.5
 SECONDS_TO_STOP = 5.0
 """After Ctrl-C, for processes that say how far they came."""
 PROCESSES = 2
-GATE_SECONDS = 270.0
+GATE_SECONDS = 240.0
 """What a gate for pull requests spends on a comparison; a minute more goes into starting."""
 KEPT = 2
 """Lines of which a process keeps both sides open: a driver takes some 200 MB."""

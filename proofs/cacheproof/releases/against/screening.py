@@ -1,7 +1,7 @@
 """Episodes that are gone through on the specification alone; those that show something new are made on both sides.
 
 A call of the specification takes a tenth of the time of a call on both sides. What a call met and what became of it is
-its situation: its operation and code, and what was decided of each request.
+its situation: its operation and code, and what was decided of each request. A situation is new once with each setting.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cacheproof.model.finding import Answer, Finding, Subject
 from cacheproof.model.target import Target
 from cacheproof.model.wording import count
 from cacheproof.releases.against.beside import Beside
+from cacheproof.releases.exploring import settings_of
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec.kernel import Operation, Outcome
 
@@ -44,6 +45,7 @@ def new_episodes(alone: Alone, steps: int, length: int, seed: int, known: Situat
     """The episodes, of these many calls in all, with a situation that is not known; they become known."""
     subject, episode = alone.subject, 0
     decide = decisions_of(subject.component.name)
+    settings = ["", *settings_of(subject.config)]
     while alone.tally.steps < steps:
         source = random.Random(f"{seed}/{subject.config}/{episode}")  # noqa: S311  # not a secret
         draw, before = Draw(subject.component.operations, source), len(known)
@@ -52,8 +54,8 @@ def new_episodes(alone: Alone, steps: int, length: int, seed: int, known: Situat
             view, call = alone.viewed(alone.state), draw(alone.offered)
             alone.apply(call)
             assert alone.latest is not None, "a call was made"
-            made = decide(subject.config, view, call, alone.viewed(alone.state))
-            known.add((type(call), alone.latest[1].code, made))
+            situation = type(call), alone.latest[1].code, decide(subject.config, view, call, alone.viewed(alone.state))
+            known.update((name, situation) for name in settings)
         episode += 1
         if len(known) > before:
             yield tuple(alone.operations)
