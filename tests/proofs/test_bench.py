@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,15 @@ from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputErr
 from cacheproof.targets.vllm.release import Release, installed
 from cachespec.kernel import Code, Outcome
 from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, GetComputedBlocks
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap() -> Iterator[None]:
+    """Each turn begins with a collection, which is not to look through what thousands of earlier tests have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def quiet(line: str) -> None:
