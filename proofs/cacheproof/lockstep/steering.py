@@ -29,7 +29,7 @@ BURST_BEGINS, LONGEST_BURST = 0.06, 4
 IN_BURST, OUTSIDE = 10.0, 0.01
 """The weight of a fault during a burst, and between bursts. Most faults change the state, so without this weight they
 would be preferred to calls."""
-AROUND, LARGEST_SETTINGS = 0.3, (1 << 32) - 1
+AROUND, LARGEST_SETTINGS = 0.4, (1 << 32) - 1
 """The share of the episodes whose settings are not those of their scope, and the largest number of such settings."""
 LENGTHS = (30, 60, 100)
 """Calls in an episode."""

@@ -75,7 +75,7 @@ def test_those_around_a_scope_hold_and_keep_a_part_of_it(name: str) -> None:
     assert len(set(around)) > 40
     assert around[7] == near(component, scope, 8)
     kept = [sum(getattr(config, field) == getattr(scope, field) for field in scope._fields) for config in around]
-    assert max(kept) == len(scope._fields) - 1
+    assert max(kept) >= 0.8 * len(scope._fields)
     assert min(kept) < 0.6 * len(scope._fields)
 
 

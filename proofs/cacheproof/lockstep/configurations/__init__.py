@@ -25,9 +25,9 @@ STEPS_IN_EACH = 200
 ATTEMPTS = 2_000
 """So often one is drawn again before that is an error of whoever wrote the generator."""
 SHARES = (0.15, 0.4, 0.8)
-"""The share of the values that `near` takes from a drawn configuration; one of them for each number."""
-ATTEMPTS_NEAR = 100
-"""So often `near` mixes again before it gives up."""
+"""The share of the values that `near` takes from a drawn configuration, or more; one of them for each number."""
+ATTEMPTS_NEAR = 20
+"""So often `near` draws again before it gives up."""
 
 
 GENERATORS: Mapping[str, Draw] = discover(__name__, "draw", FunctionType)
@@ -63,9 +63,10 @@ def drawn(
 
 
 def near(component: AnyComponent, config: Any, number: int) -> Any:
-    """The configuration with some values of drawn ones, the same for the same number; it holds.
+    """The configuration with some values of a drawn one, the same for the same number; it holds.
 
-    The configuration itself where the component has no generator, or where no mixture holds.
+    Values that do not hold with the others bring more of the drawn ones with them, such as the sizes of the contents
+    that the drawn requests have. The configuration itself where the component has no generator, or where none holds.
     """
     draw = GENERATORS.get(component.name)
     if draw is None:
@@ -73,9 +74,10 @@ def near(component: AnyComponent, config: Any, number: int) -> Any:
     source = random.Random(f"{component.name}/near/{number}")  # noqa: S311  # not a secret
     share = source.choice(SHARES)
     for _ in range(ATTEMPTS_NEAR):
-        other = draw(source)
-        taken = [name for name in config._fields if source.random() < share]
-        mixed = config._replace(**{name: getattr(other, name) for name in taken})
-        if mixed != config and component.invalid(mixed) is None:
-            return mixed
+        values = draw(source)._asdict()
+        names = source.sample(config._fields, len(config._fields))
+        for count in range(max(1, round(share * len(names))), len(names) + 1):
+            mixed = config._replace(**{name: values[name] for name in names[:count]})
+            if mixed != config and component.invalid(mixed) is None:
+                return mixed
     return config
