@@ -3,6 +3,10 @@
 Its rule makes one call. Hypothesis draws the call by its place among those that are offered, so that a failure is kept,
 repeated and shrunk towards fewer and simpler calls. A backend of Hypothesis (`backend`) lets `Steering` say which place
 is drawn; without it the calls would be drawn evenly, and most of them would change nothing.
+
+There are no bundles of names. The specification offers only calls about names that its configuration has, and handles
+that it gave out and that are still valid; scopes without discipline offer others on purpose. If names are the
+implementation's own (`renaming`), a call is offered once the implementation has shown all names in it.
 """
 
 from __future__ import annotations
@@ -95,6 +99,11 @@ class _Search:
             raise _Enough from None
         self.take(number, finding)
         return began
+
+
+# There is no `hypothesis.target()` on new situations: Hypothesis never optimises what another backend has generated. With
+# Hypothesis' own draws, 20 bugs of an encoder cache (seed 1, 2,000 calls) were found 14 times without it and 11 times
+# with it (in 40 examples). `Steering` finds 18.
 
 
 def machine(search: _Search, steps: int) -> type[RuleBasedStateMachine]:
