@@ -75,7 +75,8 @@ def near(component: AnyComponent, config: Any, number: int) -> Any:
     share = source.choice(SHARES)
     for _ in range(ATTEMPTS_NEAR):
         values = draw(source)._asdict()
-        names = source.sample(config._fields, len(config._fields))
+        names = list(config._fields)
+        source.shuffle(names)
         for count in range(max(1, round(share * len(names))), len(names) + 1):
             mixed = config._replace(**{name: values[name] for name in names[:count]})
             if mixed != config and component.invalid(mixed) is None:
