@@ -101,7 +101,7 @@ class _Search:
         return began
 
 
-# There is no `hypothesis.target()` on new situations: Hypothesis never optimises what another backend has generated. With
+# There is no `hypothesis.target()` on new situations: Hypothesis never optimises what another backend generated. With
 # Hypothesis' own draws, 20 bugs of an encoder cache (seed 1, 2,000 calls) were found 14 times without it and 11 times
 # with it (in 40 examples). `Steering` finds 18.
 
