@@ -307,7 +307,8 @@ def test_a_project_without_a_suite_loads_next_to_nothing(tmp_path: Path) -> None
     assert ended.returncode == 0
     assert "cacheproof" not in ended.stdout
     loaded = json.loads((tmp_path / "loaded.json").read_text())
-    assert loaded == ["cacheproof", "cacheproof.pytest_plugin", "cacheproof.pytest_plugin.seed", "cacheproof.suite"]
+    seeds = ("foundation", "foundation.seeds", "pytest_plugin", "pytest_plugin.seed")
+    assert loaded == ["cacheproof", *(f"cacheproof.{name}" for name in seeds), "cacheproof.suite"]
 
 
 COUNTING = """
