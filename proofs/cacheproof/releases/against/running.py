@@ -27,7 +27,7 @@ SECONDS_TO_STOP = 5.0
 PROCESSES = 2
 GATE_SECONDS = 240.0
 """What a gate for pull requests spends on a comparison; a minute more goes into starting."""
-KEPT = 2
+KEPT = 3
 """Lines of which a process keeps both sides open: a driver takes some 200 MB."""
 
 Progress = Callable[[str], None]
