@@ -14,6 +14,7 @@ from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.finding import Answer, Difference, Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import TargetError
+from cacheproof.model.trace import record
 from cacheproof.present.show.against import notes
 from cacheproof.releases.against.beside import Beside
 from cacheproof.releases.against.judging import SHOWN, judged
@@ -23,6 +24,7 @@ from cacheproof.releases.against.sides import changed_files, lines_of, side_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release, installed
+from cachespec.block_hash.operations import Submit, Write
 from cachespec.encoder_cache.operations import Allocate, FreeInput
 from cachespec.kernel import HIT, Operation, Outcome
 from cachespec.lru import Config, Get, Put, Touch
@@ -152,6 +154,16 @@ def test_what_a_side_shows_is_judged_if_it_is_as_no_variant() -> None:
     theirs = judged(pair.subject, [Put(0, 1)], target, base)
     assert [(one.rule, one.by) for one in theirs.alone(ours)] == [("LRU-2", SHOWN)]
     assert ours.alone(theirs) == ()
+
+
+def test_a_variant_for_other_configurations_is_not_the_nearest() -> None:
+    """Without digests, `predictable` divides by zero at the first key."""
+    component = component_named("block_hash")
+    config = component.config(block_size=1, prompt_tokens=1, tokens=2)
+    calls = [Write(0, 1), Submit(0)]
+    run = record(component, component.normative, config, calls, whole_calls=True)
+    answers = [Answer(None, run.initial), *(Answer(step.outcome, step.observations) for step in run.steps)]
+    assert judged(Subject(component, component.normative, config), calls, answers, answers).broken == ()
 
 
 def test_a_property_that_reads_what_is_not_shown_is_not_asked() -> None:

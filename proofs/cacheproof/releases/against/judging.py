@@ -20,6 +20,8 @@ from cachespec.kernel import Code, Operation, Outcome, Step
 
 STRANGE = (ValueError, KeyError, IndexError, TypeError, AttributeError)
 """What a property may raise of a view that no state has."""
+UNFIT = (ArithmeticError, LookupError)
+"""What a variant may raise that is for other configurations: without digests `predictable` divides by zero."""
 SHOWN = "shown"
 """A property is broken by what a side shows, whichever variant it is nearest to."""
 
@@ -119,7 +121,10 @@ def along(subject: Subject, variant: AnyVariant, calls: Sequence[Operation], ans
     if not _agrees(own, states[0], None, answers[0]):
         return Run(own, tuple(states), (), whole=False)
     for call, answer in zip(calls, answers[1:], strict=False):
-        state, outcome = variant.call(subject.config, states[-1], call)
+        try:
+            state, outcome = variant.call(subject.config, states[-1], call)
+        except UNFIT:
+            return Run(own, tuple(states), tuple(outcomes), whole=False)
         if not _agrees(own, state, outcome, answer):
             return Run(own, tuple(states), tuple(outcomes), whole=False)
         states.append(state)
