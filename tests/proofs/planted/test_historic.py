@@ -20,8 +20,9 @@ from cacheproof.releases.planted.child.bugs.planting import recompiled, subclass
 from cacheproof.releases.planted.historic import Budget, Judged
 from cacheproof.releases.planted.listing import PUT_BACK_INTO, Planted, harmless_in, historic_in, planted_in, reached_by
 from cacheproof.releases.planted.trial import open_with_a_bug
+from cacheproof.targets.vllm.driven_files import driven_files
 from cacheproof.targets.vllm.eras import Era, table
-from cacheproof.targets.vllm.release import Release, installed
+from cacheproof.targets.vllm.release import Release, installed, needed
 
 AT_LEAST = 30
 EVERY = historic_in(PUT_BACK_INTO)
@@ -312,6 +313,16 @@ def test_bugs_and_refactorings_are_looked_for_beside_the_release(
     alarm = True
     assert dispatch(given) == ExitStatus.FELL_SHORT
     assert json.loads(capsys.readouterr().out)["alarms"] == len(looked) // 2 - 1
+
+
+@pytest.mark.skipif(installed(PUT_BACK_INTO) is None, reason=f"{PUT_BACK_INTO.name} is not installed")
+def test_each_patch_is_in_a_file_that_the_driver_of_its_component_reads() -> None:
+    """So a gate gives most of its time to the component that can show it."""
+    release = needed(PUT_BACK_INTO)
+    within_reach = [one for one in (*EVERY, *HARMLESS) if one.bug is not None and not one.bug.needs]
+    files = {one.name: beside.patched(one) for one in within_reach}
+    assert not [name for name, changed in files.items() if len(changed) != 1]
+    assert not [one.name for one in within_reach if not files[one.name] <= driven_files(release, one.component)]
 
 
 def test_the_release_of_a_name() -> None:
