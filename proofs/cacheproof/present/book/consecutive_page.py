@@ -40,7 +40,7 @@ def eras(records: Sequence[Record]) -> str:
     """A row for each release, with the eras of each component that it agrees with."""
     names = _names(row.component for record in records for row in record.rows)
     rows = [[_version(record.target), *(_eras(record, name) for name in names)] for record in records]
-    return markdown_table(["release", *(f"`{name}`" for name in names)], rows)
+    return markdown_table(["release", *names], rows)
 
 
 def _eras(record: Record, component: str) -> str:
@@ -67,7 +67,7 @@ def neighbours(records: Sequence[Record]) -> str:
         ]
         for record in pairs
     ]
-    return markdown_table(["releases", "changed files", *(f"`{name}`" for name in names)], rows)
+    return markdown_table(["releases", "changed files", *names], rows)
 
 
 def _beside(record: Record, component: str) -> str:
