@@ -23,7 +23,8 @@ COLLIDING = Config(1, 4, ((0, 2), (1, 3)), (2, 2), hashes=(0, 0, 2, 3))
 CASCADE = Config(1, 4, ((0, 1), (0, 1), (2,)), (2, 2, 1), commons=1)
 DRAFTS = Config(2, 3, ((0, 1),), (4,), steps=(2,), drafts=1)
 ANY_CALL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(2, 4), withdrawals=1, repeats=1, disciplined=0)
-SCOPES = (SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
+SHORT = Config(2, 2, ((0,), ()), (3, 1), evictions=1, resets=1, disciplined=0)
+SCOPES = (SHORT, SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
 
 
 class Planted(NamedTuple):
@@ -139,7 +140,8 @@ BUGS = (
     Planted("KV-7/taken", SHARED, Change(t.take, "$x(bytes=$pool.bytes.remove($block))", "touch($pool, $block)")),
     Planted("KV-8/moment", ANY_CALL, Change(t.are_cached, "return False", "return True")),
     Planted("KV-10/counted", SHARED, Change(t.allocate_slots, "scheduled=$end", "scheduled=limit_of(config)")),
-    Planted("KV-8/turned-down", SHARED, Change(t.are_cached, "$x != content_of(*$rest)", "$x == content_of(*$rest)")),
+    Planted("KV-8/moment", SHORT, Change(t.are_cached, "$content < 0 or $x", "$x")),
+    Planted("KV-8/turned-down", SHARED, Change(t.are_cached, "$x != $content", "$x == $content")),
     Planted("KV-9", ANY_CALL, Change(t.adopt, "touch($pool, $hits[$position])", "$pool")),
     Planted(
         "KV-9/table",

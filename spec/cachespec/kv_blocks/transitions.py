@@ -148,9 +148,10 @@ def append(pool: Pool, request: Request, block: Block) -> Pool:
 
 
 def are_cached(config: Config, pool: Pool, request: Request, hits: tuple[Block, ...]) -> bool:
-    """Whether these blocks still hold the beginning of the request."""
+    """Whether these blocks still hold the beginning of the request. Behind its last full block there is nothing."""
     for position in range(len(hits)):
-        if pool.registered.get(hits[position], NOTHING) != content_of(config, request, position):
+        content = content_of(config, request, position)
+        if content < 0 or pool.registered.get(hits[position], NOTHING) != content:
             return False
     return True
 

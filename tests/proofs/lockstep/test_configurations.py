@@ -79,14 +79,6 @@ def test_those_around_a_scope_hold_and_keep_a_part_of_it(name: str) -> None:
     assert min(kept) < 0.6 * len(scope._fields)
 
 
-def test_callers_without_discipline_have_requests_with_a_full_block() -> None:
-    component = component_named("kv_blocks")
-    scopes = [scope.config for scope in scopes_of(component)]
-    around = [near(component, scope, number) for scope in scopes for number in range(1, 40)]
-    assert [config for config in around if not config.disciplined and () in config.chains] == []
-    assert [config for config in around if config.disciplined and () in config.chains]
-
-
 def test_around_a_scope_of_a_component_without_a_generator_is_the_scope() -> None:
     component = component_named("publication")
     config = scopes_of(component)[0].config

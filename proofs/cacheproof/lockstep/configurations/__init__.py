@@ -32,8 +32,6 @@ ATTEMPTS_NEAR = 20
 
 GENERATORS: Mapping[str, Draw] = discover(__name__, "draw", FunctionType)
 """The generator of each component that has one."""
-SUITABLE: Mapping[str, Callable[[Any], bool]] = discover(__name__, "suitable", FunctionType, optional=True)
-"""Which configurations `near` may make, for components in which not all that hold will do."""
 
 
 def configurations(
@@ -74,17 +72,13 @@ def near(component: AnyComponent, config: Any, number: int) -> Any:
     if draw is None:
         return config
     source = random.Random(f"{component.name}/near/{number}")  # noqa: S311  # not a secret
-    share, suitable = source.choice(SHARES), SUITABLE.get(component.name, _any)
+    share = source.choice(SHARES)
     for _ in range(ATTEMPTS_NEAR):
         values = draw(source)._asdict()
         names = list(config._fields)
         source.shuffle(names)
         for count in range(max(1, round(share * len(names))), len(names) + 1):
             mixed = config._replace(**{name: values[name] for name in names[:count]})
-            if mixed != config and component.invalid(mixed) is None and suitable(mixed):
+            if mixed != config and component.invalid(mixed) is None:
                 return mixed
     return config
-
-
-def _any(config: Any) -> bool:  # as `suitable`
-    return True

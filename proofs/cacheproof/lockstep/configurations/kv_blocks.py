@@ -20,14 +20,6 @@ def draw(source: random.Random) -> Config:
     return sort(source)
 
 
-def suitable(config: Config) -> bool:
-    """Callers without discipline have only requests with a full block.
-
-    The specification takes a free block as the hit of a request without one, which KV-8/moment rules out.
-    """
-    return bool(config.disciplined) or all(config.chains)
-
-
 def of_one_group(source: random.Random) -> Config:
     """Prompts and output, steps of any size, drafts, withdrawals; sometimes two contents have one hash."""
     size, chains, lengths = requests(source, source.randint(1, 5))
