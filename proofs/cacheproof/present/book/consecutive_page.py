@@ -9,8 +9,8 @@ from cacheproof.model.registry import component_named, components
 from cacheproof.model.wire import operation_from_message
 from cacheproof.model.wording import count, operation_text, settings
 from cacheproof.present.book.tables import anchor, markdown_table
-from cacheproof.releases.results.consecutive import FOLDER, failures
-from cacheproof.releases.results.record import Beside, Record, Row, load_all
+from cacheproof.releases.results.consecutive import FOLDER, failure_of, failure_of_row, failures
+from cacheproof.releases.results.record import Beside, Record, load_all
 
 FAILED = "**driver failed**"
 NOT_DRIVEN = "not driven"
@@ -45,14 +45,10 @@ def eras(records: Sequence[Record]) -> str:
 
 def _eras(record: Record, component: str) -> str:
     rows = [row for row in record.rows if row.component == component]
-    if any(map(_has_failed, rows)):
+    if any(map(failure_of_row, rows)):
         return FAILED
     agreeing = dict.fromkeys(row.label.partition(" ")[0] for row in rows if row.agrees)
     return ", ".join(agreeing) or (NONE if rows else NOT_DRIVEN)
-
-
-def _has_failed(row: Row) -> bool:
-    return bool(row.breakdown) or not row.calls
 
 
 def neighbours(records: Sequence[Record]) -> str:
@@ -73,7 +69,7 @@ def neighbours(records: Sequence[Record]) -> str:
 def _beside(record: Record, component: str) -> str:
     lines = [one for one in record.beside if one.component == component]
     found = [f"[{_short(one, lines)}](#{anchor(_heading(record, one))})" for one in lines if one.where]
-    found += [FAILED] if any(_gave_nothing(one) for one in lines) else []
+    found += [FAILED] if any(map(failure_of, lines)) else []
     seen = SAME if any(one.calls for one in lines) else UNCHANGED if lines else NOT_DRIVEN
     return ", ".join(found) or seen
 
@@ -81,10 +77,6 @@ def _beside(record: Record, component: str) -> str:
 def _short(one: Beside, lines: Sequence[Beside]) -> str:
     """With the variant, if there are several."""
     return "differs" if len(lines) == 1 else f"differs ({one.label})"
-
-
-def _gave_nothing(one: Beside) -> bool:
-    return bool(one.failure) or not (one.calls or one.where or one.unchanged)
 
 
 def failed(records: Sequence[Record]) -> str:

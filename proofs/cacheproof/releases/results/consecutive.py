@@ -9,9 +9,11 @@ from cacheproof.model.finding import said
 from cacheproof.model.wire import outcome_from_message
 from cacheproof.releases.results import record
 from cacheproof.releases.results.gathering import begun, row_of
-from cacheproof.releases.results.record import Beside, Message, Record, Undriven
+from cacheproof.releases.results.record import Beside, Message, Record, Row, Undriven
 
 FOLDER = record.FOLDER / "consecutive"
+
+NO_CALL = "no call was made"
 
 
 def consecutive_record(
@@ -67,15 +69,21 @@ def _answer(message: Message) -> str:
 def failures(made: Record) -> Iterator[str]:
     """Each component of which nothing is known because a driver failed, with the reason."""
     for row in made.rows:
-        if row.breakdown:
-            yield f"`{row.component}` beside {row.label}: {row.breakdown}"
-        elif not row.calls:
-            yield f"`{row.component}` beside {row.label}: no call was made"
+        if reason := failure_of_row(row):
+            yield f"`{row.component}` beside {row.label}: {reason}"
     for one in made.beside:
-        if one.failure:
-            yield f"`{one.component}` {one.label} beside {made.base}: {one.failure}"
-        elif not (one.calls or one.where or one.unchanged):
-            yield f"`{one.component}` {one.label} beside {made.base}: no call was made"
+        if reason := failure_of(one):
+            yield f"`{one.component}` {one.label} beside {made.base}: {reason}"
+
+
+def failure_of_row(row: Row) -> str:
+    """Why nothing is known of a component beside an era; empty if something is."""
+    return row.breakdown or ("" if row.calls else NO_CALL)
+
+
+def failure_of(one: Beside) -> str:
+    """Why nothing is known of a component beside the release before; empty if something is."""
+    return one.failure or ("" if one.calls or one.where or one.unchanged else NO_CALL)
 
 
 def recorded(target: str) -> Record | None:
