@@ -49,7 +49,7 @@ def found_at_random(component: AnyComponent, tag: str) -> Iterator[Violation]:
         if tag not in scope.variants:
             continue
         subject = Subject(component, variant, scope.config)
-        for seed in range(8):
+        for seed in range(20):
             source, state, operations = random.Random(seed), variant.start(scope.config), []
             for _ in range(30):
                 offered = [one for one in variant.alphabet(scope.config, state) if type(one) in variant.transitions]
