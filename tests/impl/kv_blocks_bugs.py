@@ -151,13 +151,13 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "$first & is_idle($pool, $adopted)",
         "is_idle($pool, $adopted)",
     ),
-    "nobody loses hits": (
+    "no request loses its hits": (
         "crowd",
         f"{ADMISSION}.may_lose_hits",
         "$taken.index_select(0, $adopter)",
         "0",
     ),
-    "who has lost its hits is refused": ("crowd", f"{ADMISSION}.admit", "~$lost & $x", "$x"),
+    "a request that has lost its hits is refused": ("crowd", f"{ADMISSION}.admit", "~$lost & $x", "$x"),
     # execution
     "a block is full too early": (
         "any call",
@@ -207,7 +207,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "$pool.clock + $pieces.total",
         "$pool.clock",
     ),
-    # so many of all turns
+    # several turns at once
     "more blocks than there is room for": (
         "crowd",
         f"{SLOTS}.allocate_slots",
@@ -281,7 +281,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "-$turns[:, None].expand_as($blocks).flatten()",
         "$turns[:, None].expand_as($blocks).flatten()",
     ),
-    "what is in flight is lost": (
+    "tokens in flight are lost": (
         "any call",
         f"{RELEASING}.landed",
         "torch.minimum($planned, $lengths)",

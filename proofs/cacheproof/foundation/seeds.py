@@ -8,5 +8,5 @@ LARGEST_SEED = 1 << 32
 
 
 def new_seed() -> int:
-    """A seed that nobody chose."""
+    """A random seed, for a run that was given none."""
     return secrets.randbelow(LARGEST_SEED)

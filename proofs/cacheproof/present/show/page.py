@@ -33,7 +33,7 @@ Message = dict[str, Any]
 
 
 def to_page(finding: Finding, moves: int = MOVES) -> str:
-    """The finding as the text of an HTML file, with about so many calls to try at most."""
+    """An HTML page of the finding, with at most about this many calls to try. A page that is too large has fewer."""
     while len(page := _page(finding, moves)) > LARGEST and moves:
         moves //= 2
     return page

@@ -27,7 +27,7 @@ APART = 1_000_003
 DRAWN_AT_ONCE = 20
 """Random configurations in one stretch."""
 SCREENED = 5
-"""So many times the configurations are screened: an episode is new in about one of them."""
+"""A screened round draws this many times as many configurations, because most of their episodes show nothing new."""
 ELSEWHERE = Budget(times=1, steps_in_each=STEPS_IN_EACH, episode=RESTART_EVERY, patience=PATIENCE)
 """For the random configurations of components without a budget of their own."""
 

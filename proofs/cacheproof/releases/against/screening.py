@@ -30,11 +30,11 @@ class Alone(Pair):
     """The specification, with nothing beside it."""
 
     def __init__(self, subject: Subject, left_out: frozenset[str], patience: int) -> None:
-        nobody: Target = SpecificationTarget(subject.component, subject.variant)
-        super().__init__(subject, nobody, "nobody", left_out, patience)
+        unused: Target = SpecificationTarget(subject.component, subject.variant)
+        super().__init__(subject, unused, "no target", left_out, patience)
         self._checks = False
 
-    def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # nobody is asked
+    def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # the target is not asked
         return Answer(expected, {})
 
     def _compared(self, expected: Answer, actual: Answer, broken: object) -> Finding | None:  # noqa: ARG002  # nor compared
