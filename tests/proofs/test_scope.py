@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,17 @@ uncovered = { get = "no look-ups" }
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "lru.toml"
+
+
+def test_a_file_that_has_changed_is_read_again(path: Path) -> None:
+    path.write_text(RIGHT)
+    before = read(LRU, path)
+    assert read(LRU, path) is before
+    path.write_text(RIGHT.replace("depth = 9", "depth = 8"))
+    assert read(LRU, path)[0].plan.depth == 8
+    other = replace(LRU, variants={tag: LRU.variants[tag] for tag in ("normative", "M2")})
+    with pytest.raises(InputError, match="has no variant 'M3'"):
+        read(other, path)
 
 
 def test_what_a_scope_says(path: Path) -> None:

@@ -197,7 +197,7 @@ class Pair:
             return shown
         self._offered, self._initial = None, self._observed()
         self.tally.renaming = self._renaming.text
-        self._renaming.begin(self._initial, shown.observations)
+        self._renaming.learn(self._initial, shown.observations)
         return Answer(None, self._renaming.shown(shown.observations))
 
     def _asked_first(self, operation: Operation) -> Answer | TargetError:

@@ -39,8 +39,8 @@ class Renaming:
         order = "the order of eviction as claimed" if self._ordered else "the order of eviction not at all"
         return f"{self._own.sort}s up to renaming, and {order}"
 
-    def begin(self, expected: Mapping[str, Observation], shown: Mapping[str, Observation]) -> None:
-        """Name what the implementation shows as free at the start: in its order, as none differs from another."""
+    def learn(self, expected: Mapping[str, Observation], shown: Mapping[str, Observation]) -> None:
+        """Name what the implementation shows as free for the first time: in its order, as none differs from another."""
         self._name(_listed(shown.get(self._own.order)), expected)
 
     def can_ask(self, operation: Operation) -> bool:

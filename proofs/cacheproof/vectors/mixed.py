@@ -73,7 +73,7 @@ class Mixed:
         """What the target shows at the start, in the specification's names."""
         if self._names is None:
             return shown
-        self._names.begin(self._observed(), shown)
+        self._names.learn(self._observed(), shown)
         return self._names.shown(shown)
 
     def answered(

@@ -16,7 +16,8 @@ from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target, TargetError
 from cacheproof.releases import conformance
 from cacheproof.releases.against import sides
-from cacheproof.releases.results.record import load
+from cacheproof.releases.results.consecutive import NO_CALL, failure_of, failure_of_row
+from cacheproof.releases.results.record import Beside, Row, load
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.release import Installed, Release
 from cachespec.kernel import Operation, Outcome
@@ -140,3 +141,13 @@ def test_a_driver_that_fails_is_shown_and_run_again(page: Path, ends: Ends, pret
 def test_wrong_use_is_one_line(book: Path, ends: Ends, arguments: tuple[str, ...]) -> None:
     assert book.is_dir()
     assert ends("results", *arguments) == 2
+
+
+@pytest.mark.parametrize(("calls", "breakdown", "reason"), [(0, "", NO_CALL), (0, "gone", "gone"), (9, "", "")])
+def test_a_component_without_a_call_is_a_failure(calls: int, breakdown: str, reason: str) -> None:
+    assert failure_of_row(Row("lru", "M2", calls, "", agrees=True, breakdown=breakdown)) == reason
+    assert failure_of(Beside("lru", "M2", calls, 0.0, failure=breakdown)) == reason
+
+
+def test_a_component_that_reads_the_same_files_needs_no_call() -> None:
+    assert failure_of(Beside("lru", "M2", 0, 0.0, unchanged=True)) == ""

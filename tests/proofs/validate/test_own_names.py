@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.command_line import ran
-from tests.proofs.validate.logs import Message, log_of, validated
+from tests.proofs.validate.logs import Message, log_of, validated, walked
 
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.logs.validate.header import Header, Unlogged
@@ -167,3 +167,21 @@ def test_the_verb_says_how_the_numbers_are_read(tmp_path: Path, capsys: pytest.C
     ended = ran(capsys, "validate", tmp_path / "run.ndjson", "--json")
     assert ended.status == ExitStatus.FELL_SHORT
     assert ended.json["own_names"] == "blocks up to renaming, and the order of eviction not at all"
+
+
+def test_the_header_need_not_name_the_free_blocks() -> None:
+    header, lines = foreign("shared-prefix", 60, 1)
+    assert validated(log_of(changed(header, initial={}), lines)).sort is Sort.POSSIBLE
+    shown: Any = lines[0]["observations"]
+    twice = {**lines[0], "observations": {**shown, "free": [*shown["free"], shown["free"][-1]]}}
+    assert validated(log_of(changed(header, initial={}), [twice, *lines[1:]])).sort is Sort.IMPOSSIBLE
+
+
+def test_numbers_that_happen_to_be_the_specification_s_are_read_too() -> None:
+    """The quick way would step past them, and the next own number would stand for a block that is taken."""
+    header, _ = foreign("shared-prefix", 60, 1)
+    claimed = changed(header, claims=("names", "eviction_order"), initial={})
+    same = walked(claimed, 60, 1)
+    read = validated(log_of(changed(claimed, claims=()), same))
+    assert (read.sort, read.fast_lines) == (Sort.POSSIBLE, 0)
+    assert validated(log_of(claimed, same)).fast_lines > 0, "with the numbers claimed it is quick"

@@ -42,15 +42,16 @@ class OwnNumbers:
     def begin(self, initial: Mapping[str, Pattern], shown: Shown) -> Mapping[str, Pattern]:
         """What the header says of the initial state, in the names of the specification."""
         known = self._whole(initial)
-        self._renaming.begin(shown, known)
+        self._renaming.learn(shown, known)
         return {**initial, **self._renaming.shown(known)}
 
     def take(self, line: Line, state: Any, shown: Shown) -> tuple[Line, Any]:
         """The line, and the state in which the specification takes the names that the line returns."""
         if line.called:
             line, state = self._called(line, state, shown)
-        said = self._renaming.shown(self._whole(line.observations))
-        return line._replace(observations={**line.observations, **said}), state
+        whole = self._whole(line.observations)
+        self._renaming.learn(shown, whole)
+        return line._replace(observations={**line.observations, **self._renaming.shown(whole)}), state
 
     def compared(self, shown: Shown) -> Shown:
         """What the specification shows, in the order in which it is compared."""
