@@ -17,6 +17,7 @@ from cacheimpl.kv_cache_manager.errors import (
     UnsupportedError,
 )
 from cacheimpl.kv_cache_manager.events import KVCacheEvent
+from cacheimpl.kv_cache_manager.kinds import check_groups, check_room
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
@@ -70,6 +71,7 @@ class LaterCalls(CommonCalls):
             events=enable_kv_cache_events,
             drops_last=use_eagle,
         )
+        check_room(kv_cache_config, block_size, max_model_len)
         self.kv_cache_config = kv_cache_config
         self.num_kv_cache_groups = len(self._groups)
         self.log_stats, self.use_eagle = log_stats, use_eagle
@@ -220,6 +222,7 @@ def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:
     except (AttributeError, TypeError) as error:
         wanted = "num_blocks, and kv_cache_groups, each with a kv_cache_spec"
         raise InvalidSettingError(f"kv_cache_config must have {wanted}: {error}") from None
+    check_groups(kv_cache_config.kv_cache_groups)
     sizes = {at_least("block_size", size, 1) for size in given}
     for name, other in zip(("scheduler_block_size", "hash_block_size"), others, strict=True):
         if other is not None:
