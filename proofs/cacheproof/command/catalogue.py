@@ -12,13 +12,13 @@ from cacheproof.catalogue.derivation import Derived, Status, derive, status_of, 
 from cacheproof.catalogue.kept import keep
 from cacheproof.catalogue.places import Place, of_entry, places, telling
 from cacheproof.catalogue.register import Entry, entries, entry_named, sorting
+from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Fitting, Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.registry import components
 from cacheproof.model.trace import Trace
 from cacheproof.search.campaign import Run, Task
-from cacheproof.search.processes import MOST_PROCESSES
 from cacheproof.search.record import perform_and_keep
 
 PANEL = "Check and prove"
@@ -41,9 +41,7 @@ def command(
         bool,
         typer.Option("--keep", help="Store the shortest traces in the package. The documentation pages show them."),
     ] = False,
-    jobs: Annotated[
-        int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
-    ] = 0,
+    jobs: JobsOption = 0,
     junit: JunitOption = None,
 ) -> Report:
     """Reproduce each catalogued violation, and check that the normative variant does not have it."""

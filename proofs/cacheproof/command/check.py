@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Fitting, Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.foundation.workers import MOST_PROCESSES
 from cacheproof.model.form import breaches_of
 from cacheproof.model.registry import AnyComponent, component_named, components, is_added, scope_file
 from cacheproof.model.scope import DEFAULT, NIGHTLY
@@ -20,7 +22,6 @@ from cacheproof.model.wording import count, explaining
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.search.campaign import REFERENCE, Run, Task, engine_named, judged_anew, run_name, tasks_for
-from cacheproof.search.processes import MOST_PROCESSES
 from cacheproof.search.record import perform_and_keep, summary_of
 from cacheproof.search.result import Ending
 from cacheproof.search.scope_edit import accept as accept_counts
@@ -48,9 +49,7 @@ def command(
         str, typer.Option(help="The explorer: reference (the specification) or tensor (our implementation).")
     ] = REFERENCE,
     which: Annotated[str, typer.Option("--set", help="The set of scopes: default, nightly or all.")] = DEFAULT,
-    jobs: Annotated[
-        int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
-    ] = 0,
+    jobs: JobsOption = 0,
     split: Annotated[
         int,
         typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -12,16 +11,16 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.command.options import SeedOption
+from cacheproof.command.options import JobsOption, SeedOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
+from cacheproof.foundation.workers import cores
 from cacheproof.model.registry import component_named, components
 from cacheproof.mutants import ledger
 from cacheproof.mutants.campaign import perform
 from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, MutantResult
-from cacheproof.search.processes import MOST_PROCESSES
 
 PANEL = "Maintaining the project"
 
@@ -49,9 +48,7 @@ def command(
         int | None, typer.Option(min=1, help="Number of mutants to draw for each component.", show_default="all")
     ] = None,
     seed: SeedOption = SEED,
-    workers: Annotated[
-        int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
-    ] = 0,
+    jobs: JobsOption = 0,
     seconds: Annotated[
         float, typer.Option(min=1.0, help="Processor time limit for each mutant, in seconds.")
     ] = Limits().seconds,
@@ -75,7 +72,7 @@ def command(
         announce(f"seed {seed}")
     limits = Limits(seconds, growth)
     with progress() as show:
-        results = perform(mutants, limits, workers or os.cpu_count() or 1, show, anew=anew)
+        results = perform(mutants, limits, jobs or cores(), show, anew=anew)
     complaints = [*ledger.wrong(known, every, results, chosen), *unlisted(known, results)]
     found = [_case(one, known.get(one.name)) for one in results]
     found += [

@@ -7,9 +7,14 @@ from typing import Annotated
 import typer
 
 from cacheproof.foundation.seeds import LARGEST_SEED
+from cacheproof.foundation.workers import MOST_PROCESSES
 
 AnswerOption = Annotated[
     float, typer.Option(min=0.001, help="Time limit for each answer of a child process, in seconds.")
+]
+
+JobsOption = Annotated[
+    int, typer.Option(min=0, max=MOST_PROCESSES, help="Number of worker processes. 0: one for each core.")
 ]
 
 NewSeedOption = Annotated[

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Report, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, MissingExtraError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
+from cacheproof.foundation.workers import cores
 from cacheproof.present.evidence import UNANSWERED
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def command(
     every: Annotated[
         bool, typer.Option("--every", help="Print one line for each obligation (default: one for each claim).")
     ] = False,
+    jobs: JobsOption = 0,
     junit: JunitOption = None,
 ) -> Report:
     """Prove properties of the specification for all sizes, and confirm contracts up to a bound."""
@@ -58,7 +61,7 @@ def command(
         raise MissingExtraError("prove", "`cacheproof prove`") from None
     findings: list[Finding] = []
     with interruptible() as stop, progress() as show:
-        for finding in session.run(chosen, ask_second=second_opinion, begin=show):
+        for finding in session.run(chosen, ask_second=second_opinion, jobs=jobs or cores(), begin=show):
             findings.append(finding)
             show(f"{finding.component} {finding.name}: {finding.verdict.value} ({len(findings)} so far)")
     if not stop.happened:

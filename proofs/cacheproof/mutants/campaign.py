@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import multiprocessing
-import multiprocessing.synchronize
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from cacheproof.foundation.interruption import leave_to_parent
+from cacheproof.foundation.workers import shared_out, stopped
 from cacheproof.model.fingerprint import explorer_digest, specification_digest
 from cacheproof.model.registry import AnyComponent, component_named, scope_file
 from cacheproof.model.store import load_all, save
@@ -24,7 +21,6 @@ from cacheproof.mutants.judge import Fate, Limits, MutantResult, judged
 
 KIND = "mutants"
 """The kind of these runs in the store."""
-BETWEEN_LOOKS = 0.2
 MEMORY_BYTES = 4 << 30
 """A mutant that makes endless data is ended by this, not by the machine."""
 SAVED_EVERY = 5
@@ -107,44 +103,21 @@ def _by_name(component: str) -> dict[str, Mutant]:
     return {mutant.name: mutant for mutant in mutants_of(component_named(component))}
 
 
-_stop: multiprocessing.synchronize.Event | None = None
-
-
-def _begin_worker(stop: multiprocessing.synchronize.Event) -> None:
-    """The parent alone handles Ctrl-C and SIGTERM, and tells the workers; endless data ends in a MemoryError."""
-    global _stop  # noqa: PLW0603  # a worker process is told once, and a task cannot carry it
-    _stop = stop
-    leave_to_parent()
+def _limit_memory() -> None:
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
-def _is_stopped() -> bool:
-    return _stop is not None and _stop.is_set()
-
-
-def _in_worker(component: str, name: str, limits: Limits) -> MutantResult | None:
-    """None where the user ended the run before anything was known."""
+def _in_worker(limits: Limits, task: tuple[str, str]) -> MutantResult | None:
+    """A component and the name of its mutant. None where the user ended the run before anything was known."""
+    component, name = task
     try:
-        return None if _is_stopped() else judged(_by_name(component)[name], limits, _is_stopped)
+        return judged(_by_name(component)[name], limits, stopped)
     except KeyboardInterrupt:
         return None
 
 
 def _in_processes(mutants: Sequence[Mutant], limits: Limits, workers: int) -> Iterator[MutantResult]:
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    remaining = iter(mutants)
-    waiting: set[Future[MutantResult | None]] = set()
-    with ProcessPoolExecutor(workers, context, _begin_worker, (stop,)) as pool:
-        try:
-            while True:
-                while len(waiting) < 2 * workers and (mutant := next(remaining, None)) is not None:
-                    waiting.add(pool.submit(_in_worker, mutant.component, mutant.name, limits))
-                if not waiting:
-                    return
-                ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
-                yield from (result for future in ended if (result := future.result()) is not None)
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+    tasks = ((mutant.component, mutant.name) for mutant in mutants)
+    results = shared_out(partial(_in_worker, limits), tasks, workers, begin=_limit_memory)
+    return (result for result in results if result is not None)

@@ -98,6 +98,10 @@ class Proof:
         """The operations that the variant has."""
         return tuple(self.variant.transitions)
 
+    def places(self) -> tuple[str, ...]:
+        """Where something is claimed: in the initial state, and after each operation, by its name."""
+        return (INITIAL, *(operation.wire_name() for operation in self.operations()))
+
     def claims(self, operation: type[Operation]) -> dict[str, str]:
         """What is claimed of a step with this operation: statements by name."""
         laws = {law.name: law.statement for law in self.laws if operation in law.operations}

@@ -26,13 +26,22 @@ def prove(
 
     `reachable` holds the steps in which witnesses are looked for, where they are known already.
     """
-    if only is None or only.endswith(f"/{INITIAL}"):
-        yield from _Obligations(proof, INITIAL, ask_second=ask_second, only=only).initial()
-    known = examples(proof) if reachable is None else reachable
+    wanted = proof.places() if only is None else (only.rpartition("/")[2],)
+    known = examples(proof) if reachable is None and wanted != (INITIAL,) else reachable
+    for place in wanted:
+        yield from prove_at(proof, place, known or {}, ask_second=ask_second, only=only)
+
+
+def prove_at(
+    proof: Proof, place: str, reachable: Examples, *, ask_second: bool = True, only: str | None = None
+) -> Iterator[Finding]:
+    """The obligations of the initial state, or of one operation by its name; or the one of them that is named."""
+    obligations = _Obligations(proof, place, ask_second=ask_second, only=only)
+    if place == INITIAL:
+        yield from obligations.initial()
     for operation in proof.operations():
-        if only is None or only.endswith(f"/{operation.wire_name()}"):
-            obligations = _Obligations(proof, operation.wire_name(), ask_second=ask_second, only=only)
-            yield from obligations.of(operation, known.get(operation, []))
+        if operation.wire_name() == place:
+            yield from obligations.of(operation, reachable.get(operation, []))
 
 
 @dataclass(frozen=True, slots=True)

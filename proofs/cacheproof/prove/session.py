@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain
 from types import ModuleType
+from typing import NamedTuple
 
 from cacheproof.foundation.discover import discover, modules_in
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.workers import SECONDS_TO_STOP, shared_out, stopped, tell
 from cacheproof.model.store import save
 from cacheproof.prove.finding import CROSSHAIR, SMT, Finding
 from cacheproof.prove.ledger import confirm
-from cacheproof.prove.proof import Proof
-from cacheproof.prove.prover import prove
+from cacheproof.prove.proof import INITIAL, Proof
+from cacheproof.prove.prover import prove_at
+from cacheproof.prove.witness import Examples, examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +51,79 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
     )
 
 
-def run(what: Chosen, *, ask_second: bool, begin: Callable[[str], object] = lambda _: None) -> Iterator[Finding]:
-    """Every obligation, proofs first. `begin` gets a line about the next one."""
+def run(
+    what: Chosen, *, ask_second: bool, jobs: int = 1, begin: Callable[[str], object] = lambda _: None
+) -> Iterator[Finding]:
+    """Every obligation in the order of the modules, proofs first. `begin` gets a line about each part that begins.
+
+    With several `jobs`, worker processes share the parts. Ctrl-C then gives what they have found, and raises.
+    """
+    parts = tuple(parts_of(what))
+    if jobs == 1:
+        for part in parts:
+            begin(str(part))
+            yield from part.findings(ask_second=ask_second)
+        return
+    known: dict[int, list[Finding]] = {}
+    following = 0
+    call = partial(_in_worker, ask_second)
+    try:
+        for number, findings in shared_out(call, enumerate(parts), jobs, show=begin, patience=SECONDS_TO_STOP):
+            known[number] = findings
+            while following in known:
+                yield from known.pop(following)
+                following += 1
+    except KeyboardInterrupt:
+        yield from chain.from_iterable(findings for _, findings in sorted(known.items()))
+        raise
+
+
+class Part(NamedTuple):
+    """What one process does at a time: a place of a proof, or the contracts of a component."""
+
+    component: str
+    number: int = -1
+    """Which of its proofs; -1: its contracts."""
+    place: str = ""
+
+    def __str__(self) -> str:
+        if self.number < 0:
+            return f"{self.component}: contracts"
+        return f"{self.component}: {self.place}, proof {self.number + 1} of {len(PROOFS[self.component])}"
+
+    def findings(self, *, ask_second: bool) -> Iterator[Finding]:
+        """One for each obligation."""
+        if self.number < 0:
+            yield from confirm(self.component, modules_in(CONTRACTS)[self.component])
+            return
+        proof = PROOFS[self.component][self.number]
+        reachable = {} if self.place == INITIAL else _examples(self.component, self.number)
+        yield from prove_at(proof, self.place, reachable, ask_second=ask_second)
+
+
+def parts_of(what: Chosen) -> Iterator[Part]:
+    """In the order in which findings are listed."""
     for name, proofs in what.obligations.items():
-        for number, proof in enumerate(proofs, 1):
-            begin(f"{name}: proof {number} of {len(proofs)}")
-            yield from prove(proof, ask_second=ask_second)
-    for name, module in what.contracts.items():
-        begin(f"{name}: contracts")
-        yield from confirm(name, module)
+        for number, proof in enumerate(proofs):
+            yield from (Part(name, number, place) for place in proof.places())
+    yield from (Part(name) for name in what.contracts)
+
+
+@cache
+def _examples(component: str, number: int) -> Examples:
+    return examples(PROOFS[component][number])
+
+
+def _in_worker(ask_second: bool, part: tuple[int, Part]) -> tuple[int, list[Finding]]:  # noqa: FBT001  # the first of a partial
+    number, what = part
+    tell(str(what))
+    findings = []
+    for finding in what.findings(ask_second=ask_second):
+        findings.append(finding)
+        tell(f"{finding.component} {finding.name}: {finding.verdict.value}")
+        if stopped():
+            break
+    return number, findings
 
 
 def keep(what: Chosen, findings: Iterable[Finding]) -> None:

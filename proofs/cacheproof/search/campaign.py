@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import multiprocessing
-import multiprocessing.queues
-import multiprocessing.synchronize
-import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from cacheproof.foundation import workers
 from cacheproof.foundation.errors import InputError, MissingExtraError
-from cacheproof.foundation.interruption import leave_to_parent
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
 from cacheproof.model.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
@@ -29,7 +25,6 @@ from cacheproof.search.verdict import RunJudgement, judge
 REFERENCE = "reference"
 """The engine that explores whatever can be explored."""
 ENGINES = {REFERENCE: "cacheproof.search.reference", "tensor": "cacheproof.search.tensor"}
-BETWEEN_LOOKS = 0.2
 
 
 class Engine(Protocol):
@@ -276,7 +271,10 @@ def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[R
     if effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
     else:
-        yield from _in_processes(tasks, effort, show)
+        with suppress(KeyboardInterrupt):  # the runs in progress have ended with what is known
+            yield from workers.shared_out(
+                partial(_perform_in_worker, effort), tasks, min(effort.jobs, len(tasks)), show=show
+            )
 
 
 def _one_after_another(tasks: Sequence[Task], effort: Effort, shared_by: int, show: Show) -> Iterator[Run]:
@@ -300,18 +298,8 @@ def _tell(show: Show, task: Task, snapshot: Snapshot) -> None:
 
 # In worker processes ------------------------------------------------------------------------------------------------
 
-_lines: multiprocessing.queues.Queue[str] | None = None
-_stop: multiprocessing.synchronize.Event | None = None
 
-
-def _begin_worker(lines: multiprocessing.queues.Queue[str], stop: multiprocessing.synchronize.Event) -> None:
-    """The parent alone handles Ctrl-C and SIGTERM; it tells the workers."""
-    global _lines, _stop  # a worker process is told once, and a task cannot carry these
-    _lines, _stop = lines, stop
-    leave_to_parent()
-
-
-def _perform_in_worker(task: Task, effort: Effort) -> Run:
+def _perform_in_worker(effort: Effort, task: Task) -> Run:
     try:
         return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)
     except Exception as error:
@@ -319,35 +307,6 @@ def _perform_in_worker(task: Task, effort: Effort) -> Run:
 
 
 def _report_from_worker(task: Task, snapshot: Snapshot) -> None:
-    assert _lines is not None
-    assert _stop is not None
-    _tell(_lines.put, task, snapshot)
-    if _stop.is_set():
+    _tell(workers.tell, task, snapshot)
+    if workers.stopped():
         raise KeyboardInterrupt
-
-
-def _in_processes(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
-    context = multiprocessing.get_context("spawn")
-    lines: multiprocessing.queues.Queue[str] = context.Queue()
-    stop = context.Event()
-    with ProcessPoolExecutor(min(effort.jobs, len(tasks)), context, _begin_worker, (lines, stop)) as pool:
-        waiting = {pool.submit(_perform_in_worker, task, effort) for task in tasks}
-        try:
-            while waiting:
-                try:
-                    ended, waiting = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
-                    _show_all(lines, show)
-                except KeyboardInterrupt:
-                    stop.set()
-                    waiting = {future for future in waiting if not future.cancel()}
-                    continue
-                yield from (future.result() for future in ended)
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-
-
-def _show_all(lines: multiprocessing.queues.Queue[str], show: Show) -> None:
-    with suppress(queue.Empty):
-        while True:
-            show(lines.get_nowait())

@@ -25,7 +25,6 @@ from cacheproof.search.crew import Answer, Arguments
 from cacheproof.search.shard import Shard
 
 GRACE_SECONDS = 2.0
-MOST_PROCESSES = 256
 """That anybody can ask for: each is an interpreter of its own."""
 
 

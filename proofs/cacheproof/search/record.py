@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.workers import cores
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
@@ -84,7 +84,7 @@ def perform_and_keep(
 
     `jobs` is a number of processes, 0 for as many as there are cores; the others are those of `Effort`.
     """
-    effort = Effort(jobs or os.cpu_count() or 1, split, checkpoint, resume, shares_of(tasks, refine), to_the_end, first)
+    effort = Effort(jobs or cores(), split, checkpoint, resume, shares_of(tasks, refine), to_the_end, first)
     done: dict[Task, Run] = {}
     with suppress(KeyboardInterrupt):
         for run in perform_all(tasks, effort, show):

@@ -15,7 +15,8 @@ LONG = {
     "fuzz": ("lru", "--target", "spec:normative", "--driver", "lockstep", "--seconds", "500"),
     "stalls": ("spec:normative", "--seconds", "500"),
     "catalogue": ("--everywhere", "--jobs", "1"),
-    "mutants": ("lru", "--workers", "2"),
+    "prove": ("ring", "--jobs", "2"),
+    "mutants": ("lru", "--jobs", "2"),
     "replay": ("--shipped",),
 }
 

@@ -189,7 +189,7 @@ def test_a_replay_is_a_case(cases: Cases) -> None:
 def test_an_obligation_is_a_case(cases: Cases) -> None:
     pytest.importorskip("z3")
     with planted(Change(transitions.get, "$cache.total + 1", "$cache.total")):
-        found = cases("prove", "lru", "--method", "smt", "--no-second-opinion", status=1)
+        found = cases("prove", "lru", "--method", "smt", "--no-second-opinion", "--jobs", "1", status=1)
     counted = kinds(found)
     assert counted["passed"] > 0
     assert counted["failure"] + counted["passed"] == len(found)
@@ -199,7 +199,7 @@ def test_an_obligation_is_a_case(cases: Cases) -> None:
 
 
 def test_a_mutant_is_a_case(cases: Cases, tmp_path: Path) -> None:
-    sample = ("mutants", "lru", "--sample", "2", "--seed", "5", "--workers", "1")
+    sample = ("mutants", "lru", "--sample", "2", "--seed", "5", "--jobs", "1")
     found = cases(*sample)
     assert len(found) == 2
     assert all(case.get("classname") == "cacheproof.mutants.lru" for case in found)

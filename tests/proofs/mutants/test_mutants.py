@@ -161,7 +161,7 @@ def test_the_ledger_that_comes_along_names_mutants_that_there_are() -> None:
 
 def run(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     with pytest.raises(SystemExit) as ended:
-        main(["mutants", "lamp", "--workers", "1", "--json", *arguments])
+        main(["mutants", "lamp", "--jobs", "1", "--json", *arguments])
     out = capsys.readouterr().out
     return int(ended.value.code or 0), json.loads(out) if out.strip() else {}
 
@@ -242,7 +242,7 @@ def test_two_workers_find_the_same(
 ) -> None:
     chosen = [*listed(""), "--sample", "4", "--seed", "3", "--anew"]
     _, alone = run(chosen, capsys)
-    _, together = run([*chosen, "--workers", "2"], capsys)
+    _, together = run([*chosen, "--jobs", "2"], capsys)
     for data in (alone, together):
         for result in data["results"]:
             result.pop("seconds")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_a_refuted_claim_ends_with_1_and_a_counterexample() -> None:
     reachable("lru")
     bug = Change(transitions.get, "$cache.total + 1", "$cache.total")
     with planted(bug):
-        report = command(["lru"], method=Method.SMT, second_opinion=False)
+        report = command(["lru"], method=Method.SMT, second_opinion=False, jobs=1)
     assert report.exit_status is ExitStatus.FELL_SHORT
     verdicts = {row["name"]: row["verdict"] for row in report.data["obligations"]}
     assert verdicts["LRU-4/get"] == "refuted"
@@ -62,14 +63,14 @@ def test_a_refuted_claim_ends_with_1_and_a_counterexample() -> None:
 
 def test_what_has_no_second_opinion_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding("lru", "LRU-1/put", "", "smt", Verdict.PROVED, "all sizes", 0.1, "", 3, 1)
-    monkeypatch.setattr(session, "run", lambda what, *, ask_second, begin: iter([finding]))
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, jobs, begin: iter([finding]))
     report = command(["lru"], method=Method.SMT)
     assert report.exit_status is ExitStatus.AS_EXPECTED
     assert "lru LRU-1/put: no second opinion on 2 of 3 checks" in report.rendered
 
 
 def test_an_interruption_shows_what_is_known_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(what: Any, *, ask_second: bool, begin: Callable[[str], object]) -> Iterator[Finding]:
+    def interrupted(what: Any, *, ask_second: bool, jobs: int, begin: Callable[[str], object]) -> Iterator[Finding]:
         yield Finding("lru", "LRU-1/put", "", "smt", Verdict.PROVED, "all sizes", 0.1)
         raise KeyboardInterrupt
 
@@ -83,12 +84,12 @@ def test_an_interruption_shows_what_is_known_and_keeps_nothing(monkeypatch: pyte
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in GOOD])
 def test_any_other_verdict_ends_with_1(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding("lru", "LRU-1/put", "", "smt", verdict, "all sizes", 0.1)
-    monkeypatch.setattr(session, "run", lambda what, *, ask_second, begin: iter([finding]))
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, jobs, begin: iter([finding]))
     assert command(["lru"]).exit_status is ExitStatus.FELL_SHORT
 
 
 def test_nothing_proved_is_not_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "run", lambda what, *, ask_second, begin: iter([]))
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, jobs, begin: iter([]))
     assert command(["lru"]).exit_status is ExitStatus.FELL_SHORT
 
 
@@ -115,9 +116,24 @@ def test_every_component_with_obligations_is_a_component() -> None:
 
 
 def test_progress_names_the_component_and_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "prove", lambda proof, *, ask_second: iter([]))
+    monkeypatch.setattr(session, "prove_at", lambda proof, place, reachable, *, ask_second: iter([]))
     monkeypatch.setattr(session, "confirm", lambda name, module: iter([]))
     chosen, shown = session.chosen(["lru"], None), list[str]()
     assert list(session.run(chosen, ask_second=False, begin=shown.append)) == []
-    total = len(chosen.obligations["lru"])
-    assert shown == [*(f"lru: proof {number} of {total}" for number in range(1, total + 1)), "lru: contracts"]
+    proofs = chosen.obligations["lru"]
+    places = [(number, place) for number, proof in enumerate(proofs, 1) for place in proof.places()]
+    lines = [f"lru: {place}, proof {number} of {len(proofs)}" for number, place in places]
+    assert shown == [*lines, "lru: contracts"]
+
+
+def test_processes_find_the_same_in_the_same_order() -> None:
+    """The obligations of `lru` take three seconds; the seconds of each differ."""
+    chosen, shown = session.chosen(["lru"], "smt"), list[str]()
+    alone = list(session.run(chosen, ask_second=False))
+    shared = list(session.run(chosen, ask_second=False, jobs=2, begin=shown.append))
+    assert [replace(one, seconds=0.0) for one in shared] == [replace(one, seconds=0.0) for one in alone]
+    assert len(alone) > 20
+    assert set(shown) <= {str(part) for part in session.parts_of(chosen)} | {
+        f"lru {one.name}: {one.verdict.value}" for one in alone
+    }
+    assert len(shown) > len(alone), "a line for each obligation, and for each part that begins"

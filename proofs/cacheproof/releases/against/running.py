@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.synchronize
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.util import Finalize
 from typing import Self
 
-from cacheproof.foundation.errors import InconclusiveError
-from cacheproof.foundation.interruption import deaf, leave_to_parent
+from cacheproof.foundation.workers import shared_out, stopped
 from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wording import count
 from cacheproof.releases.against.parted import Parted, Ran, ran
@@ -21,9 +18,6 @@ from cacheproof.releases.against.parts import Line, Listed, Part
 from cacheproof.releases.against.screening import Situations
 from cacheproof.releases.against.sides import Side
 
-BETWEEN_LOOKS = 0.5
-SECONDS_TO_STOP = 5.0
-"""After Ctrl-C, for processes that say how far they came."""
 PROCESSES = 2
 GATE_SECONDS = 240.0
 """What a gate for pull requests spends on a comparison; a minute more goes into starting."""
@@ -124,11 +118,12 @@ def compare(
                 if results[part.line].ran.interrupted:
                     raise KeyboardInterrupt
     else:
-
-        def first_is_known() -> bool:
-            return first and any(one.over for one in results.values())
-
-        _in_processes(target, base, wanted(), until, processes, take, first_is_known)
+        call, begin = partial(_in_worker, until), partial(_open, target, base)
+        with closing(shared_out(call, wanted(), processes, begin=begin)) as ended:
+            for part, more in ended:
+                take(part, more)
+                if first and results[part.line].over:
+                    return
 
 
 def _tell(progress: Progress, part: Part, results: dict[Line, Compared]) -> None:
@@ -181,58 +176,17 @@ class _Opened:
             return Ran(failure=str(error))
 
 
-# Processes -----------------------------------------------------------------------------------------------------------
+# In worker processes -------------------------------------------------------------------------------------------------
 
 _opened: _Opened | None = None
 
 
-def _begin_worker(stop: multiprocessing.synchronize.Event, target: Side, base: Side) -> None:
-    """The parent alone handles Ctrl-C and SIGTERM, and tells the workers."""
+def _open(target: Side, base: Side) -> None:
     global _opened  # noqa: PLW0603  # a worker process is told once, and keeps its children
-    leave_to_parent()
-    _opened = _Opened(target, base, stop.is_set)
+    _opened = _Opened(target, base, stopped)
     Finalize(None, _opened.close, exitpriority=1)
 
 
-def _in_worker(part: Part, until: float | None) -> Ran:
+def _in_worker(until: float | None, part: Part) -> tuple[Part, Ran]:
     assert _opened is not None
-    if _opened.stopped():
-        return Ran(interrupted=True)
-    return _opened.run(part, until)
-
-
-def _in_processes(
-    target: Side,
-    base: Side,
-    parts: Iterator[Part],
-    until: float | None,
-    processes: int,
-    take: Callable[[Part, Ran], None],
-    first_is_known: Callable[[], bool],
-) -> None:
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    waiting: dict[Future[Ran], Part] = {}
-    pool = ProcessPoolExecutor(processes, context, _begin_worker, (stop, target, base))
-    try:
-        while True:
-            while len(waiting) < processes and (part := next(parts, None)) is not None:
-                with deaf():
-                    waiting[pool.submit(_in_worker, part, until)] = part
-            if not waiting:
-                return
-            ended, _ = wait(waiting, BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
-            for future in ended:
-                take(waiting.pop(future), future.result())
-            if first_is_known():
-                return
-    except KeyboardInterrupt:
-        stop.set()
-        for future in wait(waiting, SECONDS_TO_STOP).done:
-            take(waiting[future], future.result())
-        raise
-    except BrokenProcessPool:
-        raise InconclusiveError("a process of this comparison has ended: it has no result") from None
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
+    return part, _opened.run(part, until)
