@@ -15,11 +15,14 @@ def allocate(
 ) -> list[list[KVCacheBlock]] | None:
     """Slots in every group, behind its hits; the new blocks of each. None, and nothing changed, where room lacks.
 
-    The hits of all groups are touched before a block is taken for any (KV-9, C-KV-12).
+    The hits of all groups are touched before a block is taken for any (KV-9, C-KV-12). A request that goes back does so
+    even if room lacks.
     """
     plans = [group.plan(request, demand, its) for group, its in zip(groups, hits, strict=True)]
     pool = groups[0].pool
     free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for its in hits for block in its)
+    for group in groups:
+        group.roll_back(request, demand.computed)
     if sum(plan.must_fit for plan in plans) > free - demand.reserved:
         return None
     for group, plan in zip(groups, plans, strict=True):

@@ -111,8 +111,9 @@ class CommonCalls:
         check_request(request)
         if self._tables.holding(request) is None:
             return
+        executed = executed_of(request)
         for group in self._groups:
-            group.passed(request)
+            group.passed(request, executed)
             group.release(request.request_id)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
@@ -169,6 +170,23 @@ def tokens_of(request: ComputedRequest) -> int:
     check_request(request)
     name = f"num_computed_tokens of request {request.request_id!r}"
     return at_least(name, getattr(request, "num_computed_tokens", None), 0)
+
+
+IN_FLIGHT = ("num_in_flight_tokens", "num_output_placeholders")
+"""What requests of releases say of their tokens in flight: from 0.33 on exactly, before of decodes only."""
+
+
+def executed_of(request: ComputedRequest) -> int:
+    """The request's computed tokens but those in flight, as it says itself. Raises `InvalidCountError`.
+
+    Engines count a token as computed when they schedule it. A request without a count of tokens in flight has none.
+    """
+    computed = at_least("num_computed_tokens", getattr(request, "num_computed_tokens", 0), 0)
+    for name in IN_FLIGHT:
+        count = getattr(request, name, None)
+        if count is not None:
+            return max(0, computed - at_least(f"{name} of request {request.request_id!r}", count, 0))
+    return computed
 
 
 def several(what: str, given: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
-from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, several, tokens_of
+from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, executed_of, several, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
@@ -93,6 +93,7 @@ class EarlyCalls(CommonCalls):
         hits = computed_blocks if computed_blocks is not None else new_computed_blocks
         demand = Demand(
             computed=tokens_of(request),
+            executed=executed_of(request),
             tokens=whole("num_tokens", num_tokens),
             preallocated=self.num_preallocate_blocks,
         )

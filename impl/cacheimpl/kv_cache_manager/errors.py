@@ -30,7 +30,7 @@ class AlreadyAllocatedError(KVCacheManagerError, ValueError):
 
 
 class StaleCountError(KVCacheManagerError, ValueError):
-    """The count of computed tokens went down, or exceeds the allocated slots."""
+    """The count of computed tokens exceeds the allocated slots; or it went down, in `commit` or the early shape."""
 
 
 class StaleBlocksError(KVCacheManagerError, ValueError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
-from cacheimpl.kv_cache_manager.common import CommonCalls, PrefixCacheStats, check_running, tokens_of
+from cacheimpl.kv_cache_manager.common import CommonCalls, PrefixCacheStats, check_running, executed_of, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
@@ -136,7 +136,9 @@ class LaterCalls(CommonCalls):
 
         Returns the new blocks; None if the pool lacks room. `num_external_computed_tokens`: tokens behind the hits
         whose keys and values are loaded from outside; with them `num_new_tokens` may be 0. `reserved_blocks` stay free,
-        and so does the watermark if the request waits while others run. Raises as the early `allocate_slots`.
+        and so does the watermark if the request waits while others run. A request with fewer computed tokens than
+        before computes the others again; it has gone back even if the pool lacks room. Raises as the early
+        `allocate_slots`.
         """
         if at_least("num_encoder_tokens", num_encoder_tokens, 0):
             raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
@@ -156,6 +158,8 @@ class LaterCalls(CommonCalls):
         waits = getattr(getattr(request, "status", None), "name", "") in ("WAITING", "PREEMPTED")
         demand = Demand(
             computed=tokens_of(request),
+            executed=executed_of(request),
+            goes_back=True,
             tokens=new + external if new >= 0 else new,
             lookahead=at_least("num_lookahead_tokens", num_lookahead_tokens, 0),
             reserved=at_least("reserved_blocks", reserved_blocks, 0)
@@ -166,12 +170,16 @@ class LaterCalls(CommonCalls):
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
     def cache_blocks(self, request: ComputedRequest, num_computed_tokens: int) -> None:
-        """Keys and values of the first `num_computed_tokens` tokens are written or loaded: as `commit`."""
-        if self.enable_caching:
-            self.commit(request, num_computed_tokens)
-        else:
-            check_request(request)
-            at_least("num_computed_tokens", num_computed_tokens, 0)
+        """Keys and values of the first `num_computed_tokens` tokens are written or loaded: full blocks are registered.
+
+        Normatively as `commit`, but that fewer tokens than before change nothing. Under the rules of an era it
+        registers what is not registered yet, as after `delay_cache_blocks`. Does nothing if caching is off. Raises
+        `UnknownRequestError`, `InvalidCountError`, and `StaleCountError` for tokens without slots.
+        """
+        check_request(request)
+        computed = at_least("num_computed_tokens", num_computed_tokens, 0)
+        for group in self._groups if self.enable_caching else ():
+            group.cache(request, computed)
 
     def get_num_common_prefix_blocks(
         self, request: ComputedRequest | str, num_running_requests: int = 1, *, running: Iterable[str] | None = None

@@ -10,11 +10,16 @@ class Register(Enum):
     """When a full block is registered, so that look-ups find it."""
 
     COMMITTED = "committed"
-    """When `commit` (or `cache_blocks`) says that a step was executed."""
+    """When `commit` (or `cache_blocks`) says that a step was executed. vLLM does not say it of every step."""
     PASSED = "passed"
-    """Also when a later call brings the request with `num_computed_tokens` behind the block."""
+    """Also when a later call brings the request with `num_computed_tokens` behind the block.
+
+    Engines advance that count when they schedule, so tokens in flight do not count: `num_in_flight_tokens` of the
+    request (0.33), or else its `num_output_placeholders`. Before 0.33 a part of a prompt in flight counts as soon as
+    the next one is scheduled: its step was issued, and workers execute steps in order."""
     SCHEDULED = "scheduled"
-    """When its slots are allocated, before keys and values are written (C-KV-6)."""
+    """When its slots are allocated, before keys and values are written (C-KV-6); later with `cache_blocks`, if the
+    allocation had `delay_cache_blocks`."""
 
 
 class CommonPrefix(Enum):

@@ -15,9 +15,13 @@ class Demand:
     """Slots that a request is to have."""
 
     computed: int
-    """Its tokens that are said to be computed, without hits."""
+    """Its tokens that are said to be computed, without hits. Steps in flight may still compute the last of them."""
     tokens: int
     """Tokens more: to be computed, or loaded from outside."""
+    executed: int = 0
+    """Those of them whose step was executed."""
+    goes_back: bool = False
+    """Fewer computed tokens than before are no mistake: the later ones are computed again."""
     lookahead: int = 0
     """Slots for drafts beyond those, as far as the longest request has them."""
     preallocated: int = 0

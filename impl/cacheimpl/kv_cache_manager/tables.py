@@ -111,7 +111,7 @@ class Tables:
         """
         holding = self.holding(request)
         end = demand.computed + len(hits) * self.block_size + demand.tokens
-        links = self._links(request, holding, max(end, len(hits) * self.block_size))
+        links = self._links(request, holding, demand.computed, max(end, len(hits) * self.block_size))
         self._check(request, holding, demand, hits, links)
         owned = len(hits) + (len(holding.blocks) if holding else 0)
         needed = blocks_for(min(end + demand.lookahead, self.longest), self.block_size) - owned
@@ -125,14 +125,16 @@ class Tables:
         )
 
     def begin(self, request: ComputedRequest, demand: Demand, plan: Plan) -> None:
-        """The hits are adopted, or the request's own word is taken on what was executed; no block is taken yet."""
+        """The hits are adopted, or the request's own word is taken on what was executed; no block is taken yet.
+
+        Its tokens behind the computed ones may be others than before, so what was known of them is forgotten.
+        """
         holding = self.holdings.get(request.request_id)
         if holding is None:
             holding = self._adopt(request, plan.hits)
         else:
-            self._passed(request, holding, demand.computed)
-        holding.request, holding.scheduled = request, plan.end
-        holding.links = max(holding.links, plan.links, key=len)
+            self._passed(request, holding, demand.executed)
+        holding.request, holding.scheduled, holding.links = request, plan.end, plan.links
 
     def lengthen(self, request: ComputedRequest, blocks: int) -> list[KVCacheBlock]:
         """The table becomes longer by so many free blocks."""
@@ -140,11 +142,12 @@ class Tables:
         self.holdings[request.request_id].blocks.extend(fresh)
         return fresh
 
-    def _links(self, request: ComputedRequest, holding: Holding | None, tokens: int) -> list[Link]:
+    def _links(self, request: ComputedRequest, holding: Holding | None, computed: int, tokens: int) -> list[Link]:
         """Links of the full blocks among the first `tokens` tokens; none if caching is off."""
         if not self.caching or tokens > self.longest:
             return []
-        return self.chains.extended(request, holding.links if holding else (), self.chains.full_blocks(request, tokens))
+        known = holding.links[: computed // self.block_size] if holding else ()
+        return self.chains.extended(request, known, self.chains.full_blocks(request, tokens))
 
     def _check(
         self,
@@ -157,6 +160,7 @@ class Tables:
         name, computed = request.request_id, demand.computed
         end = computed + len(hits) * self.block_size + demand.tokens
         least, most = (holding.computed, holding.scheduled) if holding else (0, 0)
+        least = 0 if demand.goes_back else least
         if end > self.longest:
             raise TooManyTokensError(f"{name!r} would have {end} tokens, and the longest request has {self.longest}")
         if hits and holding is not None:
@@ -218,17 +222,46 @@ class Tables:
         if registers:
             self.register(request, computed)
 
-    def passed(self, request: ComputedRequest) -> None:
+    def cache(self, request: ComputedRequest, tokens: int) -> None:
+        """The caller says that the request's tokens before `tokens` are written or loaded."""
+        holding = self.known(request)
+        if tokens > holding.scheduled:
+            count = f"num_computed_tokens of {request.request_id!r}"
+            raise StaleCountError(f"{count} cannot be {tokens}: {holding.scheduled} tokens have slots")
+        if self.rules.register is Register.SCHEDULED:
+            self.register(request, tokens)
+        elif tokens > holding.computed:
+            self.commit(request, tokens)
+
+    def passed(self, request: ComputedRequest, executed: int) -> None:
         """What the request says itself of how far it is, where that can be and is to be believed."""
         holding = self.holdings.get(request.request_id)
         if holding is not None:
-            self._passed(
-                request, holding, at_least("num_computed_tokens", getattr(request, "num_computed_tokens", 0), 0)
-            )
+            self._passed(request, holding, executed)
 
-    def _passed(self, request: ComputedRequest, holding: Holding, computed: int) -> None:
-        if self.rules.register is Register.PASSED and holding.computed < computed <= holding.scheduled:
-            self.commit(request, computed)
+    def _passed(self, request: ComputedRequest, holding: Holding, executed: int) -> None:
+        if self.rules.register is Register.PASSED and holding.computed < executed <= holding.scheduled:
+            self.commit(request, executed)
+
+    def roll_back(self, request: ComputedRequest, computed: int) -> None:
+        """Tokens from `computed` on are computed again, and their blocks are not found until then.
+
+        What stands behind a shared one in other tables is not found either (KV-6). Does nothing if no more tokens were
+        executed. Rules that register what is scheduled leave the blocks findable.
+        """
+        holding = self.holdings.get(request.request_id)
+        if holding is None or computed >= holding.computed:
+            return
+        holding.computed = computed
+        if self.rules.register is Register.SCHEDULED:
+            return
+        first = computed // self.block_size
+        for block in reversed(holding.blocks[first : holding.registered]):
+            if block.ref_cnt > 1:
+                self.evict(block)
+            else:
+                self.pool.forget(block)
+        holding.registered = min(holding.registered, first)
 
     def register(self, request: ComputedRequest, tokens: int) -> None:
         """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.

@@ -68,6 +68,7 @@ class LaterRequest:
     prompt_embeds: Any = None
     sampling_params: Any = None
     num_computed_tokens: int = 0
+    num_in_flight_tokens: int = 0
     status: Any = field(default_factory=lambda: SimpleNamespace(name="RUNNING"))
 
     @property
@@ -98,11 +99,17 @@ def newest_manager(blocks: int, limit: int, **more: Any) -> ours.LaterKVCacheMan
     return later_manager(blocks, limit, scheduler_block_size=16, hash_block_size=16, max_in_flight_tokens=64, **more)
 
 
+def replace(request: LaterRequest, start: int, tokens: list[int]) -> None:
+    """Other tokens from `start` on."""
+    request.all_token_ids[start:] = tokens
+
+
 def later(manager: Any) -> Any:
     return SimpleNamespace(
         manager=manager,
         request=later_request,
         append=lambda request, tokens: request.all_token_ids.extend(tokens),
+        replace=replace,
         adapter=adapter,
         common_prefix=lambda made, asked, running: made.get_num_common_prefix_blocks(asked, running),
         evict_blocks=lambda made, blocks: made.evict_blocks(blocks),

@@ -141,6 +141,11 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
         made.all_token_ids.extend(tokens)
         made.block_hashes.extend(hashes(made))
 
+    def replace(made: Any, start: int, tokens: list[int]) -> None:
+        made.all_token_ids[start:] = tokens
+        del made.block_hashes[start // 16 :]
+        made.block_hashes.extend(hashes(made))
+
     def common_prefix(made: Any, asked: Any, running: int) -> Any:
         whole = "running_request_id" in managers.parameters(made.get_num_common_prefix_blocks)
         return made.get_num_common_prefix_blocks(*((asked.request_id,) if whole else (asked, running)))
@@ -149,6 +154,7 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
         manager=manager,
         request=request,
         append=append,
+        replace=replace,
         adapter=adapter,
         common_prefix=common_prefix,
         evict_blocks=lambda made, blocks: getattr(made, "evict_blocks", absent)(blocks),

@@ -87,11 +87,11 @@ def test_a_target_of_another_component() -> None:
 # Planted bugs -------------------------------------------------------------------------------------------------------
 
 
-def is_noticed(where: str) -> bool:
+def is_noticed(where: str, opened: Open = targets.open_later) -> bool:
     """A difference in this scope, or an exception that no outcome stands for."""
     only = lambda scope: scope.name == where  # noqa: E731  # one word
     try:
-        return differs("kv_blocks", "normative", targets.open_later, steps=6000, only=only)
+        return differs("kv_blocks", "normative", opened, steps=6000, only=only)
     except (AssertionError, KVCacheManagerError):
         return True
 
@@ -183,7 +183,6 @@ def test_planted_bugs_are_found(
         (Change(allocate, "$plan.needed + $more", "1 + $more"), "two-groups"),
         (Change(Tables.plan, "$demand.lookahead", "1"), "any-call"),
         (Change(Tables.begin, "$plan.end", "0"), "any-call"),
-        (Change(Tables._check, "$least <= $computed <= $most", "$computed <= $most"), "any-call"),
         (Change(Tables._check, "$end > self.longest", "$end > self.longest + 1"), "drafts"),
         (Change(Tables._check, "$hits and $holding is not None", "False"), "again"),
         (Change(Tables._check, "$demand.tokens <= 0", "$demand.tokens < 0"), "any-call"),
@@ -192,6 +191,12 @@ def test_planted_bugs_are_found(
 def test_planted_bugs_in_allocating_are_found(change: Change, where: str) -> None:
     with planted(change):
         assert is_noticed(where)
+
+
+def test_tokens_that_go_back_in_the_early_shape_are_noticed() -> None:
+    """The later shape takes them for a request that computes tokens again."""
+    with planted(Change(Tables._check, "$least <= $computed <= $most", "$computed <= $most")):
+        assert is_noticed("any-call", targets.open_early)
 
 
 COPIES = Config(1, 4, ((0,), (0, 1), (0, 1, 2)), (1, 2, 3), prompts=(1, 1, 3), steps=(1,), evictions=1)

@@ -112,6 +112,10 @@ class Shape(ABC):
         """The tables of the group of layers that this table of the specification is in."""
         return self.manager.coordinator.single_type_managers[table % 2]
 
+    def executed(self, request: Request) -> int:  # noqa: ARG002  # a shape in which no request goes back has no use for it
+        """How many tokens of the request were executed, if a call with fewer of them is no mistake."""
+        return 0
+
     def numbers(self, blocks: Sequence[KVCacheBlock]) -> tuple[int, ...]:
         """The specification's numbers of blocks."""
         return tuple(block.block_id - self.before for block in blocks)
@@ -176,6 +180,10 @@ class Later(Shape):
         brought = KVCacheBlocks((self.hits(hits),)) if hits else None
         blocks = self.manager.allocate_slots(request, tokens, len(hits) * self.config.block_size, brought)
         return None if blocks is None else blocks.blocks[0]
+
+    def executed(self, request: Request) -> int:
+        holding = self.group(0).holdings.get(request.request_id)
+        return 0 if holding is None else int(holding.computed)
 
     def common_prefix(self, request: Request, running: Sequence[str]) -> int:
         return int(self.manager.get_num_common_prefix_blocks(request.request_id, len(running), running=running)[0])
@@ -243,11 +251,17 @@ class ManagerTarget:
     def _allocate_slots(self, op: calls.AllocateSlots) -> Outcome:
         request = self._request(op.request)
         request.num_computed_tokens = op.computed
+        if op.computed < self._there.executed(request) and self._is_whole(op):
+            return STALE  # such a call goes back and has slots: more than this one
         try:
             blocks = self._there.allocated(request, op.tokens, op.hits)
         except tuple(CODES) as error:
             return CODES[type(error)]
         return REFUSED if blocks is None else Outcome(Code.DONE, self._there.numbers(blocks))
+
+    def _is_whole(self, op: calls.AllocateSlots) -> bool:
+        """Whether a call for a running request is refused for no other reason."""
+        return not op.hits and op.computed + op.tokens <= limit_of(self._there.config)
 
     def _allocate_groups(self, op: calls.AllocateGroups) -> Outcome:
         """The manager's own look-up is made too, and has to give the hits that the caller brings."""
@@ -273,8 +287,12 @@ class ManagerTarget:
         return self._allocate_slots(calls.AllocateSlots(op.request, op.computed, op.tokens, ()))
 
     def _commit(self, op: calls.Commit) -> Outcome:
-        commit = self._there.group(op.request).commit if self._there.config.groups else self._manager.commit
+        """In an era the worker's word is no call, and `cache_blocks` is one that registers nothing new then."""
+        shape = self._there
+        commit = shape.group(op.request).commit if shape.config.groups else self._manager.commit
         try:
+            if shape.is_era and isinstance(shape, Later) and not shape.config.groups:
+                self._manager.cache_blocks(self._request(op.request), op.computed)
             commit(self._request(op.request), op.computed)
         except UnknownRequestError:
             return ABSENT

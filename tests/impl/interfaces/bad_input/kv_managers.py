@@ -78,7 +78,6 @@ MISUSE = {
         StaleCountError,
         lambda made: made.allocate_slots(prompt("running", computed=15), 1),
     ),
-    "computed before": (StaleCountError, lambda made: made.allocate_slots(prompt("running", computed=13), 1)),
     "computed without a table": (StaleCountError, lambda made: made.allocate_slots(prompt("new", computed=4), 1)),
 }
 

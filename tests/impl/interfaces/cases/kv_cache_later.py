@@ -117,6 +117,95 @@ def case_blocks_may_be_registered_when_they_are_there(api: Any) -> None:
     assert found(manager, api.request("1", [*COMMON, 4]))[1] == 32
 
 
+def case_what_is_cached_twice_is_cached_once(api: Any) -> None:
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON, 3])
+    manager.allocate_slots(first, 49, delay_cache_blocks=True)
+    for tokens in (32, 32, 49):
+        manager.cache_blocks(first, tokens)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 48
+    assert [block.block_hash is not None for block in manager.block_pool.blocks[1:5]] == [True, True, True, False]
+
+
+# Computed tokens go back ---------------------------------------------------------------------------------------------
+
+
+def case_a_whole_prompt_that_was_loaded(api: Any) -> None:
+    """All of its keys and values came from outside; the last token is computed again for its output."""
+    manager = api.manager(11, 8192)
+    first = api.request("0", COMMON[:32])
+    manager.allocate_slots(first, 32, delay_cache_blocks=True)
+    manager.cache_blocks(first, 32)
+    first.num_computed_tokens = 31
+    assert ids(manager.allocate_slots(first, 1)) == []
+    first.num_computed_tokens = 32
+    manager.free(first)
+    assert found(manager, api.request("1", [*COMMON[:32], 4]))[1] == 32
+
+
+def case_computed_tokens_go_back(api: Any) -> None:
+    """A load has failed, and the request computes those tokens itself."""
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON, 3])
+    executed(manager, first, 49)
+    assert ids(manager.allocate_slots(first, 1)) == []
+    first.num_computed_tokens = 16
+    assert ids(manager.allocate_slots(first, 33)) == []
+    assert manager.get_block_ids("0") == ([1, 2, 3, 4],)
+    first.num_computed_tokens = 49
+    manager.free(first)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 48
+
+
+def case_what_is_computed_again_is_not_found(api: Any) -> None:
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON, 3])
+    executed(manager, first, 49)
+    manager.allocate_slots(first, 1)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 48
+    first.num_computed_tokens = 20
+    manager.allocate_slots(first, 29)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 16
+
+
+def case_other_tokens_behind_the_computed_ones(api: Any) -> None:
+    """A session goes on: what was sampled last was never computed, and the next prompt stands in its place."""
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON[:32]])
+    manager.allocate_slots(first, 32)
+    first.num_computed_tokens = 31
+    api.replace(first, 31, [7] * 17)
+    manager.allocate_slots(first, 17)
+    first.num_computed_tokens = 48
+    manager.free(first)
+    assert found(manager, api.request("1", [*COMMON[:31], *[7] * 18]))[1] == 48
+
+
+def case_replaced_tokens_are_not_found(api: Any) -> None:
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON[:32]])
+    manager.allocate_slots(first, 32, delay_cache_blocks=True)
+    first.num_computed_tokens = 31
+    api.replace(first, 31, [7] * 17)
+    manager.allocate_slots(first, 17)
+    first.num_computed_tokens = 48
+    manager.free(first)
+    assert found(manager, api.request("1", [*COMMON[:32], 1]))[1] == 16
+
+
+def case_tokens_in_flight_are_not_found(api: Any) -> None:
+    """The request counts its tokens when they are scheduled, and says how many of them are in flight."""
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON, 3])
+    manager.allocate_slots(first, 32)
+    first.num_computed_tokens = first.num_in_flight_tokens = 32
+    manager.allocate_slots(first, 17)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 0
+    first.num_computed_tokens, first.num_in_flight_tokens = 49, 17
+    manager.free(first)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 32
+
+
 def case_of_a_full_hit_a_token_is_left(api: Any) -> None:
     manager = api.manager(11, 8192)
     finished(manager, api.request("0", COMMON))

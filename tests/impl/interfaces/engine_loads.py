@@ -1,0 +1,308 @@
+"""Random loads in a release's own scheduler, with our KV cache manager or with its own.
+
+`engine_loads.py DRIVER SOURCE IMPL FIRST LAST [RULES...]`. It stands alone: the Python of a release's environment runs
+it. The worker is made up: it has a slot for each token of each block, executes steps in order, accepts drafts at
+random, and reports the first read of a slot that does not have the KV of the request's token. One JSON object comes
+out: for each mode and each rule, how each load ended.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+BLOCK, BLOCKS, LIMIT, STEPS = 4, 24, 64, 120
+MODES = {"sync": (False, 0), "async": (True, 0), "drafts": (False, 3), "async and drafts": (True, 3)}
+"""Whether a step is in flight while the next one is scheduled, and drafts per step."""
+VOCABULARY = 3
+"""Few tokens, so that requests share prefixes that their outputs have filled, too."""
+
+
+class WrongReadError(Exception):
+    """A step reads KV that is not there."""
+
+
+class Worker:
+    """The memory of the workers, and what they know of each request."""
+
+    def __init__(self, classes: Any, rng: random.Random) -> None:
+        self.classes, self.rng = classes, rng
+        self.slots: dict[tuple[int, int], int] = {}
+        self.settled: dict[tuple[int, int], int] = {}
+        """The same, as far as the scheduler has been told that steps were executed."""
+        self.writes: deque[list[tuple[tuple[int, int], int]]] = deque()
+        """What the steps write of which the scheduler has not been told."""
+        self.tables: dict[int, list[int]] = {}
+        self.tokens: dict[int, list[int]] = {}
+        self.computed: dict[int, int] = {}
+
+    def execute(self, said: Any) -> dict[str, list[int]]:
+        """What each request of the step samples."""
+        self.writes.append([])
+        starts = self.classes.starts(said)
+        for news in self.classes.told(said):
+            self.tables[news.request] = [*(() if news.whole else self.tables[news.request]), *news.blocks]
+            if news.whole:  # new or resumed
+                self.computed[news.request] = starts[str(news.request)]
+        drafted = said.scheduled_spec_decode_tokens
+        return {
+            name: self._computed(int(name), count, len(drafted.get(name, ())))
+            for name, count in said.num_scheduled_tokens.items()
+        }
+
+    def _computed(self, request: int, count: int, drafts: int) -> list[int]:
+        tokens, start = self.tokens[request], self.computed[request]
+        for position in range(start):
+            if self.slots.get(self._slot(request, position)) != self._known(request, position):
+                raise WrongReadError(f"request {request} reads position {position}, which is not there")
+        end = start + count - drafts
+        assert end <= len(tokens), (request, start, count, drafts, len(tokens))
+        if end < len(tokens):  # a part of a prompt, or of a resumed request
+            assert not drafts
+            self._write(request, start, end)
+            self.computed[request] = end
+            return []
+        accepted = self.rng.randint(0, drafts)
+        sampled = [self.rng.randrange(VOCABULARY) for _ in range(accepted + 1)]
+        tokens.extend(sampled[:accepted])
+        self._write(request, start, end + accepted)
+        for position in range(end + accepted, end + drafts):
+            self.slots.pop(self._slot(request, position), None)
+        tokens.append(sampled[-1])
+        self.computed[request] = end + accepted
+        return sampled
+
+    def _write(self, request: int, start: int, end: int) -> None:
+        for position in range(start, end):
+            slot, known = self._slot(request, position), self._known(request, position)
+            self.slots[slot] = known
+            self.writes[-1].append((slot, known))
+
+    def tell(self) -> None:
+        """The scheduler is told of the oldest step."""
+        self.settled.update(self.writes.popleft())
+
+    def lacking(self, memory: dict[tuple[int, int], int], blocks: Any) -> int:
+        """How many of our manager's registered blocks do not have their KV in this memory."""
+        return sum(not self._there(memory, block) for block in blocks if getattr(block, "content", None) is not None)
+
+    def _there(self, memory: dict[tuple[int, int], int], block: Any) -> bool:
+        tokens, content = list[int](), block.content
+        while content is not None:
+            tokens, content = [*content.token_ids, *tokens], content.parent
+        first = len(tokens) - BLOCK
+        return all(
+            memory.get((block.block_id, place)) == hash(tuple(tokens[: first + place + 1])) for place in range(BLOCK)
+        )
+
+    def _slot(self, request: int, position: int) -> tuple[int, int]:
+        return self.tables[request][position // BLOCK], position % BLOCK
+
+    def _known(self, request: int, position: int) -> int:
+        """The token at this position and all before it."""
+        return hash(tuple(self.tokens[request][: position + 1]))
+
+
+class Load:
+    """One engine with random requests, aborts and resets of the prefix cache."""
+
+    def __init__(self, schedulers: Any, mode: str, seed: int) -> None:
+        asynchronous, self.drafts = MODES[mode]
+        self.rng = random.Random(seed)
+        self.classes = schedulers.Classes()
+        self.scheduler = self.classes.make(
+            schedulers.Settings(BLOCK, BLOCKS, 24, 5, LIMIT, asynchronous=asynchronous, drafts=self.drafts)
+        )
+        self.hasher = self.classes.hasher(BLOCK)
+        self.ahead = 1 if asynchronous else 0
+        self.worker = Worker(self.classes, random.Random(seed + 1))
+        self.steps: deque[tuple[Any, dict[str, list[int]]]] = deque()
+        self.requests: dict[int, Any] = {}
+        self.plans: list[Any] = []
+        self.hits = self.early = self.unwritten = 0
+
+    def run(self) -> None:
+        """A number of steps, then everything is finished or aborted."""
+        for _ in range(STEPS):
+            self.perturb()
+            self.step()
+        while self.steps:
+            self.update()
+
+    def perturb(self) -> None:
+        """What comes from outside."""
+        if self.rng.random() < 0.4:
+            self.add()
+        live = list(self.scheduler.requests)
+        if live and self.rng.random() < 0.05:
+            self.scheduler.finish_requests(self.rng.choice(live), self.classes.status.FINISHED_ABORTED)
+        if self.rng.random() < 0.02:
+            self.scheduler.reset_prefix_cache()
+
+    def add(self) -> None:
+        number = len(self.requests)
+        prompt = [self.rng.randrange(VOCABULARY) for _ in range(self.rng.randint(1, 40))]
+        if self.requests and self.rng.random() < 0.7:  # it goes on where another one is
+            other = self.worker.tokens[self.rng.randrange(number)]
+            prompt = [*other[: self.rng.randint(1, min(len(other), 40))], *prompt][:48]
+        self.worker.tokens[number] = list(prompt)
+        request = self.classes.new_request(str(number), prompt, self.rng.randint(1, 14), self.hasher)
+        self.requests[number] = request
+        self.scheduler.add_request(request)
+
+    def step(self) -> None:
+        said = self.scheduler.schedule()
+        blocks = self.scheduler.kv_cache_manager.block_pool.blocks
+        self.early += self.worker.lacking(self.worker.settled, blocks)
+        self.unwritten += self.worker.lacking(self.worker.slots, blocks)
+        told = [tuple(news) for news in self.classes.told(said)]
+        self.plans.append((dict(said.num_scheduled_tokens), told, sorted(said.finished_req_ids)))
+        self.hits += sum(part.num_computed_tokens for part in said.scheduled_new_reqs)
+        if said.num_scheduled_tokens:
+            self.steps.append((said, self.worker.execute(said)))
+        if len(self.steps) > self.ahead or not said.num_scheduled_tokens:
+            self.update()
+
+    def update(self) -> None:
+        if not self.steps:
+            return
+        said, sampled = self.steps.popleft()
+        self.worker.tell()
+        self.scheduler.update_from_output(said, self.classes.output(sampled))
+        if self.drafts and not self.ahead:
+            self.propose(sampled)
+
+    def propose(self, sampled: dict[str, list[int]]) -> None:
+        proposed = {}
+        for name, tokens in sampled.items():
+            request = self.scheduler.requests.get(name)
+            if request is not None:
+                whole = min(request.num_prompt_tokens + request.max_tokens, LIMIT)
+                count = min(self.drafts, whole - 1 - request.num_tokens) if tokens else 0
+                proposed[name] = [0] * max(0, count)
+        self.scheduler.update_draft_token_ids(self.classes.drafts(list(proposed), list(proposed.values())))
+
+
+def ours(impl: str, rules: str) -> Any:
+    """Our manager as a class for the release's scheduler."""
+    sys.path.insert(0, impl)
+    package: Any = importlib.import_module("cacheimpl.kv_cache_manager")
+    blocks: Any = importlib.import_module("cacheimpl.kv_cache_manager.blocks")
+    chosen = getattr(package, rules)
+
+    class Manager(package.LaterKVCacheManager):  # type: ignore[misc]
+        mamba_shared_prefix_checkpoint = False
+        retained_hit_group_ids = ()
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named, rules=chosen)
+            self._coordinator = SimpleNamespace(
+                block_pool=self._pool,
+                single_type_managers=(),
+                enable_partial_hash_hits=False,
+                eagle_group_ids=(),
+                get_num_blocks_to_allocate=self._needed,
+            )
+
+        @property
+        def coordinator(self) -> Any:
+            return self._coordinator
+
+        def _needed(self, request_id: str, num_tokens: int, **_: Any) -> int:
+            return max(0, -(-num_tokens // BLOCK) - len(self.get_blocks(request_id).blocks[0]))
+
+        def can_fit_full_sequence(self, request: Any, tokens: int = 0, hits: Any = None, **named: Any) -> bool:
+            hits = named.get("new_computed_blocks", hits)
+            its = list(hits.blocks[0]) if hits is not None else []
+            free = self._pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for block in its)
+            return bool(self._needed(request.request_id, request.num_tokens) - len(its) <= free)
+
+        def truncate_computed_blocks(self, found: Any, tokens: int) -> Any:
+            return blocks.KVCacheBlocks(tuple(list(group[: tokens // self.block_size]) for group in found.blocks))
+
+        def get_block_ids_for_computed_tokens(self, request_id: str, num_computed_tokens: int) -> Any:
+            return tuple(its[: -(-num_computed_tokens // self.block_size)] for its in self.get_block_ids(request_id))
+
+        def new_step_starts(self) -> None: ...
+        def record_prefix_cache_stats(self, *_: Any, **__: Any) -> None: ...
+        def remove_skipped_blocks(self, *_: Any, **__: Any) -> None: ...
+        def take_boundary_state_offloads(self) -> Any:
+            return {}
+
+        def take_kv_cache_block_copies(self) -> Any:
+            return [], []
+
+        def take_new_block_ids(self) -> Any:
+            return []
+
+        def finalize_partial_tail_offloads(self, _: Any) -> Any:
+            return []
+
+        def estimate_cached_tokens(self, _: Any) -> int:
+            return 0
+
+    return Manager
+
+
+@contextmanager
+def managed(manager: Any) -> Iterator[None]:
+    """Schedulers that are made meanwhile have this manager."""
+    module: Any = importlib.import_module("vllm.v1.core.sched.scheduler")
+    theirs = module.KVCacheManager
+    module.KVCacheManager = manager or theirs
+    try:
+        yield
+    finally:
+        module.KVCacheManager = theirs
+
+
+def ended(make: Callable[[], Load]) -> tuple[str, Load]:
+    """How a load ended, and the load."""
+    load = make()
+    try:
+        load.run()
+    except Exception as error:  # noqa: BLE001  # whatever it is
+        return f"{type(error).__name__}: {error}", load
+    return "", load
+
+
+def main(driver: str, source: str, impl: str, first: str, last: str, *rules: str) -> None:
+    """Print how the loads ended."""
+    sys.path.insert(0, driver)
+    answers, sys.stdout = sys.stdout, sys.stderr
+    importlib.import_module("driver.stand_ins").install(Path(source))
+    schedulers: Any = importlib.import_module("driver.schedulers")
+    report: dict[str, dict[str, Any]] = {}
+    for mode, (asynchronous, drafts) in MODES.items():
+        if asynchronous and drafts and not schedulers.Classes().drafts_ahead:
+            continue
+        for name in ("released", *rules):
+            counts = dict.fromkeys(("same", "hits", "early", "unwritten", "loads"), 0)
+            report.setdefault(mode, {})[name] = {"errors": {}, **counts}
+        for seed in range(int(first), int(last)):
+            told: Any = None
+            for name in ("released", *rules):
+                with managed(ours(impl, name) if name != "released" else None):
+                    error, load = ended(lambda: Load(schedulers, mode, seed))  # noqa: B023
+                told = load.plans if name == "released" else told
+                entry = report[mode][name]
+                entry["loads"] += 1
+                entry["same"] += load.plans == told
+                entry["hits"] += load.hits
+                entry["early"] += load.early
+                entry["unwritten"] += load.unwritten
+                if error:
+                    entry["errors"].setdefault(error[:160], []).append(seed)
+    answers.write(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,43 @@
+"""Our KV cache manager in the schedulers of the releases, beside their own: random loads, in four modes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import cacheimpl
+from cacheproof.targets.vllm.release import START, Release, add, needed_environment
+
+HERE = Path(__file__).parent
+IMPL = Path(cacheimpl.__file__).parents[1]
+ERAS = {"0.11.0": "KV_2025_10", "0.20.2": "KV_2025_10", "0.33.0": "KV_2026_11"}
+EXACT = ("0.33.0",)
+"""Releases whose requests say exactly how many of their tokens are in flight."""
+MODES = {"0.11.0": 3, "0.20.2": 4, "0.33.0": 4}
+"""Sync, async and drafts; 0.11.0 has no drafts ahead."""
+LOADS = 10
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", ERAS)
+def test_loads(version: str) -> None:
+    """An era plans as its release does. Normatively no call raises, and nothing is found that no step writes."""
+    there = add(Release(version), print)
+    command = [str(needed_environment().python), "-I", str(HERE / "engine_loads.py"), str(START.parent)]
+    command += [str(there.source), str(IMPL), "0", str(LOADS), ERAS[version], "NORMATIVE"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=580)
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert len(report) == MODES[version]
+    for mode, found in report.items():
+        assert [entry["errors"] for entry in found.values()] == [{}] * 3, mode
+        assert all(entry["hits"] for entry in found.values()), mode
+        era, normative = found[ERAS[version]], found["NORMATIVE"]
+        assert era["same"] == LOADS, mode
+        assert era["unwritten"], mode  # it registers when it schedules, and this is what the worker would see
+        assert normative["unwritten"] == 0, mode
+        assert normative["early"] == 0 or (version not in EXACT and "async" in mode), mode
