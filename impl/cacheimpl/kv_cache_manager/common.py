@@ -18,6 +18,7 @@ from cacheimpl.kv_cache_manager.errors import (
     NotRunningError,
     StaleBlocksError,
 )
+from cacheimpl.kv_cache_manager.events import MAPS, Form
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
@@ -50,6 +51,7 @@ class CommonCalls:
         null_block: bool,
         groups: int = 1,
         events: bool = False,
+        form: Form = MAPS,
         drops_last: bool = False,
     ) -> None:
         self.block_size: int = at_least("block_size", block_size, 1)
@@ -63,7 +65,7 @@ class CommonCalls:
         self.rules = rules
         self.prefix_cache_stats = PrefixCacheStats()
         self._pool = BlockPool(
-            self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1, events=events
+            self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1, events=events, form=form
         )
         chains = [Chains(self.block_size, hash_function, group if groups > 1 else None) for group in range(groups)]
         self._groups = [

@@ -1,15 +1,18 @@
 """KV cache events: blocks registered, blocks removed, all blocks cleared.
 
-The fields have the names of releases from 0.20 on. A block is reported as stored when it is registered. Unlike in the
-releases, that is never before its keys and values are written (C-KV-6). As released, each duplicate of a content is
-reported for itself: a content is cached until as many of its blocks were removed as were stored.
+The fields have the names and the order of 0.33. The events are msgspec structs, tagged as in the releases, so that a
+subscriber decodes them: as maps, or in the shape of earlier releases as arrays (`event_arrays`). A block is reported as
+stored when it is registered. Unlike in the releases, that is never before its keys and values are written (C-KV-6). As
+released, each duplicate of a content is reported for itself: a content is cached until as many of its blocks were
+removed as were stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from cacheimpl.kv_cache_manager.contents import BlockHashType, Link
 from cacheimpl.request import TokenRequest
@@ -22,13 +25,14 @@ ExternalBlockHash = Hashable
 """The hash of a block as others know it."""
 
 
-@dataclass(frozen=True)
-class KVCacheEvent:
+class KVCacheEvent(msgspec.Struct, tag=True, frozen=True, omit_defaults=True, gc=False):
     """Base of all events."""
 
+    def __hash__(self) -> int:
+        return hash(msgspec.msgpack.encode(self))
 
-@dataclass(frozen=True)
-class BlockStored(KVCacheEvent):
+
+class BlockStored(KVCacheEvent, frozen=True):
     """Consecutive blocks of one request were registered."""
 
     block_hashes: list[ExternalBlockHash]
@@ -40,37 +44,67 @@ class BlockStored(KVCacheEvent):
     """Tokens of a block."""
     lora_id: int | None
     medium: str | None
-    lora_name: str | None = None
+    lora_name: str | None
     extra_keys: list[tuple[Any, ...] | None] | None = None
     """For each block what else its KV depends on, without tags: an adapter's name, `(hash, offset)` of an item counted
     from the start of the block, the salt, embeddings; None for nothing."""
     group_idx: int | None = None
     """The group of layers."""
+    kv_cache_spec_kind: str | None = None
+    """The kind of its layers, such as `full_attention` or `sliding_window`; None if the spec is of no release."""
+    kv_cache_spec_sliding_window: int | None = None
+    """The window of its layers in tokens; None if they have none."""
+    locality: str | None = None
+    """Always None here; so the next one."""
+    ownership: str | None = None
+    session_id: str | None = None
+    """The session of the request that filled the blocks."""
+    lookahead_token_ids: list[list[int]] | None = None
+    """Always None here: keys do not look ahead."""
 
 
-@dataclass(frozen=True)
-class BlockRemoved(KVCacheEvent):
+class BlockRemoved(KVCacheEvent, frozen=True):
     """A block is no longer registered: it was reallocated, or evicted by number."""
 
     block_hashes: list[ExternalBlockHash]
     medium: str | None
     group_idx: int | None = None
+    locality: str | None = None
+    """Always None here; so the next one."""
+    ownership: str | None = None
 
 
-@dataclass(frozen=True)
-class AllBlocksCleared(KVCacheEvent):
+class AllBlocksCleared(KVCacheEvent, frozen=True):
     """No block is registered any more."""
 
 
+class Form(NamedTuple):
+    """How a manager tells its events."""
+
+    stored: type[BlockStored] = BlockStored
+    removed: type[BlockRemoved] = BlockRemoved
+    cleared: type[AllBlocksCleared] = AllBlocksCleared
+    kinds: tuple[tuple[str | None, int | None], ...] = ()
+    """For each group of layers its kind and its window; none where events do not name them."""
+
+    def of_group(self, group: int) -> tuple[str | None, int | None]:
+        """The kind and the window of a group."""
+        return self.kinds[group] if self.kinds else (None, None)
+
+
+MAPS = Form()
+
+
 def stored(
-    request: TokenRequest, before: Link | None, links: Sequence[Link], first: int, block_size: int
+    form: Form, request: TokenRequest, before: Link | None, links: Sequence[Link], first: int, block_size: int
 ) -> BlockStored:
     """The event of newly registered blocks of a request; `first` is the position of the first one in its table."""
+    kind, window = form.of_group(links[0].group)
     start, end = first * block_size, (first + len(links)) * block_size
     adapter = getattr(request, "lora_request", None)
     numbers = (getattr(adapter, name, None) for name in ("adapter_id", "lora_int_id", "id"))
     names = (getattr(adapter, name, None) for name in ("name", "lora_name"))
-    return BlockStored(
+    return form.stored(
         block_hashes=[external(link.block_hash) for link in links],
         parent_block_hash=None if before is None else external(before.block_hash),
         token_ids=list(request.all_token_ids[start:end]),
@@ -80,21 +114,23 @@ def stored(
         lora_name=next((name for name in names if name is not None), None),
         extra_keys=[untagged(link.content.extra_keys) for link in links],
         group_idx=links[0].group,
+        kv_cache_spec_kind=kind,
+        kv_cache_spec_sliding_window=window,
+        session_id=getattr(request, "session_id", None),
     )
 
 
-def removed(block_hash: Hashable, group: int) -> BlockRemoved:
+def removed(form: Form, block_hash: Hashable, group: int) -> BlockRemoved:
     """The event of a block with this hash that is no longer registered."""
-    return BlockRemoved([external(block_hash)], MEDIUM_GPU, group)
+    return form.removed([external(block_hash)], MEDIUM_GPU, group)
 
 
 def external(block_hash: Hashable) -> ExternalBlockHash:
-    """A hash as it is told: the integer of a key of ours, the lowest bits of bytes, anything else as it is."""
-    if isinstance(block_hash, BlockHashType):
-        return block_hash.hash_value
-    if isinstance(block_hash, bytes):
-        return int.from_bytes(block_hash, "big") & ((1 << BITS) - 1)
-    return block_hash
+    """A hash as it is told: the lowest bits of an integer or of bytes, never negative; anything else as it is."""
+    value = block_hash.hash_value if isinstance(block_hash, BlockHashType) else block_hash
+    if isinstance(value, bytes):
+        value = int.from_bytes(value, "big")
+    return value & ((1 << BITS) - 1) if isinstance(value, int) else value
 
 
 def untagged(extra_keys: Any) -> tuple[Any, ...] | None:

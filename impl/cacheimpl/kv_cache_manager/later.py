@@ -16,8 +16,9 @@ from cacheimpl.kv_cache_manager.errors import (
     InvalidSettingError,
     UnsupportedError,
 )
-from cacheimpl.kv_cache_manager.events import KVCacheEvent
-from cacheimpl.kv_cache_manager.kinds import check_groups, check_room
+from cacheimpl.kv_cache_manager.event_arrays import ARRAYS
+from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent
+from cacheimpl.kv_cache_manager.kinds import check_groups, check_room, kind_of, window_of
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
@@ -69,6 +70,7 @@ class LaterCalls(CommonCalls):
             null_block=True,
             groups=len(kv_cache_config.kv_cache_groups),
             events=enable_kv_cache_events,
+            form=_form(kv_cache_config) if scheduler_block_size is not None else ARRAYS,
             drops_last=use_eagle,
         )
         check_room(kv_cache_config, block_size, max_model_len)
@@ -211,7 +213,11 @@ class LaterCalls(CommonCalls):
         return KVCacheBlocks(tuple([] for _ in self._groups))
 
     def take_events(self) -> list[KVCacheEvent]:
-        """Events since the last call, in order; none without `enable_kv_cache_events`."""
+        """Events since the last call, in order; none without `enable_kv_cache_events`.
+
+        A publisher sends them as maps if the manager has a `scheduler_block_size`, as 0.33.0 does; otherwise as arrays,
+        as 0.11.0 and 0.20.2 do.
+        """
         return self._pool.take_events()
 
 
@@ -238,6 +244,12 @@ def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:
     if not sizes or len(sizes | {other for other in others if other is not None}) != 1:
         raise UnsupportedError(f"all block sizes must be equal, and there are {sorted(sizes)}, {others}")
     return sizes.pop()
+
+
+def _form(kv_cache_config: KVCacheConfig) -> Form:
+    """Events as maps that name the kind of their group."""
+    specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+    return MAPS._replace(kinds=tuple((kind_of(spec), window_of(spec)) for spec in specs))
 
 
 def _only(name: str, value: int, supported: int) -> None:

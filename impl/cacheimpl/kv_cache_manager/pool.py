@@ -10,7 +10,7 @@ from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Link
 from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError, InvalidCountError, InvalidSettingError
-from cacheimpl.kv_cache_manager.events import AllBlocksCleared, KVCacheEvent, removed
+from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent, removed
 from cacheimpl.kv_cache_manager.rules import Rules
 
 
@@ -29,6 +29,7 @@ class BlockPool:
         null_block: bool = False,
         several_groups: bool = False,
         events: bool = False,
+        form: Form = MAPS,
     ) -> None:
         counts.whole("num_gpu_blocks", num_gpu_blocks, InvalidCountError, least=1 + int(null_block))
         if not isinstance(rules, Rules):
@@ -37,6 +38,7 @@ class BlockPool:
         self.rules = rules
         self.events: list[KVCacheEvent] | None = [] if events else None
         """Events that were not taken yet; None if events are off."""
+        self.form = form
         self.several_groups = several_groups
         """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
@@ -84,7 +86,7 @@ class BlockPool:
             return
         if self.events is not None:
             block_hash, group = block.block_hash if self.several_groups else (block.block_hash, 0)
-            self.events.append(removed(block_hash, group))
+            self.events.append(removed(self.form, block_hash, group))
         copies = self.cached_block_hash_to_block[block.block_hash]
         del copies[block.block_id]
         if not copies:
@@ -182,7 +184,7 @@ class BlockPool:
             block.reset_hash()
         self.cached_block_hash_to_block.clear()
         if self.events is not None:
-            self.events.append(AllBlocksCleared())
+            self.events.append(self.form.cleared())
         return True
 
     def take_events(self) -> list[KVCacheEvent]:

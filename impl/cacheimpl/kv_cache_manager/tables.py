@@ -281,7 +281,7 @@ class Tables:
                 links.append(holding.links[position])
         if links and self.pool.events is not None:  # what is cut off begins at the first of them, or there is none
             before = holding.links[begin - 1] if begin > 0 else None
-            self.pool.events.append(stored(request, before, links, begin, self.block_size))
+            self.pool.events.append(stored(self.pool.form, request, before, links, begin, self.block_size))
         holding.registered = max(holding.registered, full)
 
     def evict(self, block: KVCacheBlock) -> None:

@@ -106,7 +106,7 @@ POOL = Face(
         "__init__": Call(
             lambda made: {"num_gpu_blocks": 3, "rules": NORMATIVE},
             {"num_gpu_blocks": count(1), "rules": one_of(None, 3)},
-            {"null_block": "a flag", "several_groups": "a flag", "events": "a flag"},
+            {"null_block": "a flag", "several_groups": "a flag", "events": "a flag", "form": "made by the manager"},
         ),
         "find": Call(lambda made: {"link": made}, {}, {"link": "made by the manager"}, works=False),
         "copies": Call(lambda made: {"key": 3}, {}, {"key": "what is not there has no copies"}),
