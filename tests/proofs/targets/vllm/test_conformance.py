@@ -116,7 +116,7 @@ def test_ctrl_c_between_two_eras_keeps_what_is_known(
     monkeypatch.setattr(Trial, "perform", performed)
     monkeypatch.setattr("cacheproof.command.conform.needed", lambda release: None)
     monkeypatch.setattr("cacheproof.command.conform.obstacle", lambda there, component: "")
-    assert dispatch(["conform", RELEASE.name, "--json"]) == ExitStatus.INCONCLUSIVE
+    assert dispatch(["conform", RELEASE.name, "--explore", "none", "--json"]) == ExitStatus.INCONCLUSIVE
     told = json.loads(capsys.readouterr().out)
     assert told["interrupted"]
     assert [(one["component"], one["steps"]) for one in told["results"]] == [(started[0].component, 9)]
