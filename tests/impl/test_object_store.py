@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 from uuid import uuid4
@@ -150,7 +151,8 @@ def test_a_lock_is_kept_and_never_taken(stores: Stores) -> None:
     stores.readers[0].close()
     lock = Lock()
     lock.acquire()
-    described = stores.writer.handle()._replace(reader_lock=lock)
+    described = stores.writer.handle()
+    described.reader_lock = lock  # as the field's tests do
     reader = SingleWriterShmObjectStorage.create_from_handle(described)
     assert torch.equal(reader.get(*handle), filled("key"))
     assert reader.handle().reader_lock is lock
@@ -163,7 +165,7 @@ def test_readers_are_numbered(stores: Stores) -> None:
     with pytest.raises(ReaderTakenError):
         SingleWriterShmObjectStorage.create_from_handle(described, reader=1)
     with pytest.raises(ReaderTakenError, match="waits for 2"):
-        SingleWriterShmObjectStorage.create_from_handle(described._replace(n_readers=3), reader=2)
+        SingleWriterShmObjectStorage.create_from_handle(replace(described, n_readers=3), reader=2)
     stores.readers[0].close()
     assert stores.writer.readers_alive() == (False, True)
 

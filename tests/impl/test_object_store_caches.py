@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections import UserDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -9,12 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 import torch
 
 from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache
-from cacheimpl.object_store.caches import NAME_VARIABLE, CacheInfo, handle_of
-from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StaleHandleError
+from cacheimpl.object_store.caches import CacheInfo
+from cacheimpl.object_store.errors import ForgedHandleError, InvalidArgumentError, NotStoredError, StaleHandleError
+from cacheimpl.object_store.handle_items import INPUTS, handle_of
+from cacheimpl.object_store.names import NAME_VARIABLE
 
 torch.set_num_threads(1)
 
@@ -139,3 +146,136 @@ def test_clearing_takes_nothing_from_a_reader(caches: Caches) -> None:
     assert torch.equal(receivers[0].get_and_update_item(sent, "h")["pixels"], item(3)["pixels"])
     with pytest.raises(NotStoredError):
         receivers[0].get_and_update_item(None, "h")
+
+
+# In an engine -------------------------------------------------------------------------------------------------------
+
+
+class BatchedField:
+    """As the engine's own: how the values of several items are put together."""
+
+
+@dataclass
+class FieldElem:
+    data: Any
+    field: Any
+
+
+class KwargsItem(UserDict[str, FieldElem]):
+    """As the engine's own item."""
+
+
+class Serialiser:
+    """What the engine's serialiser of 0.33 does with items: by native types, and by hooks for its own classes."""
+
+    def __init__(self) -> None:
+        self.encoder = msgspec.msgpack.Encoder(enc_hook=self.encoded)
+        self.decoder = msgspec.msgpack.Decoder(Message, dec_hook=self.decoded)
+
+    def encoded(self, value: Any) -> Any:
+        assert type(value) is KwargsItem, type(value)
+        assert {type(elem.field) for elem in value.values()} == {BatchedField}
+        return {key: {"data": elem.data, "field": ("batched", {"keep_on_cpu": False})} for key, elem in value.items()}
+
+    def decoded(self, kind: type, value: Any) -> Any:
+        assert kind is KwargsItem
+        return KwargsItem({key: self.element(**elem) for key, elem in value.items()})
+
+    def element(self, data: Any, field: Any) -> FieldElem:
+        name, arguments = field
+        assert name == "batched"
+        assert set(arguments) <= {"keep_on_cpu"}
+        assert isinstance(data, int) or all(isinstance(part, int) for part in data)
+        return FieldElem(data, BatchedField())
+
+    def sent(self, item: Any) -> Any:
+        """An item as it arrives."""
+        return self.decoder.decode(self.encoder.encode(Message("0", [Part(item, "h")]))).features[0].data
+
+
+@dataclass
+class Part:
+    data: KwargsItem | None
+    identifier: str
+
+
+class Message(msgspec.Struct, array_like=True):
+    request_id: str
+    features: list[Part]
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["alone", "with vLLM loaded"])
+def test_a_handle_survives_the_engines_serialiser(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch, loaded: bool
+) -> None:
+    if loaded:
+        names = {"KwargsItem": KwargsItem, "FieldElem": FieldElem, "BatchedField": BatchedField}
+        module = SimpleNamespace(**{f"MultiModal{name}": kind for name, kind in names.items()})
+        monkeypatch.setitem(sys.modules, INPUTS, module)
+    sender, receivers = caches
+    given, _ = sender.get_and_update_item((item(4), None), "h")
+    assert isinstance(given, KwargsItem) == loaded
+    arrived = Serialiser().sent(given)
+    sender.validate_input_item(arrived, "h")
+    for receiver in receivers:
+        (feature,) = receiver.get_and_update_features([Feature(arrived, "h")])
+        assert torch.equal(feature.data["pixels"], item(4)["pixels"])
+        arrived = Serialiser().sent(given)
+
+
+def test_other_items_of_an_engine_are_not_made(monkeypatch: pytest.MonkeyPatch, caches: Caches) -> None:
+    """Elements of earlier releases have other fields."""
+    module = SimpleNamespace(MultiModalKwargsItem=dict, MultiModalFieldElem=Feature, MultiModalBatchedField=object)
+    monkeypatch.setitem(sys.modules, INPUTS, module)
+    assert handle_of(caches[0].address_as_item(1, 2, [3])) == (1, 2, [3])
+
+
+@pytest.mark.parametrize("wrong", [(-1, 0, [1]), (0, None, [1]), (0, 0, 5), (0, 0, "image"), (0, 0, [None])])
+def test_what_can_be_no_handle(caches: Caches, wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        caches[0].address_as_item(*wrong)
+
+
+def test_what_a_worker_lacks_is_stored_again(caches: Caches) -> None:
+    sender, receivers = caches
+    sent, _ = sender.get_and_update_item((item(1), "updates"), "h")
+    sender.touch_sender_cache_item("h")
+    sender.invalidate("h")
+    sender.invalidate("other")
+    assert not sender.is_cached_item("h")
+    with pytest.raises(NotStoredError):
+        sender.get_and_update_item(None, "h")
+    again, _ = sender.get_and_update_item((item(2), "others"), "h")
+    for receiver in receivers:
+        assert torch.equal(receiver.get_and_update_item(sent, "h")["pixels"], item(1)["pixels"])
+        assert torch.equal(receiver.get_and_update_item(again, "h")["pixels"], item(2)["pixels"])
+    assert issubclass(NotStoredError, ValueError)
+    assert issubclass(NotStoredError, KeyError)
+
+
+READER = """
+from tests.impl.test_object_store_caches import Lock, ShmObjectStoreReceiverCache, config
+ShmObjectStoreReceiverCache(config(), Lock()).close()
+"""
+
+
+def test_a_process_that_starts_later_finds_the_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NAME_VARIABLE, raising=False)
+    sender = ShmObjectStoreSenderCache(config())
+    other = ShmObjectStoreSenderCache(config())
+    try:
+        subprocess.run([sys.executable, "-c", READER], check=True, timeout=60)
+    finally:
+        other.close()
+        sender.close()
+        sender.close()
+    assert NAME_VARIABLE not in os.environ
+    with pytest.raises(ValueError, match=NAME_VARIABLE):
+        ShmObjectStoreReceiverCache(config(), Lock())
+
+
+def test_what_cannot_be_made_leaves_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NAME_VARIABLE, raising=False)
+    with pytest.raises(ValueError, match="bytes"):
+        ShmObjectStoreSenderCache(config(cache_bytes=1))
+    assert NAME_VARIABLE not in os.environ

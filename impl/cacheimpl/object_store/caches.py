@@ -7,23 +7,16 @@ attributes. Normatively P0 is told of the end of every request: `release_items` 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cacheimpl.counts import amount, whole
-from cacheimpl.object_store.errors import (
-    ForgedHandleError,
-    InvalidArgumentError,
-    NotStoredError,
-    StoreFullError,
-    TooLargeError,
-)
+from cacheimpl.object_store.errors import InvalidArgumentError, NotStoredError, StoreFullError, TooLargeError
+from cacheimpl.object_store.handle_items import handle_of, item_of
+from cacheimpl.object_store.names import give_back, readers_name, writers_name
 from cacheimpl.object_store.storage import SingleWriterShmObjectStorage
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 
-NAME_VARIABLE = "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME"
-"""The environment variable that says under which name all processes find the segment."""
 GIB, MIB = 2**30, 2**20
 
 
@@ -37,34 +30,6 @@ class CacheInfo(NamedTuple):
     def hit_ratio(self) -> float:
         """0 where nothing was looked up."""
         return self.hits / self.total if self.total else 0.0
-
-
-class Element(NamedTuple):
-    """One entry of an item that is a handle, with its value in `data` as the field's entries have it."""
-
-    data: Any
-
-
-class HandleItem(dict[str, Element]):
-    """A handle in the place of an item: `address`, `monotonic_id` and `signature`."""
-
-
-class ShmHandle(NamedTuple):
-    """What a handle item says."""
-
-    address: int
-    monotonic_id: int
-    signature: Sequence[int]
-
-
-def handle_of(item: Any) -> ShmHandle | None:
-    """The handle that an item is, or None where it is the item itself. Raises `ForgedHandleError` for half of one."""
-    if not isinstance(item, Mapping) or "address" not in item:
-        return None
-    try:
-        return ShmHandle(*(item[name].data for name in ShmHandle._fields))
-    except (KeyError, AttributeError):
-        raise ForgedHandleError("Invalid handle: it needs address, monotonic_id and signature") from None
 
 
 def check_alike(mm_items: Any, mm_hashes: Any) -> None:
@@ -92,11 +57,6 @@ def key_of(feature: Any) -> str:
     return key
 
 
-def segment_name() -> str | None:
-    """What the environment says, or None: then the writer's segment has a name of its own."""
-    return os.environ.get(NAME_VARIABLE)
-
-
 def storage_from_config(vllm_config: Any, *, create: bool, reader_lock: Any = None) -> SingleWriterShmObjectStorage:
     """The store as the configuration has it: its size in GiB, the largest item in MiB, a reader for each worker."""
     try:
@@ -108,11 +68,17 @@ def storage_from_config(vllm_config: Any, *, create: bool, reader_lock: Any = No
     size = int(amount("mm_processor_cache_gb", gigabytes, InvalidArgumentError) * GIB)
     largest = int(amount("mm_shm_cache_max_object_size_mb", megabytes, InvalidArgumentError) * MIB)
     whole("world_size", readers, InvalidArgumentError, least=1)
-    ring = SingleWriterShmRingBuffer(size, segment_name(), create)
+    name = writers_name() if create else readers_name()
     try:
-        return SingleWriterShmObjectStorage(largest, readers, ring, reader_lock=reader_lock)
+        ring = SingleWriterShmRingBuffer(size, name, create)
+        try:
+            return SingleWriterShmObjectStorage(largest, readers, ring, reader_lock=reader_lock)
+        except BaseException:
+            ring.close()
+            raise
     except BaseException:
-        ring.close()
+        if create:
+            give_back(name)
         raise
 
 
@@ -120,8 +86,13 @@ class ShmObjectStoreSenderCache:
     """P0's side, the writer."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """Makes the segment. Raises `WriterAliveError` where another process writes under this name."""
+        """Makes the segment. Raises `WriterAliveError` where another process writes under this name.
+
+        The environment variable `names.NAME_VARIABLE` has the name. If it is not set, it is set to a new name, so that
+        processes that start later find the segment.
+        """
         self._shm_cache = storage_from_config(vllm_config, create=True)
+        self._name = self._shm_cache.ring_buffer.segment.name
         self.world_size: int = self._shm_cache.n_readers
         self._p0_cache: dict[str, Any] = {}
         self._hits = self._total = 0
@@ -208,6 +179,11 @@ class ShmObjectStoreSenderCache:
         if (handle := handle_of(mm_item)) is not None:
             self._shm_cache.verify_signature(mm_hash, handle.address, handle.monotonic_id, handle.signature)
 
+    def invalidate(self, mm_hash: str) -> None:
+        """A worker has reported that it lacks this item: it is stored again when it comes again."""
+        self._shm_cache.forget(mm_hash)
+        self._p0_cache.pop(mm_hash, None)
+
     def remove_dangling_items(self) -> None:
         """Prompt updates go of what is not handed out any more."""
         stored = self._shm_cache.key_index
@@ -215,13 +191,15 @@ class ShmObjectStoreSenderCache:
             for mm_hash in self._p0_cache.keys() - stored.keys():
                 del self._p0_cache[mm_hash]
 
-    def _handle_item(self, mm_hash: str, handle: tuple[int, int]) -> HandleItem:
+    def _handle_item(self, mm_hash: str, handle: tuple[int, int]) -> Any:
         return self.address_as_item(*handle, self._shm_cache.get_signature(mm_hash))
 
-    def address_as_item(self, address: int, monotonic_id: int, signature: Sequence[int]) -> HandleItem:
-        """A handle in the place of an item."""
-        values = ShmHandle(address, monotonic_id, signature)
-        return HandleItem({name: Element(value) for name, value in zip(ShmHandle._fields, values, strict=True)})
+    def address_as_item(self, address: int, monotonic_id: int, signature: Sequence[int]) -> Any:
+        """A handle in the place of an item, which the engine's serialiser takes and gives back.
+
+        Raises `InvalidArgumentError` for what can be no handle.
+        """
+        return item_of(address, monotonic_id, signature)
 
     def make_stats(self, *, delta: bool = False) -> CacheInfo:
         """What was counted, in all or since it was asked for with `delta`."""
@@ -240,6 +218,7 @@ class ShmObjectStoreSenderCache:
 
     def close(self) -> None:
         """Remove the segment."""
+        give_back(self._name)
         self._shm_cache.close()
 
 
@@ -249,7 +228,7 @@ class ShmObjectStoreReceiverCache:
     def __init__(self, vllm_config: Any, shared_worker_lock: Any) -> None:
         """`shared_worker_lock` is kept and never taken: what is shared with a process that may die can hang the others.
 
-        Raises `NoWriterYetError` before P0 has made the segment.
+        Raises `NoWriterYetError` before P0 has made the segment, `NoNameError` if nothing names it.
         """
         self._shm_cache = storage_from_config(vllm_config, create=False, reader_lock=shared_worker_lock)
         self.world_size: int = self._shm_cache.n_readers

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from cacheimpl.counts import whole
 from cacheimpl.object_store.common import ObjectStorage, checked_key
@@ -42,7 +43,8 @@ class StoreEra(Enum):
     """0.33.0: a touch protects; handles are signed (C-SHM-9)."""
 
 
-class ReleasedStorageHandle(NamedTuple):
+@dataclass
+class ReleasedStorageHandle:
     """What another process makes its reader of: `ReleasedObjectStorage.create_from_handle`."""
 
     max_object_size: int

@@ -21,7 +21,7 @@ class StoreFullError(ObjectStoreError, MemoryError):
     """No room: the oldest chunk is in use, or as many handles are out as there are cells. Send the item itself."""
 
 
-class NotStoredError(ObjectStoreError, KeyError):
+class NotStoredError(ObjectStoreError, KeyError, ValueError):
     """Nothing is handed out under this key."""
 
 
@@ -39,6 +39,10 @@ class NoLockError(ObjectStoreError, ValueError):
 
 class InvalidArgumentError(ObjectStoreError, ValueError):
     """What is no key, no count, no ring, no class of a serde, no handle of a store, or no item."""
+
+
+class NoNameError(ObjectStoreError, ValueError):
+    """No process has said under which name the segment is."""
 
 
 class SerdeError(ObjectStoreError, ValueError):

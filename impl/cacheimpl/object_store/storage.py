@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from cacheimpl.counts import whole
 from cacheimpl.object_store.common import ObjectStorage, checked_key
@@ -22,7 +23,8 @@ from cacheimpl.object_store.writing import Writer
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
 
 
-class ShmObjectStorageHandle(NamedTuple):
+@dataclass
+class ShmObjectStorageHandle:
     """What another process makes its reader of: `SingleWriterShmObjectStorage.create_from_handle`."""
 
     max_object_size: int
@@ -91,6 +93,10 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
     def release_touches(self) -> None:
         """What was touched and not looked up is not protected any longer."""
         self.writer.release()
+
+    def forget(self, key: str) -> None:
+        """Hand this item out no more; a reader with a handle still reads it. Does nothing if it is not stored."""
+        self.writer.forget(checked_key(key))
 
     def free_unused(self) -> tuple[int, ...]:
         """Chunks to which no handle is out go, the oldest first. Returns their ids."""

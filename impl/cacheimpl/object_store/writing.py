@@ -183,6 +183,12 @@ class Writer:
         self.protected.clear()
         self.free_unused()
 
+    def forget(self, key: str) -> None:
+        """Hand this item out no more; a reader with a handle still reads it. Does nothing if it is not stored."""
+        if key in self.key_index:
+            self.protected.discard(self.key_index[key][1])
+            self._withdraw(key)
+
     def _make_room(self, total: int) -> int | None:
         """Chunks go until there is room, whose address it returns, or one may not go (SHM-8)."""
         while (address := self._placement.address_for(total)) is None and self._oldest_may_go():

@@ -72,6 +72,7 @@ NO_FACE = {
     "MultiModalProcessorCacheItem": "a record",
     "MultiModalProcessorCacheItemMetadata": "a record; measures as the cache does",
     "ReleasedLRUCache": "an LRUCache, in all but one rule",
+    "ShmObjectStorageHandle": "a record",
     "MsgpackSerde": "takes any value; what cannot be stored is refused by the store, whose table has it",
     "generate_block_hash_extra_keys": "reads a request that the manager has looked at",
     "hash_block_tokens": "hashes whatever has a hash",

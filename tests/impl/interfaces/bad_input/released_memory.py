@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -133,9 +134,9 @@ STORE = Face(
             {
                 "handle": {
                     **one_of(None, 3, (1, 2)),
-                    "of another size": lambda good: good._replace(ring_buffer_handle=(400, good.ring_buffer_handle[1])),
-                    "for more readers": lambda good: good._replace(n_readers=2),
-                    "without a lock": lambda good: good._replace(reader_lock=None),
+                    "of another size": lambda good: replace(good, ring_buffer_handle=(400, good.ring_buffer_handle[1])),
+                    "for more readers": lambda good: replace(good, n_readers=2),
+                    "without a lock": lambda good: replace(good, reader_lock=None),
                 },
             },
             works=False,

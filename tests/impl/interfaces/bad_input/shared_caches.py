@@ -11,8 +11,8 @@ from tests.impl.interfaces.bad_input.shared_memory import SAYS, close, fresh_nam
 from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, amount, count, lacking, one_of, within
 
 from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache
-from cacheimpl.object_store.caches import NAME_VARIABLE
 from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError
+from cacheimpl.object_store.names import NAME_VARIABLE
 from cacheimpl.ring.errors import RingError
 
 
@@ -89,6 +89,7 @@ SENDER = Face(
             },
             says=TOLD,
         ),
+        "invalidate": Call(lambda made: {"mm_hash": "a"}, {"mm_hash": HASH}, says=TOLD),
         "validate_input_item": Call(
             lambda made: {"mm_item": made.sent, "mm_hash": "a"},
             {"mm_item": HALF, "mm_hash": one_of(None, 3, "b")},
@@ -96,8 +97,8 @@ SENDER = Face(
         ),
         "address_as_item": Call(
             lambda made: {"address": 0, "monotonic_id": 0, "signature": [1]},
-            {},
-            dict.fromkeys(("address", "monotonic_id", "signature"), "a handle is looked at where it is used"),
+            {"address": count(0), "monotonic_id": count(0), "signature": one_of(None, 3, "image", [None])},
+            says=("handle", "signature"),
         ),
     },
     dict.fromkeys(FLAGS, "flags only"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -222,6 +223,7 @@ WRITER = Face(
             says=SAYS,
         ),
         "is_cached": Call(lambda made: {"key": "a"}, {"key": one_of(None, 3, ["a"])}, says=SAYS),
+        "forget": Call(lambda made: {"key": "a"}, {"key": one_of(None, 3, ["a"])}, says=SAYS),
         "put": Call(
             lambda made: {"key": "c", "value": torch.ones(3)},
             {
@@ -304,8 +306,8 @@ WRITER = Face(
                     "of a ring that is gone": always(
                         ShmObjectStorageHandle(9, 1, (400, fresh_name()), MsgpackSerde, None)
                     ),
-                    "of another size": lambda good: good._replace(ring_buffer_handle=(400, good.ring_buffer_handle[1])),
-                    "for more readers": lambda good: good._replace(n_readers=2),
+                    "of another size": lambda good: replace(good, ring_buffer_handle=(400, good.ring_buffer_handle[1])),
+                    "for more readers": lambda good: replace(good, n_readers=2),
                 },
                 "reader": {
                     **count(0, most=0, optional=True),
