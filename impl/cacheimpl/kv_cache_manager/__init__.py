@@ -4,11 +4,11 @@ from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBloc
 from cacheimpl.kv_cache_manager.contents import (
     BlockHashType,
     generate_block_hash_extra_keys,
-    hash_block_tokens,
     hash_request_tokens,
 )
 from cacheimpl.kv_cache_manager.errors import KVCacheManagerError
 from cacheimpl.kv_cache_manager.events import AllBlocksCleared, BlockRemoved, BlockStored, KVCacheEvent
+from cacheimpl.kv_cache_manager.hashing import get_request_block_hasher, hash_block_tokens, init_none_hash
 from cacheimpl.kv_cache_manager.manager import EarlyKVCacheManager, KVCacheManager, LaterKVCacheManager
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.rules import KV_2025_02, KV_2025_10, KV_2026_11, NORMATIVE, Register, Rules
@@ -34,6 +34,8 @@ __all__ = [
     "Register",
     "Rules",
     "generate_block_hash_extra_keys",
+    "get_request_block_hasher",
     "hash_block_tokens",
     "hash_request_tokens",
+    "init_none_hash",
 ]

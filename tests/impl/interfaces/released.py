@@ -164,6 +164,28 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
     )
 
 
+def block_hashing(version: tuple[int, ...]) -> Any:
+    """The functions that make keys of requests, from 0.11 on."""
+    managers: Any = importlib.import_module("driver.kv_managers")
+    utilities: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
+
+    def request(name: str, tokens: list[int], items: Any = (), **more: Any) -> Any:
+        features = [
+            SimpleNamespace(identifier=mm_hash, mm_position=SimpleNamespace(offset=offset, length=length))
+            for mm_hash, offset, length in items
+        ]
+        return managers.Request(name, list(tokens), mm_features=features, **more)
+
+    return SimpleNamespace(
+        init_none_hash=utilities.init_none_hash,
+        none_hash=lambda: utilities.NONE_HASH,
+        hash_block_tokens=utilities.hash_block_tokens,
+        hasher=utilities.get_request_block_hasher,
+        request=request,
+        adapter=adapter,
+    )
+
+
 def kv_cache_events(version: tuple[int, ...]) -> Any:
     """The same managers; their events are records of the names and fields that they are made with."""
     events: Any = importlib.import_module("vllm.distributed.kv_events")
@@ -278,6 +300,7 @@ APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
     "kv_cache_early": kv_cache_early,
     "kv_cache_later": kv_cache_later,
     "kv_cache_events": kv_cache_events,
+    "block_hashing": block_hashing,
 }
 
 
