@@ -284,3 +284,12 @@ def test_a_refused_item_is_sent_raw_and_a_retry_frees_first() -> None:
         store, outcome = NORMATIVE_STORE.step(config, store, operation)
         assert outcome.code is code
     assert store.requests[2].handles[0].content == -1
+
+
+@pytest.mark.parametrize("change", [{"limit": 1}, {"readers": 3, "limit": 5}, {"requests": ((0, 0), (0,))}])
+def test_a_field_counts_every_reader_of_every_item(change: Mapping[str, Any]) -> None:
+    """A random configuration around `narrow` had three readers and a limit of 2: SHM-11 broke in seven calls."""
+    config = scope_named(COMPONENT, "narrow").config
+    assert COMPONENT.invalid(config) is None
+    assert config.limit == config.readers * sum(map(len, config.requests)), "the scope is at the bound"
+    assert "its field holds at most" in (COMPONENT.invalid(config._replace(**change)) or "")

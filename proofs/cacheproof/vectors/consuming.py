@@ -16,7 +16,7 @@ from cacheproof.foundation.limits import MEGABYTES, TooSlowError, too_large, wit
 from cacheproof.foundation.misspelt import UnknownNameError
 from cacheproof.lockstep.renaming import Renaming, renaming_of
 from cacheproof.model.declaration import Declaration
-from cacheproof.model.features import FORM, REFUSALS, observable_feature
+from cacheproof.model.features import REFUSALS, observable_feature, operation_feature
 from cacheproof.model.finding import CRASHES, Answer, Breakdown, Difference, Finding, said
 from cacheproof.model.finding import shown as worded
 from cacheproof.model.registry import variant_named
@@ -39,7 +39,7 @@ class Verdict(Enum):
     DEVIATED = "deviated"
     """It gave the answers that declared deviations give."""
     SKIPPED = "skipped"
-    """It needs a feature that the target lacks or that was to be left out."""
+    """It needs a feature that was to be left out, or that the target lacks: up to there its answers were right."""
     BROKE_DOWN = "broke_down"
     """The driver failed: nothing is known."""
 
@@ -161,10 +161,10 @@ class Consumer:
     def _case(self, whole: Consumption, path: Path, vectors: VectorSet, number: int) -> CaseResult:
         case = vectors.cases[number - 1]
         asked = next((feature for feature in vectors.needs(case) if feature in self.skipped), "")
-        lacking = f"{asked} is left out" if asked else self._lacking(vectors, case)
-        if lacking:
+        runs, lacking = (0, f"{asked} is left out") if asked else self._runs(vectors, case)
+        if runs == 0:
             return CaseResult(path, vectors, number, Verdict.SKIPPED, reason=lacking, asked=bool(asked))
-        run = _Run(self, whole, path, vectors, number)
+        run = _Run(self, whole, path, vectors, number, runs, lacking)
         try:
             with within(self.seconds):
                 return run.result()
@@ -177,16 +177,16 @@ class Consumer:
         except MemoryError:
             return run.ended(Verdict.BROKE_DOWN, too_large(MEGABYTES))
 
-    def _lacking(self, vectors: VectorSet, case: Case) -> str:
-        """Why the target cannot run the case; empty where it can."""
+    def _runs(self, vectors: VectorSet, case: Case) -> tuple[int, str]:
+        """How many steps of the case the target can run, and what it lacks for the next one."""
         missing = self.declaration.missing(vectors.component)
-        for feature in vectors.needs(case):
-            found = FORM.fullmatch(feature)
-            if found is not None and found["name"] in missing:
-                return f"the target does not have {feature}"
-            if feature == REFUSALS and not (self.declaration.refuses and hasattr(self.target, "offer")):
-                return f"the target does not have {REFUSALS}"
-        return ""
+        refuses = self.declaration.refuses and hasattr(self.target, "offer")
+        for place, step in enumerate(case):
+            if isinstance(step, RefusedStep) and not refuses:
+                return place, f"the target does not have {REFUSALS}"
+            if isinstance(step, CallStep) and step.operation.wire_name() in missing:
+                return place, f"the target does not have {operation_feature(vectors.component, type(step.operation))}"
+        return len(case), ""
 
 
 @dataclass(slots=True)
@@ -196,6 +196,10 @@ class _Run:
     path: Path
     vectors: VectorSet
     number: int
+    runs: int
+    """So many steps the target can run, of the case or of its beginning."""
+    lacking: str
+    """What it lacks for the next step."""
     place: int = 0
     mixed: Mixed | None = None
     """What the rules among the declared deviations make of the case, or the target's own names and choices."""
@@ -228,7 +232,7 @@ class _Run:
             return self.ended(Verdict.FAILED, wrong, actual=Answer(None, shown))
         self.shown.update(showing)
         self.whole.shown.update(showing)
-        for place, step in enumerate(vectors.cases[self.number - 1], 1):
+        for place, step in enumerate(vectors.cases[self.number - 1][: self.runs], 1):
             self.place = place
             if isinstance(step, RefusedStep):
                 wrong = self.refused(step, before)
@@ -241,7 +245,7 @@ class _Run:
             ended, before = self.call(step)
             if ended is not None:
                 return ended
-        return self.agreed()
+        return self.ended(Verdict.SKIPPED, self.lacking) if self.lacking else self.agreed()
 
     def agreed(self) -> CaseResult:
         """The case has come to its end, or to a call that callers do not make."""

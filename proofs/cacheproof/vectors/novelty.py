@@ -1,7 +1,7 @@
 """Random runs of the specification, of which those are kept that covered something that no run before had.
 
-What counts as covered: how a call ended after how the call before it ended, which observables a call that ended so
-changed, and about how long each observable is then.
+What counts as covered: how a call ended after how the call before it ended, about how many values it returned, which
+observables a call that ended so changed, and about how long each observable is then.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _run(
         ended = (operation.wire_name(), outcome.code.value)
         changed = tuple(name for name in after if after[name] != before.get(name))
         lengths = ((name, length) for name, length in _lengths(after))
-        covered.append(frozenset({("after", last, ended), ("changed", ended, changed), *lengths}))
+        returned = ("returned", ended, _about(len(outcome.values)))
+        covered.append(frozenset({("after", last, ended), ("changed", ended, changed), returned, *lengths}))
         operations.append(operation)
         before, last = after, ended
         if outcome.code is Code.DIVERGED:
@@ -77,8 +78,13 @@ def _run(
 
 
 def _lengths(observations: Any) -> Iterator[tuple[str, int]]:
-    """About how long each sequence is: exactly up to 4, then by powers of two."""
+    """About how long each sequence is."""
     value: Observation
     for name, value in observations.items():
         if isinstance(value, tuple):
-            yield name, min(len(value), 3 + len(value).bit_length())
+            yield name, _about(len(value))
+
+
+def _about(length: int) -> int:
+    """Exactly up to 4, then by powers of two."""
+    return min(length, 3 + length.bit_length())

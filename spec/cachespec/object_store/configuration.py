@@ -58,7 +58,7 @@ class Config(NamedTuple):
     modulus: int = 8
     """How many ids the ring has; 2**31 as released."""
     limit: int = FIELD
-    """The largest count that the field in the shared memory holds."""
+    """The largest count that the field in the shared memory holds; every reader counts each item of every request."""
     renders: int = UNLIMITED
     """The maximum number of rendered requests; -1: any number. It bounds the eras, whose counts grow for ever."""
     concurrent: int = 1
@@ -110,6 +110,9 @@ def invalid(config: Config) -> str | None:
         return f"an item of {config.largest} units and its header must fit into {config.capacity} units"
     if config.readers < 1 or config.limit < 1:
         return "there must be a reader, and a limit of at least 1"
+    counted = config.readers * sum(map(len, config.requests))
+    if config.limit < counted:
+        return f"the count of an item may become {counted}, and its field holds at most {config.limit}"
     if config.concurrent < 1:
         return f"concurrent must be at least 1, not {config.concurrent}"
     for name in (*SWITCHES, *FAULTS):

@@ -22,8 +22,8 @@ from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.vectors.consuming import Consumer, Consumption, Verdict
 from cacheproof.vectors.files import RELEASED, read, released
 from cacheproof.vectors.vector import name_of
-from cachespec.kernel import Observation, Operation, Outcome
-from cachespec.lru import Put
+from cachespec.kernel import Code, Observation, Operation, Outcome
+from cachespec.lru import Get, Put
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lru_child.py"
 CHILD = f"exec:{sys.executable} {EXAMPLE}"
@@ -178,6 +178,25 @@ def test_a_target_lacks_what_it_says() -> None:
         assert result.verdict is (Verdict.PASSED if can else Verdict.SKIPPED)
     assert whole.of(Verdict.PASSED), "runs that need few operations are there"
     assert whole.of(Verdict.SKIPPED)
+
+
+def test_a_case_is_run_up_to_what_the_target_lacks() -> None:
+    class Forgetful(SpecificationTarget):
+        def apply(self, operation: Operation) -> Outcome:
+            outcome = super().apply(operation)
+            return outcome._replace(code=Code.MISS) if isinstance(operation, Get) else outcome
+
+    def verdicts(target: SpecificationTarget, *lacking: str) -> list[Verdict]:
+        features = {f"lru/operation/{kind.wire_name()}" for kind in LRU.operations if kind.wire_name() not in lacking}
+        declared = declaration_from(LRU, {"features": sorted(features)})
+        return [result.verdict for result in consumed(target, THREE, declaration=declared).results]
+
+    right = verdicts(SpecificationTarget(LRU, LRU.normative), "pop")
+    wrong = verdicts(Forgetful(LRU, LRU.normative), "pop")
+    assert set(right) == {Verdict.PASSED, Verdict.SKIPPED}
+    assert any(case is Verdict.SKIPPED and found is Verdict.FAILED for case, found in zip(right, wrong, strict=True)), (
+        "it answers wrongly before the first pop"
+    )
 
 
 SLOPPY = """
