@@ -1,0 +1,147 @@
+"""What a group needs, counted token by token: the properties' own account, apart from that of the transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cachespec.layer_groups.configuration import (
+    CHUNK,
+    CROSS,
+    NOTHING,
+    STATE,
+    WINDOW,
+    Config,
+    Key,
+    alignment,
+    blocks_for,
+    caches,
+    key_of,
+    prompt_of,
+    size_of,
+    span_of,
+)
+from cachespec.layer_groups.operations import AllocateSlots
+from cachespec.layer_groups.state import NO_ROW, Progress, View, scheduled
+
+
+class Entry(NamedTuple):
+    """One position of one table that has a block."""
+
+    request: int
+    group: int
+    position: int
+    block: int
+
+
+def entries(view: View) -> Iterator[Entry]:
+    """Every position of every table but those with the null block."""
+    for (request, group), blocks in view.tables:
+        for position, block in enumerate(blocks):
+            if block != view.null:
+                yield Entry(request, group, position, block)
+
+
+def reads(config: Config, group: int, tokens: int) -> set[int]:
+    """The positions that the token behind these reads, of those before it."""
+    kind, span, size = config.kinds[group], span_of(config, group), size_of(config, group)
+    if kind == CROSS:
+        return set(range(blocks_for(config, group, span)))
+    if kind == STATE:
+        return {(tokens - 1) // size} if tokens > 0 else set()
+    read = range(tokens)
+    if kind == WINDOW:
+        read = range(max(0, tokens - span + 1), tokens)
+    elif kind == CHUNK:
+        read = range(tokens - tokens % span, tokens)
+    return {token // size for token in read}
+
+
+def holds(config: Config, group: int, start: int, end: int) -> set[int]:
+    """The positions with a block of a request that goes on behind `start`, and has slots up to `end`."""
+    if config.kinds[group] == CROSS:
+        return reads(config, group, start)
+    last = blocks_for(config, group, end)
+    if config.kinds[group] == STATE:
+        return reads(config, group, start) | {last - 1}
+    return reads(config, group, start) | set(range(start // size_of(config, group), last))
+
+
+def is_findable(config: Config, view: View, request: int, tokens: int) -> bool:
+    """Every group has what the token behind this prefix reads."""
+    known = dict(view.prefix_map)
+    return all(
+        key_of(config, request, group, position) in known
+        for group in range(len(config.kinds))
+        for position in reads(config, group, tokens)
+    )
+
+
+def longest_prefix(config: Config, view: View, request: int) -> int:
+    """Of all prefixes that end with a block in every group, but for the whole prompt."""
+    if not caches(config):
+        return 0
+    prefixes = range(0, prompt_of(config, request), alignment(config))
+    return max((tokens for tokens in prefixes if is_findable(config, view, request, tokens)), default=0)
+
+
+def copy_of(view: View, key: Key) -> int:
+    """The block that a look-up finds under this key; nothing if there is none."""
+    return dict(view.prefix_map).get(key, (NOTHING,))[0]
+
+
+def hits_of(config: Config, view: View, request: int, found: int, start: int) -> set[Entry]:
+    """What a request adopts that has found so many tokens and goes on behind `start`."""
+    return {
+        Entry(request, group, position, copy_of(view, key_of(config, request, group, position)))
+        for group in range(len(config.kinds))
+        for position in reads(config, group, start) & reads(config, group, found)
+        if config.kinds[group] != CROSS and (position + 1) * size_of(config, group) <= found
+    }
+
+
+def wanted(config: Config, view: View, op: AllocateSlots) -> int:
+    """The blocks that leave the free queue with this call, those that it gives back left out."""
+    progress = dict(view.progress).get(op.request)
+    if progress is not None:
+        rows, end = dict(view.rows), scheduled(progress) + op.tokens
+        return sum(grown(config, group, rows.get((op.request, group), NO_ROW).length, end) for group in groups(config))
+    found = longest_prefix(config, view, op.request)
+    start, end = found + op.external, found + op.external + op.tokens
+    held = {block for block, _ in view.references}
+    shared = sum(entry.block in held for entry in hits_of(config, view, op.request, found, start))
+    return sum(len(holds(config, group, start, end)) for group in groups(config)) - shared
+
+
+def grown(config: Config, group: int, length: int, end: int) -> int:
+    """The blocks that a table of this length takes for the tokens before `end`."""
+    more = len([position for position in holds(config, group, 0, end) if position >= length])
+    return more if config.kinds[group] != CROSS else 0
+
+
+def groups(config: Config) -> range:
+    """All groups."""
+    return range(len(config.kinds))
+
+
+def fills(config: Config, view: View, request: int, progress: Progress, steps: int) -> set[tuple[int, Key]]:
+    """The blocks that the request's next steps in flight fill, and with what; and the states behind them."""
+    first = progress.found if progress.computed == progress.loaded else progress.computed
+    ends = (*((progress.loaded,) if progress.loaded > first else ()), *progress.ends[:steps])
+    filled: set[tuple[int, Key]] = set()
+    for entry in entries(view):
+        size, last = size_of(config, entry.group), (entry.position + 1) * size_of(config, entry.group)
+        if entry.request != request or config.kinds[entry.group] == CROSS or not progress.ends[:steps]:
+            continue
+        state = config.kinds[entry.group] == STATE
+        if last in ends if state else first // size * size < last <= ends[-1]:
+            filled.add((entry.block, key_of(config, request, entry.group, entry.position)))
+    return filled
+
+
+def promised(config: Config, view: View) -> set[tuple[int, Key]]:
+    """What blocks have, or will have when the steps in flight are executed."""
+    coming = set(view.bytes)
+    for request, progress in view.progress:
+        coming |= fills(config, view, request, progress, len(progress.ends))
+    return coming
