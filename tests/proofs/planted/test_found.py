@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.model.finding import Answer, Breakdown, Difference, Finding
 from cacheproof.model.trace import Trace
 from cacheproof.releases.conformance import EraResult
+from cacheproof.releases.exploring import explored_of
 from cacheproof.releases.planted import kept
 from cacheproof.releases.planted.listing import Planted, as_released, compared_with, planted_in
 from cacheproof.releases.planted.trial import Fate, perform
@@ -87,6 +89,13 @@ def soonest() -> list[Planted]:
     ]
 
 
+@pytest.fixture
+def few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Explorations of the scopes with one setting at a time: with two, the scheduler's takes minutes."""
+    monkeypatch.setattr("cacheproof.releases.planted.trial.explored_of", partial(explored_of, at_once=1))
+
+
+@pytest.mark.usefixtures("few_settings")
 @pytest.mark.skipif(installed(NEWEST) is None, reason=f"{NEWEST.name} is not installed")
 @pytest.mark.parametrize("component", sorted(components_of(NEWEST) - WHOLES))
 def test_one_bug_of_each_component_is_found(component: str) -> None:
@@ -96,6 +105,7 @@ def test_one_bug_of_each_component_is_found(component: str) -> None:
     assert status([fate]) is ExitStatus.AS_EXPECTED
 
 
+@pytest.mark.usefixtures("few_settings")
 @pytest.mark.skipif(installed(NEWEST) is None, reason=f"{NEWEST.name} is not installed")
 @pytest.mark.parametrize("component", ["mirror", "scheduler"])
 def test_a_bug_of_a_part_is_found_in_the_whole_engine(component: str) -> None:
