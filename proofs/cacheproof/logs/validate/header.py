@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, shortened
@@ -85,10 +85,6 @@ class Header:
             **({} if self.claims == CLAIMS else {"claims": list(self.claims)}),
             **{key: value for key, value in said.items() if value},
         }
-
-    def of_variant(self, tag: str) -> Header:
-        """The same log, held to another variant."""
-        return replace(self, variant=variant_named(self.component, tag))
 
 
 def header_from_message(
