@@ -197,7 +197,7 @@ class _Run:
     vectors: VectorSet
     number: int
     runs: int
-    """So many steps the target can run, of the case or of its beginning."""
+    """The number of steps that the target can run, from the first one on."""
     lacking: str
     """What it lacks for the next step."""
     place: int = 0
