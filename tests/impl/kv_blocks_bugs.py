@@ -16,6 +16,7 @@ SCOPES = {
     "too few": Config(1, 3, ((0, 1), (2, 3)), (2, 2), groups=1),
     "groups": Config(1, 4, ((0, 1), (2, 3)), (2, 2), groups=1),
     "one chain": Config(1, 4, ((0, 1, 2),), (3,), evictions=1),
+    "back": Config(2, 3, ((0, 1), (0,)), (4, 3), steps=(2, 3), rollbacks=1),
 }
 
 ADMISSION, SLOTS, EXECUTION = (f"cacheimpl.kv_blocks.{name}" for name in ("admission", "slots", "execution"))
@@ -422,6 +423,31 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         f"{FORGETTING}.reset_prefix_cache",
         "$pool.free == null_block($pool)",
         "$pool.free >= 0",
+    ),
+    # going back
+    "what is computed again can be found": (
+        "back",
+        f"{EXECUTION}.roll_back",
+        "torch.where($again, -1, $pool.carried)",
+        "$pool.carried",
+    ),
+    "a shared block is computed again": (
+        "back",
+        f"{EXECUTION}.roll_back",
+        "$known & $current & ~$shared",
+        "$known & $current",
+    ),
+    "what is registered stays so": (
+        "back",
+        f"{EXECUTION}.roll_back",
+        "$pool.registered.clamp(max=$first)",
+        "$pool.registered",
+    ),
+    "a step is in flight afterwards": (
+        "back",
+        f"{EXECUTION}.roll_back",
+        "torch.where($who, $computed, $pool.scheduled)",
+        "$pool.scheduled",
     ),
     # groups
     "the second table has no room": (

@@ -11,6 +11,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending
 from cachespec.kv_blocks import COMPONENT, NORMATIVE_KV_BLOCKS, Config
+from cachespec.kv_blocks import rolling_back as back
 from cachespec.kv_blocks import transitions as t
 from cachespec.kv_blocks.state import Pool
 
@@ -24,7 +25,8 @@ CASCADE = Config(1, 4, ((0, 1), (0, 1), (2,)), (2, 2, 1), commons=1)
 DRAFTS = Config(2, 3, ((0, 1),), (4,), steps=(2,), drafts=1)
 ANY_CALL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(2, 4), withdrawals=1, repeats=1, disciplined=0)
 SHORT = Config(2, 2, ((0,), ()), (3, 1), evictions=1, resets=1, disciplined=0)
-SCOPES = (SHORT, SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
+AGAIN = Config(2, 3, ((0, 1), (0,)), (4, 3), steps=(2, 3), rollbacks=1)
+SCOPES = (AGAIN, SHORT, SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
 
 
 class Planted(NamedTuple):
@@ -63,6 +65,9 @@ BUGS = (
         EVICTED,
         Change(t.evict_block, "forget($config, $pool, $op.block)", "$pool"),
     ),
+    Planted("KV-7/again", AGAIN, Change(back.unwritten, "forget($config, $pool, $block)", "$pool")),
+    Planted("KV-4", AGAIN, Change(back.roll_back, "shared_among($pool, $blocks) > 0", "False")),
+    Planted("KV-10/counted", AGAIN, Change(back.roll_back, "scheduled=op.computed", "scheduled=holding.scheduled")),
     Planted("KV-4", ALIKE, Change(t.take, "touch($pool, $block)", "$pool")),
     Planted(
         "KV-4/immutable",

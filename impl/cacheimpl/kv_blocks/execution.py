@@ -10,7 +10,8 @@ from torch import Tensor
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.constants import constant
 from cacheimpl.kv_blocks.spreading import Pieces, spread, whole_blocks
-from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block
+from cacheimpl.kv_blocks.state import Config, Pool, nothing_of_nobody, null_block, severed
+from cacheimpl.table import row
 from cacheimpl.writing import COPYING, Writing
 
 
@@ -107,3 +108,32 @@ def commit(
         bytes=write.put(pool.bytes, now.blocks, now.contents) if write.history else pool.bytes,
     )
     return after, Committed(held, current, too_wide)
+
+
+def roll_back(config: Config, pool: Pool, request: Tensor, computed: Tensor) -> tuple[Pool, Tensor]:
+    """The request's tokens from `computed` on are computed again; both operands are [] int64.
+
+    Their blocks have no KV that counts, and cannot be found. Returns the code: DONE; REFUSED where one of them is in
+    another table too; STALE where fewer tokens are computed; ABSENT without a table.
+    """
+    null = null_block(pool)
+    held, written = row(pool.blocks, request), row(pool.computed, request)
+    first = torch.div(computed.clamp(min=0), config.block_size, rounding_mode="floor")
+    places = torch.arange(pool.tables.shape[1], device=request.device)
+    its = (places >= first) & (places < held)
+    blocks = torch.where(its, row(pool.tables, request).long(), null)
+    shared = (its & (pool.references.index_select(0, blocks) > 1)).any()
+    known, current = held > 0, (computed >= 0) & (computed <= written)
+    done = known & current & ~shared
+    again = torch.zeros_like(pool.carried, dtype=torch.bool).index_fill(0, torch.where(done, blocks, null), value=True)
+    who = (torch.arange(pool.blocks.shape[0], device=request.device) == request) & done
+    after = pool._replace(
+        carried=torch.where(again, -1, pool.carried),
+        bytes=torch.where(again, -1, pool.bytes),
+        registered=torch.where(who, pool.registered.clamp(max=first), pool.registered),
+        origin=torch.where(who, pool.origin.clamp(max=first * config.block_size), pool.origin),
+        computed=torch.where(who, computed, pool.computed),
+        scheduled=torch.where(who, computed, pool.scheduled),
+    )
+    refused = torch.where(current, torch.where(shared, int(Code.REFUSED), int(Code.DONE)), int(Code.STALE))
+    return after._replace(severed=severed(after)), torch.where(known, refused, int(Code.ABSENT))

@@ -77,6 +77,12 @@ def commit(config: Config, pool: Pool, request: Tensor, computed: Tensor) -> Res
     return after, answer(step.codes[0])
 
 
+def roll_back(config: Config, pool: Pool, request: Tensor, computed: Tensor) -> Result:
+    """DONE, ABSENT, STALE, or REFUSED."""
+    after, code = execution.roll_back(config, pool, request, computed)
+    return after, answer(code)
+
+
 def free_request(config: Config, pool: Pool, request: Tensor) -> Result:
     """DONE or ABSENT."""
     after, codes = releasing.free_request(config, pool, request.reshape(1))

@@ -105,6 +105,20 @@ class CommonCalls:
         for group in self._groups:
             group.commit(request, computed)
 
+    def roll_back(self, request: ComputedRequest, num_computed_tokens: int) -> None:
+        """The request's tokens from `num_computed_tokens` on are computed again, as after a failed load.
+
+        Their blocks stay in the table, and are not found until then. In the later shape `allocate_slots` does this by
+        itself for a request with fewer computed tokens than before. Raises `UnknownRequestError`, `InvalidCountError`,
+        `StaleCountError` if the request has fewer, and `SharedBlocksError` if other requests hold the blocks.
+        """
+        check_request(request)
+        computed = at_least("num_computed_tokens", num_computed_tokens, 0)
+        for group in self._groups:
+            group.check_going_back(request, computed)
+        for group in self._groups:
+            group.roll_back(request, computed)
+
     def free(self, request: ComputedRequest) -> None:
         """Release the blocks of a finished, aborted or preempted request. Does nothing if it has no table.
 

@@ -37,6 +37,10 @@ class StaleBlocksError(KVCacheManagerError, ValueError):
     """A block that is given as a hit does not hold this request's prefix, or no longer does (KV-7)."""
 
 
+class SharedBlocksError(KVCacheManagerError, ValueError):
+    """Tokens are to be computed again in blocks that other requests hold."""
+
+
 class ForeignBlockError(KVCacheManagerError, ValueError):
     """A block is not of this pool, or no block at all."""
 

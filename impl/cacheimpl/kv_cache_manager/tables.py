@@ -17,6 +17,7 @@ from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     InvalidCountError,
     RequestMismatchError,
+    SharedBlocksError,
     StaleBlocksError,
     StaleCountError,
     TooManyTokensError,
@@ -255,13 +256,24 @@ class Tables:
         holding.computed = computed
         if self.rules.register is Register.SCHEDULED:
             return
-        first = computed // self.block_size
+        first, holding.scheduled = computed // self.block_size, computed
+        del holding.links[first:]
         for block in reversed(holding.blocks[first : holding.registered]):
             if block.ref_cnt > 1:
                 self.evict(block)
             else:
                 self.pool.forget(block)
         holding.registered = min(holding.registered, first)
+
+    def check_going_back(self, request: ComputedRequest, computed: int) -> None:
+        """Raises `UnknownRequestError`, `StaleCountError`, and `SharedBlocksError` if others have these blocks."""
+        holding = self.known(request)
+        if computed > holding.computed:
+            what = f"num_computed_tokens of {request.request_id!r}"
+            raise StaleCountError(f"{what} cannot go back to {computed}: it is {holding.computed}")
+        shared = [block.block_id for block in holding.blocks[computed // self.block_size :] if block.ref_cnt > 1]
+        if shared:
+            raise SharedBlocksError(f"blocks {shared} of {request.request_id!r} are in other tables too")
 
     def register(self, request: ComputedRequest, tokens: int) -> None:
         """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.

@@ -148,6 +148,7 @@ def model(config: Config, device: str) -> TensorModel:
         (calls.AllocateSlots, functions.allocate_slots, operands.of_allocation),
         (calls.AllocateGroups, functions.allocate_groups, operands.of_groups),
         (calls.Commit, functions.commit, operands.of_commit),
+        (calls.RollBack, functions.roll_back, operands.of_commit),
         (calls.FreeRequest, functions.free_request, operands.of_request),
         (calls.Withdraw, functions.withdraw, operands.of_request),
         (calls.EvictBlock, functions.evict_block, operands.of_block),

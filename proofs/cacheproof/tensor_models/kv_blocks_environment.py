@@ -32,6 +32,7 @@ def guards(config: Config, device: str) -> Mapping[type[Operation], Guard]:
         calls.AllocateSlots: environment.may_ask,
         calls.AllocateGroups: environment.may_ask_for_groups,
         calls.Commit: environment.may_commit,
+        calls.RollBack: may_roll_back,
         calls.FreeRequest: has_a_table if config.disciplined else always,
         calls.Withdraw: environment.may_withdraw,
         calls.EvictBlock: can_be_found,
@@ -120,6 +121,11 @@ class Environment:
         return has if self.config.disciplined else torch.ones_like(has)
 
 
+def may_roll_back(tables: Tables, pool: Pool, request: Tensor, computed: Tensor) -> Tensor:
+    """Between two steps, to fewer tokens than are computed."""
+    return holds(pool, request) & ~is_flying(tables, pool, request) & (computed < row(pool.computed, request))
+
+
 def has_a_table(tables: Tables, pool: Pool, request: Tensor) -> Tensor:
     """Whoever is freed by callers with discipline."""
     return holds(pool, request)
@@ -165,6 +171,8 @@ def every_call(config: Config) -> Iterator[Operation]:
         yield from every_allocation_of_groups(config, request)
     for request in requests:
         yield from (calls.Commit(request, computed) for computed in range(config.lengths[request] + 1))
+        if config.rollbacks:
+            yield from (calls.RollBack(request, computed) for computed in range(config.lengths[request]))
         yield calls.FreeRequest(request)
         if config.withdrawals or not config.disciplined:
             yield calls.Withdraw(request)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.kv_blocks.configuration import Config, interchangeable, invalid
-from cachespec.kv_blocks.environment import unknown
+from cachespec.kv_blocks.environment import switched_off, unknown
 from cachespec.kv_blocks.eras import (
     K0,
     K0_LATE_TOUCH,
@@ -36,6 +36,7 @@ from cachespec.kv_blocks.operations import (
     FreeRequest,
     GetComputedBlocks,
     ResetPrefixCache,
+    RollBack,
     Withdraw,
 )
 from cachespec.kv_blocks.properties import SAFETY, STEPS
@@ -54,6 +55,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
         AllocateGroups,
         AppendSlots,
         Commit,
+        RollBack,
         FreeRequest,
         Withdraw,
         EvictBlock,
@@ -77,6 +79,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
+    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,
@@ -105,6 +108,7 @@ __all__ = [
     "Holding",
     "Pool",
     "ResetPrefixCache",
+    "RollBack",
     "View",
     "Withdraw",
 ]

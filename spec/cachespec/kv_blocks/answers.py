@@ -10,10 +10,11 @@ from cachespec.kv_blocks.operations import (
     AppendSlots,
     Commit,
     FreeRequest,
+    RollBack,
     Withdraw,
 )
 from cachespec.kv_blocks.state import NO_TABLE, Holding, View
-from cachespec.kv_blocks.steps import hits_of, is_allocation, pending
+from cachespec.kv_blocks.steps import again, hits_of, is_allocation, pending
 
 
 def are_carried(config: Config, view: View, op: AllocateSlots | AllocateGroups) -> bool:
@@ -47,13 +48,24 @@ def turned_down_for_its_reason(config: Config, before: View, op: Operation, outc
     if isinstance(op, AllocateSlots | AllocateGroups):
         repeated = outcome.code is not Code.PRESENT or is_repeated(before, op)
         return repeated and (outcome.code is not Code.STALE or is_of_another_moment(config, before, op))
-    if not isinstance(op, Commit | FreeRequest | Withdraw):
+    if not isinstance(op, Commit | RollBack | FreeRequest | Withdraw):
         return True
     holding = dict(before.holdings).get(op.request)
     if (outcome.code is Code.ABSENT) != (holding is None) or holding is None:
         return holding is None and outcome.code is Code.ABSENT
+    if isinstance(op, RollBack):
+        return outcome.code is code_of_roll_back(config, before, op, holding)
     current = not isinstance(op, Commit) or holding.computed <= op.computed <= holding.scheduled
     return outcome.code is (Code.DONE if current else Code.STALE)
+
+
+def code_of_roll_back(config: Config, view: View, op: RollBack, holding: Holding) -> Code:
+    """A request goes back to a count that it had, and in blocks that no other request has."""
+    if not 0 <= op.computed <= holding.computed:
+        return Code.STALE
+    references = dict(view.references)
+    shared = any(references[block] > 1 for block in again(config, view, op))
+    return Code.REFUSED if shared else Code.DONE
 
 
 def served_in_its_moment(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -72,6 +84,10 @@ def progress_of(config: Config, before: View, op: Operation, outcome: Outcome) -
     elif isinstance(op, Commit):
         cached_tokens, _, scheduled = known[op.request]
         known[op.request] = (cached_tokens, op.computed, scheduled)
+    elif isinstance(op, RollBack):
+        cached_tokens, _, _ = known[op.request]
+        first = op.computed // config.block_size * config.block_size
+        known[op.request] = (min(cached_tokens, first), op.computed, op.computed)
     elif isinstance(op, AllocateSlots | AppendSlots):
         hit_tokens = len(hits_of(op)) * config.block_size
         cached_tokens, computed, _ = known.get(op.request, (hit_tokens, hit_tokens, hit_tokens))

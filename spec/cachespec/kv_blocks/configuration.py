@@ -49,6 +49,8 @@ class Config(NamedTuple):
     """Draft tokens for which a caller may ask beyond those that a request has."""
     withdrawals: int = 0
     """1: a scheduled request may be taken back before its step is executed."""
+    rollbacks: int = 0
+    """1: a request between two steps may have to compute some of its tokens again."""
     evictions: int = 0
     """1: blocks may be taken out of the prefix cache by number."""
     resets: int = 0
@@ -108,7 +110,9 @@ def _invalid_environment(config: Config) -> str | None:
         return "a prompt is longer than its request"
     if config.groups and len(config.lengths) % 2:
         return "with groups there must be two tables for each request"
-    for name in ("withdrawals", "evictions", "resets", "commons", "groups", "repeats", "disciplined"):
+    if config.groups and config.rollbacks:
+        return "with groups no tokens are computed again: rollbacks must be 0"
+    for name in ("withdrawals", "rollbacks", "evictions", "resets", "commons", "groups", "repeats", "disciplined"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None

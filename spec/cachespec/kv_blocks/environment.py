@@ -7,7 +7,7 @@ the next one is scheduled. Others allocate with hits that were never found, for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 
 from cachespec.kernel import Operation, Outcome
@@ -22,6 +22,7 @@ from cachespec.kv_blocks.operations import (
     FreeRequest,
     GetComputedBlocks,
     ResetPrefixCache,
+    RollBack,
     Withdraw,
 )
 from cachespec.kv_blocks.state import Holding, View
@@ -73,6 +74,8 @@ def calls_for_running(config: Config, request: int, holding: Holding) -> Iterabl
         if config.withdrawals:
             yield Withdraw(request)
         return
+    if config.rollbacks:
+        yield from (RollBack(request, computed) for computed in range(holding.computed))
     for tokens in step_sizes(config, length - holding.computed):
         for drafts in range(config.drafts + 1):
             yield AllocateSlots(request, holding.computed, tokens + drafts, ())
@@ -139,6 +142,11 @@ def blocks_named(operation: Operation) -> Hits:
     return operation.hits if isinstance(operation, AllocateSlots) else ()
 
 
+def switched_off(config: Config) -> Mapping[type[Operation], str]:
+    """What a configuration rules out."""
+    return {} if config.rollbacks else {RollBack: "rollbacks = 0"}
+
+
 def unknown(config: Config, operation: Operation) -> str | None:
     """Blocks and requests that there are not, and more tokens than a request has."""
     requests = range(len(config.lengths))
@@ -148,6 +156,6 @@ def unknown(config: Config, operation: Operation) -> str | None:
         return f"there are {len(config.lengths)} requests"
     if isinstance(operation, GetComputedBlocks) and operation.tokens > config.lengths[operation.request]:
         return f"request {operation.request} has {config.lengths[operation.request]} tokens"
-    if isinstance(operation, Commit) and operation.computed > config.lengths[operation.request]:
+    if isinstance(operation, Commit | RollBack) and operation.computed > config.lengths[operation.request]:
         return f"request {operation.request} has {config.lengths[operation.request]} tokens"
     return None

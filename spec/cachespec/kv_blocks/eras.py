@@ -24,8 +24,10 @@ from cachespec.kv_blocks.operations import (
     FreeRequest,
     GetComputedBlocks,
     ResetPrefixCache,
+    RollBack,
     Withdraw,
 )
+from cachespec.kv_blocks.rolling_back import roll_back
 from cachespec.kv_blocks.state import Pool, View, initial, view
 from cachespec.kv_blocks.transitions import TRANSITIONS
 
@@ -63,7 +65,7 @@ NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
     title="normative",
     state=Pool,
     initial=initial,
-    transitions={**TRANSITIONS, AllocateGroups: groups.allocate_groups},
+    transitions={**TRANSITIONS, AllocateGroups: groups.allocate_groups, RollBack: roll_back},
     view=view,
     alphabet=alphabet_of(TRANSITIONS),
     asking=alphabet_of,
@@ -72,6 +74,7 @@ NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
 REGISTERED_EARLY = "registers full blocks when scheduled (C-KV-6) and finds them by hash alone (C-KV-10)"
 NULL_ASIDE = "one block is reserved as the null block and is never free"
 NOT_YET = "not there yet"
+SET_BACK = "no such call: the scheduler sets its count back, and the blocks stay registered"
 
 PREALLOCATING: Transitions[Config, Pool] = {
     GetComputedBlocks: rules.lookup_up_to_all,
@@ -109,7 +112,7 @@ K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     asking=alphabet_with_append_slots,
     exempt=FROM_0_7,
-).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
+).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET, RollBack: SET_BACK})
 
 ONE_CALL: Transitions[Config, Pool] = {
     **PREALLOCATING,
@@ -127,7 +130,7 @@ K0B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     asking=alphabet_of,
     exempt=FROM_0_7,
-).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET})
+).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET, RollBack: SET_BACK})
 
 ON_DEMAND: Transitions[Config, Pool] = {
     **PREALLOCATING,
@@ -156,7 +159,7 @@ K1_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
-).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`"})
+).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`", RollBack: SET_BACK})
 
 
 def with_free_list(variant: PoolVariant) -> PoolVariant:
@@ -194,7 +197,7 @@ K1B_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
-).lacking({AppendSlots: "part of `allocate_slots`"})
+).lacking({AppendSlots: "part of `allocate_slots`", RollBack: SET_BACK})
 
 K1B = with_free_list(K1B_QUEUED)
 
@@ -224,7 +227,7 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         "KV-13": "the common prefix is always 0",
         "KV-13/all": "the common prefix is always 0",
     },
-).lacking({AppendSlots: "part of `allocate_slots`"})
+).lacking({AppendSlots: "part of `allocate_slots`", RollBack: SET_BACK})
 
 
 def fault(

@@ -99,6 +99,19 @@ class Commit(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class RollBack(_Call):
+    """The request's tokens from `computed` on are computed again: a load from outside has failed, for example.
+
+    DONE; REFUSED if another request holds a block of these tokens. Releases have no such call: their scheduler sets its
+    count back, and the blocks stay registered.
+    """
+
+    request: Request
+    computed: int
+    """Tokens that stay computed."""
+
+
+@dataclass(frozen=True, slots=True)
 class FreeRequest(_Call):
     """`free(request)`: frees a finished, aborted or preempted request. Its steps in flight are still executed."""
 

@@ -14,6 +14,7 @@ from cachespec.kv_blocks.operations import (
     FreeRequest,
     GetComputedBlocks,
     ResetPrefixCache,
+    RollBack,
     Withdraw,
 )
 from cachespec.kv_blocks.state import NO_TABLE, View
@@ -226,9 +227,23 @@ def evicted_is_not_found(config: Config, before: View, op: Operation, outcome: O
     return not isinstance(op, EvictBlock) or op.block not in dict(after.registered)
 
 
+def again(config: Config, view: View, op: RollBack) -> Blocks:
+    """The blocks of the tokens that are computed again."""
+    return dict(view.tables).get(op.request, ())[op.computed // config.block_size :]
+
+
+def computed_again_is_not_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, RollBack) or outcome.code is not Code.DONE:
+        return True
+    blocks = set(again(config, before, op))
+    return not blocks & set(dict(after.registered)) and not blocks & set(dict(after.bytes))
+
+
 def forgotten_for_a_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """A block leaves the map when it is taken, or taken out by number, or all of them are."""
+    """A block leaves the map when it is taken, computed again, or taken out by number, or all of them are."""
     lost = set(dict(before.registered)) - set(dict(after.registered))
+    if isinstance(op, RollBack):
+        return lost <= set(again(config, before, op))
     if isinstance(op, EvictBlock | ResetPrefixCache):
         return True
     return lost <= (set(outcome.values) if is_allocation(op, outcome) else set())
@@ -246,7 +261,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "KV-3/kept",
-        "a registered block stays findable until it is reallocated, evicted by number, or the cache is reset",
+        "a registered block stays findable until it is reallocated, computed again, or evicted by number, or the cache"
+        " is reset",
         forgotten_for_a_reason,
         lambda c, b, op, o, a: is_allocation(op, o) and len(a.registered) < len(b.registered),
     ),
@@ -285,6 +301,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a block is registered only when its step is executed, not before",
         only_execution_registers,
         lambda c, b, op, o, a: is_allocation(op, o) and bool(a.registered) and bool(o.values),
+    ),
+    Step(
+        "KV-7/again",
+        "blocks of tokens that are computed again have no KV that counts, and are not findable until then",
+        computed_again_is_not_found,
+        lambda c, b, op, o, a: isinstance(op, RollBack) and len(a.registered) < len(b.registered),
     ),
     Step(
         "KV-7/reset",

@@ -186,6 +186,9 @@ def test_planted_bugs_are_found(
         (Change(Tables._check, "$end > self.longest", "$end > self.longest + 1"), "drafts"),
         (Change(Tables._check, "$hits and $holding is not None", "False"), "again"),
         (Change(Tables._check, "$demand.tokens <= 0", "$demand.tokens < 0"), "any-call"),
+        (Change(Tables.roll_back, "min($holding.registered, $first)", "$holding.registered"), "computed-again"),
+        (Change(Tables.roll_back, "$holding.blocks[$first:$holding.registered]", "()"), "computed-again"),
+        (Change(Tables.check_going_back, "$block.ref_cnt > 1", "False"), "computed-again"),
     ],
 )
 def test_planted_bugs_in_allocating_are_found(change: Change, where: str) -> None:

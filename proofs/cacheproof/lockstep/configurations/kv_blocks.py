@@ -41,6 +41,7 @@ def of_one_group(source: random.Random) -> Config:
         resets=source.randint(0, 1),
         commons=source.randint(0, 1),
         repeats=repeats,
+        rollbacks=source.choice((0, 0, 1)),
     )
 
 

@@ -29,6 +29,7 @@ from cacheimpl.kv_cache_manager import (
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     InvalidCountError,
+    SharedBlocksError,
     StaleBlocksError,
     StaleCountError,
     TooManyTokensError,
@@ -204,6 +205,7 @@ class ManagerTarget:
             calls.AllocateSlots: self._allocate_slots,
             calls.AppendSlots: self._append_slots,
             calls.Commit: self._commit,
+            calls.RollBack: self._roll_back,
             calls.FreeRequest: self._free,
             calls.Withdraw: self._free,
             calls.EvictBlock: self._evict_block,
@@ -297,6 +299,17 @@ class ManagerTarget:
         except UnknownRequestError:
             return ABSENT
         except StaleCountError:
+            return STALE
+        return DONE
+
+    def _roll_back(self, op: calls.RollBack) -> Outcome:
+        try:
+            self._manager.roll_back(self._request(op.request), op.computed)
+        except UnknownRequestError:
+            return ABSENT
+        except SharedBlocksError:
+            return REFUSED
+        except (StaleCountError, InvalidCountError):
             return STALE
         return DONE
 

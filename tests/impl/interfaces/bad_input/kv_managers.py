@@ -92,6 +92,14 @@ COMMON = {
             "freed": (UnknownRequestError, lambda made: made.commit(prompt("done", 100), 14)),
         },
     ),
+    "roll_back": Call(
+        lambda made: {"request": made.running, "num_computed_tokens": 12},
+        {"request": REQUEST, "num_computed_tokens": count(0)},
+        misuse={
+            "unknown": (UnknownRequestError, lambda made: made.roll_back(made.new, 1)),
+            "forwards": (StaleCountError, lambda made: made.roll_back(made.running, 15)),
+        },
+    ),
     "free": Call(
         lambda made: {"request": made.running},
         {"request": REQUEST},
