@@ -34,6 +34,16 @@ class PrefixCacheStats:
     requests: int = 0
     queries: int = 0
     hits: int = 0
+    preempted_requests: int = 0
+    """Look-ups of requests that were preempted before; the other counts leave these out."""
+    preempted_queries: int = 0
+    preempted_hits: int = 0
+
+    def record(self, num_tokens: int, num_hits: int, preempted: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Count a look-up of so many tokens."""
+        before = "preempted_" if preempted else ""
+        for name, more in (("requests", 1), ("queries", num_tokens), ("hits", num_hits)):
+            setattr(self, before + name, getattr(self, before + name) + more)
 
 
 class CommonCalls:
@@ -63,7 +73,7 @@ class CommonCalls:
         if not callable(hash_function):
             raise InvalidSettingError(f"hash_function must be a function, not {hash_function!r}")
         self.rules = rules
-        self.prefix_cache_stats = PrefixCacheStats()
+        self._stats = PrefixCacheStats()
         self._pool = BlockPool(
             self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1, events=events, form=form
         )
@@ -87,11 +97,16 @@ class CommonCalls:
     @property
     def num_cached_block(self) -> dict[str, int]:
         """By request id: how many leading blocks of its table were hits or are registered (first group of layers)."""
-        return {name: holding.registered for name, holding in self._tables.holdings.items()}
+        return self._tables.num_cached_block
+
+    @property
+    def prefix_cache_stats(self) -> PrefixCacheStats | None:
+        """Look-ups since the last report; in the later shape None without `log_stats`."""
+        return self._stats
 
     def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
         """Look-ups since the last call."""
-        stats, self.prefix_cache_stats = self.prefix_cache_stats, PrefixCacheStats()
+        stats, self._stats = self._stats, PrefixCacheStats()
         return stats
 
     def commit(self, request: ComputedRequest, num_computed_tokens: int) -> None:
@@ -141,7 +156,7 @@ class CommonCalls:
     def reset_prefix_cache(self) -> bool:
         """Unregister all blocks. Returns False and changes nothing while a request holds a block."""
         done = self._pool.reset_prefix_cache()
-        self.prefix_cache_stats.reset |= done
+        self._stats.reset |= done
         return done
 
     # For both shapes ------------------------------------------------------------------------------------------------

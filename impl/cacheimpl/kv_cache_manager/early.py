@@ -68,9 +68,7 @@ class EarlyCalls(CommonCalls):
         if not self.enable_caching:
             return [], 0
         (hits,) = self._found(request)
-        self.prefix_cache_stats.requests += 1
-        self.prefix_cache_stats.queries += len(request.all_token_ids) // self.block_size
-        self.prefix_cache_stats.hits += len(hits)
+        self._stats.record(len(request.all_token_ids) // self.block_size, len(hits))
         self._tell_hashes(request)
         return hits, len(hits) * self.block_size
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
-from cacheimpl.kv_cache_manager.common import CommonCalls, PrefixCacheStats, check_running, executed_of, tokens_of
+from cacheimpl.kv_cache_manager.common import PrefixCacheStats, check_running, executed_of, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
@@ -22,12 +21,13 @@ from cacheimpl.kv_cache_manager.kinds import check_groups, check_room, kind_of, 
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
+from cacheimpl.kv_cache_manager.scheduling import SchedulerCalls, skips
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, whole
 from cacheimpl.request import ComputedRequest
 
 
-class LaterCalls(CommonCalls):
+class LaterCalls(SchedulerCalls):
     """The calls of `LaterKVCacheManager`."""
 
     def __init__(
@@ -79,8 +79,10 @@ class LaterCalls(CommonCalls):
         self.log_stats, self.use_eagle = log_stats, use_eagle
         self.enable_kv_cache_events = enable_kv_cache_events
         self.watermark_blocks = int(watermark * self.num_gpu_blocks)
-        self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))
         self._tells_boundary = scheduler_block_size is not None
+        specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+        zeroing = bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False))
+        self._schedules(specs, eagle=use_eagle, zeroing=zeroing)
 
     @property
     def block_pool(self) -> BlockPool:
@@ -88,9 +90,9 @@ class LaterCalls(CommonCalls):
         return self._pool
 
     @property
-    def coordinator(self) -> SimpleNamespace:
-        """The pool, and the tables of each group of layers, under the names that vLLM's own tests read."""
-        return SimpleNamespace(block_pool=self._pool, single_type_managers=tuple(self._groups))
+    def prefix_cache_stats(self) -> PrefixCacheStats | None:
+        """Look-ups since the last report; None if `log_stats` is off."""
+        return self._stats if self.log_stats else None
 
     def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
         """Look-ups since the last call; None if `log_stats` is off."""
@@ -113,11 +115,16 @@ class LaterCalls(CommonCalls):
             most = max_cache_hit_length // self.block_size
             hits = [its[:most] for its in hits]
         tokens = len(hits[0]) * self.block_size
-        self.prefix_cache_stats.requests += 1
-        self.prefix_cache_stats.queries += len(request.all_token_ids)
-        self.prefix_cache_stats.hits += tokens
+        if not self._tells_boundary:  # from 0.33 on the scheduler counts, by `record_prefix_cache_stats`
+            self._stats.record(len(request.all_token_ids), tokens)
         blocks = KVCacheBlocks(tuple(hits))
         return (blocks, tokens, 0) if self._tells_boundary else (blocks, tokens)
+
+    def get_computed_blocks_for_connector(
+        self, request: ComputedRequest, max_cache_hit_length: int | None = None
+    ) -> tuple[Any, ...]:
+        """The same, and False: no group of layers has more of a prefix than another."""
+        return *self.get_computed_blocks(request, max_cache_hit_length), False
 
     def allocate_slots(
         self,
@@ -219,13 +226,6 @@ class LaterCalls(CommonCalls):
         as 0.11.0 and 0.20.2 do.
         """
         return self._pool.take_events()
-
-
-def skips(request: ComputedRequest) -> bool:
-    """Whether the request asks to skip prefix look-ups."""
-    parameters = getattr(request, "sampling_params", None)
-    whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None
-    return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
 
 
 def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:

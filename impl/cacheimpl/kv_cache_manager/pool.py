@@ -144,6 +144,11 @@ class BlockPool:
         for block in reversed(blocks):
             self._let_go(block)
 
+    def free_blocks(self, ordered_blocks: Iterable[Any]) -> None:
+        """Remove the references of blocks that `pop_blocks_for_free` has given, in reverse order."""
+        held = [block for block in self.own(ordered_blocks) if block is not self.null_block]
+        self.release(held[::-1])
+
     # Asking ---------------------------------------------------------------------------------------------------------
 
     def own(self, blocks: Iterable[Any]) -> list[KVCacheBlock]:

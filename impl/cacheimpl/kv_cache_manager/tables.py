@@ -59,6 +59,12 @@ class Tables:
         self.caching = caching
         """False: no block is registered, and contents are not computed."""
         self.block_size = chains.block_size
+        self.kv_cache_spec: Any = None
+        """How these layers store keys and values, as the configuration has it."""
+        self.kv_cache_group_id = 0
+        self.records_new_block_ids = False
+        """Whether the workers want to know which blocks are taken, to zero them."""
+        self.new_block_ids: list[int] = []
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
         self.holdings: dict[str, Holding] = {}
 
@@ -66,6 +72,16 @@ class Tables:
     def rules(self) -> Rules:
         """The rules of the pool."""
         return self.pool.rules
+
+    @property
+    def block_pool(self) -> BlockPool:
+        """The same pool under the name that schedulers read."""
+        return self.pool
+
+    @property
+    def num_cached_block(self) -> dict[str, int]:
+        """By request id: how many leading blocks of its table were hits or are registered."""
+        return {name: holding.registered for name, holding in self.holdings.items()}
 
     def widest(self) -> int:
         """Blocks of the longest request."""
@@ -141,6 +157,8 @@ class Tables:
         """The table becomes longer by so many free blocks."""
         fresh = [self.pool.take() for _ in range(blocks)]
         self.holdings[request.request_id].blocks.extend(fresh)
+        if self.records_new_block_ids:
+            self.new_block_ids.extend(block.block_id for block in fresh)
         return fresh
 
     def _links(self, request: ComputedRequest, holding: Holding | None, computed: int, tokens: int) -> list[Link]:
@@ -197,10 +215,12 @@ class Tables:
 
     def release(self, request_id: str) -> None:
         """The request has no table any more; nothing, where it had none."""
-        holding = self.holdings.pop(request_id, None)
-        if holding is not None:
-            del self.req_to_blocks[request_id]
-            self.pool.release(holding.blocks)
+        self.pool.release(self.pop(request_id))
+
+    def pop(self, request_id: str) -> list[KVCacheBlock]:
+        """The same, and its blocks keep their references; none where it had no table."""
+        self.holdings.pop(request_id, None)
+        return self.req_to_blocks.pop(request_id, [])
 
     # Execution ------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 BLOCK, BLOCKS, LIMIT, STEPS = 4, 24, 64, 120
@@ -192,64 +192,10 @@ class Load:
 
 
 def ours(impl: str, rules: str) -> Any:
-    """Our manager as a class for the release's scheduler."""
+    """Our manager as the release's scheduler makes it, with these rules."""
     sys.path.insert(0, impl)
     package: Any = importlib.import_module("cacheimpl.kv_cache_manager")
-    blocks: Any = importlib.import_module("cacheimpl.kv_cache_manager.blocks")
-    chosen = getattr(package, rules)
-
-    class Manager(package.LaterKVCacheManager):  # type: ignore[misc]
-        mamba_shared_prefix_checkpoint = False
-        retained_hit_group_ids = ()
-
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named, rules=chosen)
-            self._coordinator = SimpleNamespace(
-                block_pool=self._pool,
-                single_type_managers=(),
-                enable_partial_hash_hits=False,
-                eagle_group_ids=(),
-                get_num_blocks_to_allocate=self._needed,
-            )
-
-        @property
-        def coordinator(self) -> Any:
-            return self._coordinator
-
-        def _needed(self, request_id: str, num_tokens: int, **_: Any) -> int:
-            return max(0, -(-num_tokens // BLOCK) - len(self.get_blocks(request_id).blocks[0]))
-
-        def can_fit_full_sequence(self, request: Any, tokens: int = 0, hits: Any = None, **named: Any) -> bool:
-            hits = named.get("new_computed_blocks", hits)
-            its = list(hits.blocks[0]) if hits is not None else []
-            free = self._pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for block in its)
-            return bool(self._needed(request.request_id, request.num_tokens) - len(its) <= free)
-
-        def truncate_computed_blocks(self, found: Any, tokens: int) -> Any:
-            return blocks.KVCacheBlocks(tuple(list(group[: tokens // self.block_size]) for group in found.blocks))
-
-        def get_block_ids_for_computed_tokens(self, request_id: str, num_computed_tokens: int) -> Any:
-            return tuple(its[: -(-num_computed_tokens // self.block_size)] for its in self.get_block_ids(request_id))
-
-        def new_step_starts(self) -> None: ...
-        def record_prefix_cache_stats(self, *_: Any, **__: Any) -> None: ...
-        def remove_skipped_blocks(self, *_: Any, **__: Any) -> None: ...
-        def take_boundary_state_offloads(self) -> Any:
-            return {}
-
-        def take_kv_cache_block_copies(self) -> Any:
-            return [], []
-
-        def take_new_block_ids(self) -> Any:
-            return []
-
-        def finalize_partial_tail_offloads(self, _: Any) -> Any:
-            return []
-
-        def estimate_cached_tokens(self, _: Any) -> int:
-            return 0
-
-    return Manager
+    return partial(package.LaterKVCacheManager, rules=getattr(package, rules))
 
 
 @contextmanager

@@ -164,6 +164,14 @@ def kv_cache_later(version: tuple[int, ...]) -> Any:
     )
 
 
+def kv_cache_scheduling(version: tuple[int, ...]) -> Any:
+    """The same managers, and calls that some releases lack."""
+    api = kv_cache_later(version)
+    api.call = lambda made, name, *arguments: getattr(made, name, absent)(*arguments)
+    api.newest = version >= (0, 33)
+    return api
+
+
 def block_hashing(version: tuple[int, ...]) -> Any:
     """The functions that make keys of requests, from 0.11 on."""
     managers: Any = importlib.import_module("driver.kv_managers")
@@ -301,6 +309,7 @@ APIS: Mapping[str, Callable[[tuple[int, ...]], Any]] = {
     "kv_cache_later": kv_cache_later,
     "kv_cache_events": kv_cache_events,
     "block_hashing": block_hashing,
+    "kv_cache_scheduling": kv_cache_scheduling,
 }
 
 

@@ -215,6 +215,9 @@ def config(**wrong: Any) -> Any:
     return SimpleNamespace(**{"num_blocks": 11, "kv_cache_groups": [group], **wrong})
 
 
+COUNTED_ONLY: Sort = {what: bad for what, bad in REQUEST.items() if "all_token_ids: [" not in what}
+"""A request whose tokens are counted and not looked at."""
+STEPS = ("new_step_starts", "take_new_block_ids", "take_kv_cache_block_copies", "take_boundary_state_offloads")
 LATER = Face(
     LaterKVCacheManager,
     later,
@@ -317,9 +320,59 @@ LATER = Face(
             lambda made: {"request_id": "running"}, {}, {"request_id": "who has no table has no blocks"}
         ),
         "get_block_ids": Call(lambda made: {"request_id": "x"}, {}, {"request_id": "who has no table has no blocks"}),
+        "get_computed_blocks_for_connector": Call(
+            lambda made: {"request": made.again, "max_cache_hit_length": 8},
+            {"request": REQUEST, "max_cache_hit_length": count(0, optional=True)},
+        ),
+        "prefix_cache_lookup_enabled": Call(lambda made: {"request": made.again}, {"request": COUNTED_ONLY}),
+        "record_prefix_cache_stats": Call(
+            lambda made: {"request": made.again, "num_hits": 4}, {"request": COUNTED_ONLY, "num_hits": count(0)}
+        ),
+        "truncate_computed_blocks": Call(
+            lambda made: {"blocks": made.hits, "num_computed_tokens": 4},
+            {"num_computed_tokens": count(0)},
+            {"blocks": "what a look-up has returned"},
+            misuse={
+                "half a block": (InvalidCountError, lambda made: made.truncate_computed_blocks(made.hits, 3)),
+                "more than the hits": (InvalidCountError, lambda made: made.truncate_computed_blocks(made.hits, 400)),
+            },
+        ),
+        "get_block_ids_for_computed_tokens": Call(
+            lambda made: {"request_id": "running", "num_computed_tokens": 4},
+            {"num_computed_tokens": count(0)},
+            {"request_id": "who has no table has no blocks"},
+        ),
+        "estimate_cached_tokens": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),
+        "can_fit_full_sequence": Call(
+            lambda made: {"request": made.again},
+            {"request": COUNTED_ONLY},
+            {
+                "num_new_computed_tokens": "no effect",
+                "new_computed_blocks": "what a look-up has returned",
+                "num_external_computed_tokens": "no effect",
+                "num_encoder_tokens": "no effect",
+            },
+        ),
+        "pop_blocks_for_free": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),
+        "record_blocks_for_zeroing": Call(
+            lambda made: {"request_id": "running", "start_token": 4},
+            {"start_token": count(0)},
+            {"request_id": "who has no table has no blocks"},
+            misuse={"half a block": (InvalidCountError, lambda made: made.record_blocks_for_zeroing("running", 3))},
+        ),
+        "remove_skipped_blocks": Call(
+            lambda made: {"request_id": "running"}, {}, {"arguments": "no effect", "named": "no effect"}
+        ),
+        "create_kv_cache_blocks": Call(lambda made: {"blocks": ([],)}, {}, {"blocks": "a record is made of them"}),
+        "finalize_partial_tail_offloads": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),
         **COMMON,
     },
-    {**OPEN, "create_empty_block_list": "takes nothing", "take_events": "takes nothing"},
+    {
+        **OPEN,
+        **dict.fromkeys(STEPS, "takes nothing"),
+        "create_empty_block_list": "takes nothing",
+        "take_events": "takes nothing",
+    },
 )
 
 

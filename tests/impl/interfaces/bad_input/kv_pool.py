@@ -123,6 +123,11 @@ POOL = Face(
         "touch": Call(
             lambda made: {"blocks": made.held}, {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}}
         ),
+        "free_blocks": Call(
+            lambda made: {"ordered_blocks": made.held},
+            {"ordered_blocks": {**SEVERAL, "of another pool": always([foreign_block()])}},
+            says=("block",),
+        ),
         "let_go": Call(
             lambda made: {"block": made.held[0]},
             {"block": BLOCK},

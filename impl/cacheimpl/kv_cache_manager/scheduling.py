@@ -1,0 +1,173 @@
+"""What the schedulers of 0.20 and 0.33 ask of a `KVCacheManager` besides look-ups and slots.
+
+Layers that recycle blocks, copy them or keep a state are refused, so the calls about these have nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, KVCacheBlocks
+from cacheimpl.kv_cache_manager.common import CommonCalls, executed_of
+from cacheimpl.kv_cache_manager.contents import check_request
+from cacheimpl.kv_cache_manager.errors import InvalidCountError
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.tables import Tables, at_least, blocks_for
+from cacheimpl.request import ComputedRequest
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """The pool and the groups of layers, under the names that schedulers and vLLM's own tests read."""
+
+    block_pool: BlockPool
+    single_type_managers: tuple[Tables, ...]
+    """The tables of each group of layers."""
+    enable_partial_hash_hits: bool = False
+    num_reprefillable_tokens: int = 0
+    eagle_group_ids: tuple[int, ...] = ()
+
+    def get_num_blocks_to_allocate(
+        self, request_id: str, num_tokens: int, new_computed_blocks: Sequence[Sequence[KVCacheBlock]], **_: Any
+    ) -> int:
+        """How many free blocks a request needs for `num_tokens` tokens in all, beside its table and these hits.
+
+        A hit that is free counts: it is no longer free afterwards. The other arguments of the releases have no effect.
+        """
+        tokens = at_least("num_tokens", num_tokens, 0)
+        return sum(
+            max(0, blocks_for(tokens, group.block_size) - len(hits) - len(group.req_to_blocks.get(request_id, ())))
+            + sum(block.ref_cnt == 0 for block in hits)
+            for group, hits in zip(self.single_type_managers, new_computed_blocks, strict=True)
+        )
+
+
+class SchedulerCalls(CommonCalls):
+    """The calls of `LaterKVCacheManager` that only schedulers make."""
+
+    mamba_shared_prefix_checkpoint = False
+    retained_hit_group_ids: tuple[int, ...] = ()
+
+    def _schedules(self, specs: Sequence[Any], *, eagle: bool, zeroing: bool) -> None:
+        """Give the groups what schedulers read of them."""
+        for number, (group, spec) in enumerate(zip(self._groups, specs, strict=True)):
+            group.kv_cache_spec, group.kv_cache_group_id, group.records_new_block_ids = spec, number, zeroing
+        eagles = tuple(range(len(self._groups))) if eagle else ()
+        self.coordinator = Coordinator(self._pool, tuple(self._groups), eagle_group_ids=eagles)
+        self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))
+
+    # Look-ups
+
+    def prefix_cache_lookup_enabled(self, request: ComputedRequest) -> bool:
+        """Whether the request may be looked up."""
+        check_request(request)
+        return self.enable_caching and not skips(request)
+
+    def record_prefix_cache_stats(self, request: ComputedRequest, num_hits: int) -> None:
+        """Count a look-up that found `num_hits` tokens. In the shape of 0.33 nothing else counts them."""
+        if self.prefix_cache_lookup_enabled(request):
+            preempted = getattr(request, "num_preemptions", 0) > 0
+            self._stats.record(len(request.all_token_ids), at_least("num_hits", num_hits, 0), preempted=preempted)
+
+    def create_kv_cache_blocks(self, blocks: tuple[Sequence[KVCacheBlock], ...]) -> KVCacheBlocks:
+        """These blocks by group of layers; one object for all calls if there are none."""
+        return KVCacheBlocks(blocks) if any(blocks) else self.empty_kv_cache_blocks
+
+    def truncate_computed_blocks(self, blocks: KVCacheBlocks, num_computed_tokens: int) -> KVCacheBlocks:
+        """The hits that cover the first `num_computed_tokens` tokens: whole blocks, and no more than were found."""
+        tokens = at_least("num_computed_tokens", num_computed_tokens, 0)
+        count, rest = divmod(tokens, self.block_size)
+        if rest or any(len(its) < count for its in blocks.blocks):
+            raise InvalidCountError(f"num_computed_tokens must be of whole blocks among the hits, not {tokens}")
+        return self.create_kv_cache_blocks(tuple(list(its[:count]) for its in blocks.blocks))
+
+    # Tables
+
+    def get_block_ids_for_computed_tokens(self, request_id: str, num_computed_tokens: int) -> tuple[list[int], ...]:
+        """The numbers of the blocks that cover the first `num_computed_tokens` tokens, by group of layers."""
+        count = blocks_for(at_least("num_computed_tokens", num_computed_tokens, 0), self.block_size)
+        tables = (group.req_to_blocks.get(request_id, ()) for group in self._groups)
+        return tuple([block.block_id for block in its[:count]] for its in tables)
+
+    def estimate_cached_tokens(self, request: ComputedRequest) -> int:
+        """The request's tokens in registered blocks, as far as all groups of layers have them."""
+        check_request(request)
+        tables = [group.req_to_blocks.get(request.request_id, ()) for group in self._groups]
+        last = (max((n for n, block in enumerate(its, 1) if block.block_hash is not None), default=0) for its in tables)
+        return min(last) * self.block_size
+
+    def can_fit_full_sequence(
+        self,
+        request: ComputedRequest,
+        num_new_computed_tokens: int = 0,  # noqa: ARG002  # what the hits cover; so the next two: the released signature
+        new_computed_blocks: KVCacheBlocks | None = None,
+        num_external_computed_tokens: int = 0,  # noqa: ARG002
+        num_encoder_tokens: int = 0,  # noqa: ARG002
+    ) -> bool:
+        """Whether the pool has room for all tokens of the request, behind these hits. A call of 0.20."""
+        check_request(request)
+        tokens = min(len(request.all_token_ids), self.max_model_len)
+        hits = self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks
+        needed = self.coordinator.get_num_blocks_to_allocate(request.request_id, tokens, hits.blocks)
+        return needed <= self._pool.get_num_free_blocks()
+
+    def pop_blocks_for_free(self, request: ComputedRequest) -> list[KVCacheBlock]:
+        """Take the request's tables away, and keep the references of their blocks.
+
+        The caller gives them to `block_pool.free_blocks` in reverse order, when no step in flight writes them any more.
+        """
+        check_request(request)
+        if self._tables.holding(request) is None:
+            return []
+        executed = executed_of(request)
+        blocks = list[KVCacheBlock]()
+        for group in self._groups:
+            group.passed(request, executed)
+            blocks.extend(group.pop(request.request_id))
+        return blocks
+
+    def remove_skipped_blocks(self, *arguments: Any, **named: Any) -> None:
+        """Does nothing: no layer skips a block here."""
+
+    # Steps
+
+    def new_step_starts(self) -> None:
+        """Does nothing: no group keeps anything of a step."""
+
+    def take_new_block_ids(self) -> list[int]:
+        """Blocks taken since the last call, if the configuration wants new blocks to be zeroed."""
+        taken = [number for group in self._groups for number in group.new_block_ids]
+        for group in self._groups:
+            group.new_block_ids.clear()
+        return taken
+
+    def record_blocks_for_zeroing(self, request_id: str, start_token: int) -> None:
+        """Zero the request's blocks from this token on, too: a failed load has left them unwritten."""
+        start = at_least("start_token", start_token, 0)
+        if start % self.block_size:
+            raise InvalidCountError(f"start_token must be a multiple of {self.block_size}, not {start}")
+        for group in self._groups if self._groups[0].records_new_block_ids else ():
+            blocks = group.req_to_blocks.get(request_id, [])[start // self.block_size :]
+            group.new_block_ids.extend(block.block_id for block in blocks)
+
+    def take_kv_cache_block_copies(self) -> tuple[list[Any], list[KVCacheBlock]]:
+        """Copies that the workers must make, and blocks kept for them: none."""
+        return [], []
+
+    def take_boundary_state_offloads(self) -> dict[str, list[tuple[int, int, int]]]:
+        """States to hand to a connector: none."""
+        return {}
+
+    def finalize_partial_tail_offloads(self, request: ComputedRequest) -> list[tuple[int, int, int]]:
+        """States of a finished request to hand to a connector: none."""
+        check_request(request)
+        return []
+
+
+def skips(request: ComputedRequest) -> bool:
+    """Whether the request asks to skip prefix look-ups."""
+    parameters = getattr(request, "sampling_params", None)
+    whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None
+    return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
