@@ -20,8 +20,12 @@ from pathlib import Path
 from typing import Any
 
 BLOCK, BLOCKS, LIMIT, STEPS = 4, 24, 64, 120
-MODES = {"sync": (False, 0), "async": (True, 0), "drafts": (False, 3), "async and drafts": (True, 3)}
+STEPPING = {"sync": (False, 0), "async": (True, 0), "drafts": (False, 3), "async and drafts": (True, 3)}
 """Whether a step is in flight while the next one is scheduled, and drafts per step."""
+MODES = {
+    **{name: (*steps, False) for name, steps in STEPPING.items()},
+    **{f"{name}, by priority": (*steps, True) for name, steps in STEPPING.items()},
+}
 VOCABULARY = 3
 """Few tokens, so that requests share prefixes that their outputs have filled, too."""
 
@@ -115,11 +119,20 @@ class Load:
     """One engine with random requests, aborts and resets of the prefix cache."""
 
     def __init__(self, schedulers: Any, mode: str, seed: int) -> None:
-        asynchronous, self.drafts = MODES[mode]
+        asynchronous, self.drafts, self.by_priority = MODES[mode]
         self.rng = random.Random(seed)
         self.classes = schedulers.Classes()
         self.scheduler = self.classes.make(
-            schedulers.Settings(BLOCK, BLOCKS, 24, 5, LIMIT, asynchronous=asynchronous, drafts=self.drafts)
+            schedulers.Settings(
+                BLOCK,
+                BLOCKS,
+                24,
+                5,
+                LIMIT,
+                asynchronous=asynchronous,
+                drafts=self.drafts,
+                by_priority=self.by_priority,
+            )
         )
         self.hasher = self.classes.hasher(BLOCK)
         self.ahead = 1 if asynchronous else 0
@@ -127,7 +140,8 @@ class Load:
         self.steps: deque[tuple[Any, dict[str, list[int]]]] = deque()
         self.requests: dict[int, Any] = {}
         self.plans: list[Any] = []
-        self.hits = self.early = self.unwritten = 0
+        self.begun = set[int]()
+        self.hits = self.resumed = self.early = self.unwritten = 0
 
     def run(self) -> None:
         """A number of steps, then everything is finished or aborted."""
@@ -154,7 +168,8 @@ class Load:
             other = self.worker.tokens[self.rng.randrange(number)]
             prompt = [*other[: self.rng.randint(1, min(len(other), 40))], *prompt][:48]
         self.worker.tokens[number] = list(prompt)
-        request = self.classes.new_request(str(number), prompt, self.rng.randint(1, 14), self.hasher)
+        output, priority = self.rng.randint(1, 14), self.rng.randint(0, 2) if self.by_priority else 0
+        request = self.classes.new_request(str(number), prompt, output, self.hasher, (), priority, float(number))
         self.requests[number] = request
         self.scheduler.add_request(request)
 
@@ -165,6 +180,9 @@ class Load:
         self.unwritten += self.worker.lacking(self.worker.slots, blocks)
         told = [tuple(news) for news in self.classes.told(said)]
         self.plans.append((dict(said.num_scheduled_tokens), told, sorted(said.finished_req_ids)))
+        began = {request for request, _, whole in told if whole}
+        self.resumed += len(began & self.begun)
+        self.begun |= began
         self.hits += sum(part.num_computed_tokens for part in said.scheduled_new_reqs)
         if said.num_scheduled_tokens:
             self.steps.append((said, self.worker.execute(said)))
@@ -227,11 +245,11 @@ def main(driver: str, source: str, impl: str, first: str, last: str, *rules: str
     importlib.import_module("driver.stand_ins").install(Path(source))
     schedulers: Any = importlib.import_module("driver.schedulers")
     report: dict[str, dict[str, Any]] = {}
-    for mode, (asynchronous, drafts) in MODES.items():
+    for mode, (asynchronous, drafts, _) in MODES.items():
         if asynchronous and drafts and not schedulers.Classes().drafts_ahead:
             continue
         for name in ("released", *rules):
-            counts = dict.fromkeys(("same", "hits", "early", "unwritten", "loads"), 0)
+            counts = dict.fromkeys(("same", "hits", "resumed", "early", "unwritten", "loads"), 0)
             report.setdefault(mode, {})[name] = {"errors": {}, **counts}
         for seed in range(int(first), int(last)):
             told: Any = None
@@ -243,6 +261,7 @@ def main(driver: str, source: str, impl: str, first: str, last: str, *rules: str
                 entry["loads"] += 1
                 entry["same"] += load.plans == told
                 entry["hits"] += load.hits
+                entry["resumed"] += load.resumed
                 entry["early"] += load.early
                 entry["unwritten"] += load.unwritten
                 if error:

@@ -1,4 +1,4 @@
-"""Our KV cache manager in the schedulers of the releases, beside their own: random loads, in four modes."""
+"""Our KV cache manager in the schedulers of the releases, beside their own: random loads, in up to eight modes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ IMPL = Path(cacheimpl.__file__).parents[1]
 ERAS = {"0.11.0": "KV_2025_10", "0.20.2": "KV_2025_10", "0.33.0": "KV_2026_11"}
 EXACT = ("0.33.0",)
 """Releases whose requests say exactly how many of their tokens are in flight."""
-MODES = {"0.11.0": 3, "0.20.2": 4, "0.33.0": 4}
-"""Sync, async and drafts; 0.11.0 has no drafts ahead."""
+MODES = {"0.11.0": 3, "0.20.2": 8, "0.33.0": 8}
+"""Sync, async, drafts and both, with and without priorities.
+
+0.11.0 has no drafts ahead. By priority it schedules a request and preempts it in the same step, and then a step reads
+what is not there, with its own manager too; our manager ends that with `StaleCountError`.
+"""
 LOADS = 10
 
 
@@ -32,10 +36,12 @@ def test_loads(version: str) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=580)
     assert ended.returncode == 0, ended.stderr
     report = json.loads(ended.stdout)
+    if version == "0.11.0":
+        report = {mode: found for mode, found in report.items() if "priority" not in mode}
     assert len(report) == MODES[version]
     for mode, found in report.items():
         assert [entry["errors"] for entry in found.values()] == [{}] * 3, mode
-        assert all(entry["hits"] for entry in found.values()), mode
+        assert all(entry["hits"] and entry["resumed"] for entry in found.values()), mode
         era, normative = found[ERAS[version]], found["NORMATIVE"]
         assert era["same"] == LOADS, mode
         assert era["unwritten"], mode  # it registers when it schedules, and this is what the worker would see
