@@ -279,3 +279,13 @@ def test_what_cannot_be_made_leaves_no_name(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ValueError, match="bytes"):
         ShmObjectStoreSenderCache(config(cache_bytes=1))
     assert NAME_VARIABLE not in os.environ
+
+
+def test_counts_and_several_items(caches: Caches) -> None:
+    assert CacheInfo(5, 9) - CacheInfo(2, 4) == CacheInfo(3, 5)
+    sender, receivers = caches
+    sent = [sender.get_and_update_item((item(number), None), f"h{number}")[0] for number in range(2)]
+    got = receivers[0].get_and_update(sent, ["h0", "h1"])
+    assert [int(one["pixels"][0]) for one in got] == [0, 1]
+    with pytest.raises(InvalidArgumentError):
+        receivers[1].get_and_update(sent, ["h0"])

@@ -8,7 +8,7 @@ from typing import Any
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, executed_of, several, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
-from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
+from cacheimpl.kv_cache_manager.rules import NORMATIVE, Register, Rules
 from cacheimpl.kv_cache_manager.slots import Demand
 from cacheimpl.kv_cache_manager.tables import at_least, blocks_for, whole
 from cacheimpl.request import ComputedRequest
@@ -101,10 +101,13 @@ class EarlyCalls(CommonCalls):
     def append_slots(self, request: ComputedRequest, num_tokens: int) -> list[KVCacheBlock] | None:
         """Allocate slots for `num_tokens` more tokens of a request that has a table, as `allocate_slots` does.
 
-        Raises `UnknownRequestError`, a `KeyError`, if the request has no table.
+        Under the rules of an era none are allocated for no tokens; normatively that is an `InvalidCountError`. Raises
+        `UnknownRequestError`, a `KeyError`, if the request has no table.
         """
         check_request(request)
         self._tables.known(request)
+        if self.rules.register is Register.SCHEDULED and whole("num_tokens", num_tokens) == 0:
+            return []
         fresh = self.allocate_slots(request, num_tokens)
         if fresh is not None and self.enable_caching:
             self._tell_hashes(request)

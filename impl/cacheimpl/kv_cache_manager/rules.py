@@ -43,6 +43,8 @@ class Rules(NamedTuple):
     """A hit never covers all tokens: one is left to compute (C-KV-4)."""
     unhashed_first: bool = True
     """Unregistered blocks are freed to the front of the queue (C-KV-15)."""
+    reversed_uncached: bool = True
+    """Also without prefix caching a table is freed from its end. Otherwise from its beginning."""
     whole_prefixes: bool = True
     """A registered block has all blocks before it registered. Evicting a block by number also unregisters the blocks
     behind it, and later blocks behind it are not registered (C-KV-19)."""
@@ -56,12 +58,13 @@ KV_2025_02 = Rules(
     verified=False,
     leaves_a_token=False,
     unhashed_first=False,
+    reversed_uncached=False,
     whole_prefixes=False,
     common_prefix=CommonPrefix.REFERENCES,
 )
 """As released with 0.7.3 (K0b)."""
 
-KV_2025_10 = KV_2025_02._replace(leaves_a_token=True)
+KV_2025_10 = KV_2025_02._replace(leaves_a_token=True, reversed_uncached=True)
 """As released with 0.11.0 (K1)."""
 
 KV_2026_11 = KV_2025_10._replace(unhashed_first=True, common_prefix=CommonPrefix.NONE)

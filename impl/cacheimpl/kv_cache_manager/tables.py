@@ -215,7 +215,8 @@ class Tables:
 
     def release(self, request_id: str) -> None:
         """The request has no table any more; nothing, where it had none."""
-        self.pool.release(self.pop(request_id))
+        blocks = self.pop(request_id)
+        self.pool.release(blocks if self.caching or self.rules.reversed_uncached else blocks[::-1])
 
     def pop(self, request_id: str) -> list[KVCacheBlock]:
         """The same, and its blocks keep their references; none where it had no table."""

@@ -31,6 +31,10 @@ class CacheInfo(NamedTuple):
         """0 where nothing was looked up."""
         return self.hits / self.total if self.total else 0.0
 
+    def __sub__(self, other: CacheInfo) -> CacheInfo:
+        """What was counted since `other`."""
+        return CacheInfo(self.hits - other.hits, self.total - other.total)
+
 
 def check_alike(mm_items: Any, mm_hashes: Any) -> None:
     """Raises `InvalidArgumentError` unless there are as many items as hashes, which are texts."""
@@ -207,7 +211,7 @@ class ShmObjectStoreSenderCache:
         if not delta:
             return info
         last, self._last_info = self._last_info, info
-        return CacheInfo(info.hits - last.hits, info.total - last.total)
+        return info - last
 
     def clear_cache(self) -> None:
         """Nothing is found any more, and what is on its way can still be read (X-4)."""
@@ -243,6 +247,11 @@ class ShmObjectStoreReceiverCache:
         if (handle := handle_of(mm_item)) is None:
             return mm_item
         return self._shm_cache.get(handle.address, handle.monotonic_id, handle.signature, mm_hash)
+
+    def get_and_update(self, mm_items: Sequence[Any], mm_hashes: Sequence[str]) -> list[Any]:
+        """Several in their order. Raises as `get_and_update_item`, and then those before it are acknowledged."""
+        check_alike(mm_items, mm_hashes)
+        return [self.get_and_update_item(item, mm_hash) for item, mm_hash in zip(mm_items, mm_hashes, strict=True)]
 
     def get_and_update_features(self, mm_features: list[Any]) -> list[Any]:
         """The `data` of every feature that has some is replaced by its item, in their order; returns the list.

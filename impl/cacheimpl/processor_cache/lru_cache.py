@@ -7,7 +7,7 @@ so every turn of an eviction frees something, and a call that is refused changes
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -61,6 +61,18 @@ class LRUCache(Generic[K, V]):
         """Keys, the oldest first."""
         return iter(self._entries)
 
+    def keys(self) -> KeysView[K]:
+        """Keys, the oldest first; a copy. No look-up is counted, here and in the next two."""
+        return self.cache.keys()
+
+    def values(self) -> ValuesView[V]:
+        """Values, the oldest first; a copy."""
+        return self.cache.values()
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys and values, the oldest first; a copy."""
+        return self.cache.items()
+
     @property
     def order(self) -> Mapping[K, None]:
         """Keys, the oldest first; a copy."""
@@ -98,7 +110,7 @@ class LRUCache(Generic[K, V]):
         if not delta:
             return now
         told, self._told = self._told, now
-        return CacheInfo(now.hits - told.hits, now.total - told.total)
+        return now - told
 
     # Look-ups -------------------------------------------------------------------------------------------------------
 

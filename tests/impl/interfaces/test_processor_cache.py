@@ -113,6 +113,15 @@ def test_lockstep_in_every_scope(component: str, variant: str, opened: Callable[
     assert set(found.values()) == {None}
 
 
+def test_keys_and_items_count_no_look_up() -> None:
+    cache: LRUCache[str, int] = LRUCache(9, getsizeof=int)
+    cache["a"], cache["b"] = 2, 3
+    cache.touch("a")
+    assert [*cache.keys()] == [*cache] == ["b", "a"]
+    assert ([*cache.values()], [*cache.items()]) == ([3, 2], [("b", 3), ("a", 2)])
+    assert cache.stat().total == 0
+
+
 def test_a_ghost_ends_the_call_and_not_the_process() -> None:
     cache: GhostLRUCache[str, int] = GhostLRUCache(3, getsizeof=int)
     cache.touch("ghost")

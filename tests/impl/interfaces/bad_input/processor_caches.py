@@ -67,7 +67,7 @@ LRU = Face(
         "size_of": Call(lambda made: {"key": "b"}, {"key": UNHASHABLE}),
         "getsizeof": Call(lambda made: {"value": 3}, {"value": NO_SIZE}),
     },
-    dict.fromkeys(("stat", "popitem", "remove_oldest", "clear"), "flags only"),
+    dict.fromkeys(("stat", "popitem", "remove_oldest", "clear", "keys", "values", "items"), "flags only"),
 )
 
 

@@ -142,6 +142,14 @@ RECEIVER = Face(
             {"mm_item": FORGED, "mm_hash": one_of(None, 3, "b")},
             says=(*TOLD, "sent"),
         ),
+        "get_and_update": Call(
+            lambda made: {"mm_items": [made.sent], "mm_hashes": ["a"]},
+            {
+                "mm_items": {**one_of(None, 3), "too few": always([]), **within(FORGED, lambda bad: [bad])},
+                "mm_hashes": one_of(None, 3, "a", [3], ["b"], []),
+            },
+            says=(*TOLD, "sent"),
+        ),
         "get_and_update_features": Call(
             lambda made: {"mm_features": [SimpleNamespace(data=made.sent, identifier="a")]},
             {

@@ -105,6 +105,16 @@ def case_less_than_a_block_is_never_found(api: Any) -> None:
     assert manager.get_computed_blocks(api.request("1", [1] * 15)) == ([], 0)
 
 
+def case_without_caching_the_end_is_taken_first(api: Any) -> None:
+    manager = api.manager(16, 6, 8192, enable_caching=False)
+    request = api.request("0", [1] * 48)
+    assert ids(manager.allocate_slots(request, 48, [])) == [0, 1, 2]
+    manager.free(request)
+    free = free_ids(manager)
+    assert sorted(free) == [0, 1, 2, 3, 4, 5]
+    assert free.index(2) < free.index(1) < free.index(0)
+
+
 def case_without_caching_nothing_is_found(api: Any) -> None:
     manager = api.manager(16, 10, 8192, enable_caching=False)
     finished(manager, "0", [*COMMON, 1], api)
