@@ -202,6 +202,8 @@ def test_a_request_that_is_over_gives_back_what_it_has_in_all_groups() -> None:
         (WINDOWS._replace(kinds=(0, 5)), "kinds"),
         (WINDOWS._replace(spans=(0,)), "one number for each group"),
         (SIZES._replace(hash_size=2), "multiples"),
+        (WINDOWS._replace(kinds=(FULL, FULL), spans=()), "all of one sort"),
+        (WINDOWS._replace(kinds=(FULL, FULL, WINDOW), spans=(0, 0, 2), sizes=(1, 2, 1)), "one size"),
         (WINDOWS._replace(many=1), "many must be 0"),
         (ANY_CALL._replace(many=0), "many must be 1"),
         (WINDOWS._replace(spans=(1, 2)), "has no span"),

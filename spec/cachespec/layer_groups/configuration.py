@@ -119,6 +119,10 @@ def _invalid_groups(config: Config) -> str | None:
         return "spans and sizes must be empty or have one number for each group"
     if any(size <= 0 or size % config.hash_size for size in config.sizes):
         return "sizes must be multiples of hash_size"
+    if len(config.kinds) > 1 and len(set(sorts_of(config))) == 1:
+        return "the groups are all of one sort: layers of one sort are one group"
+    if len({size for kind, _, size in sorts_of(config) if kind == FULL}) > 1:
+        return "groups of full attention must have blocks of one size"
     if config.many not in (0, 1) or bool(config.many) != has_many(config):
         return f"many must be {int(has_many(config))} with these groups"
     return None
@@ -170,9 +174,14 @@ def _invalid_rest(config: Config) -> str | None:
     return None
 
 
+def sorts_of(config: Config) -> list[tuple[int, int, int]]:
+    """For each group its kind, its span and the size of its blocks."""
+    return [(kind, span_of(config, group), size_of(config, group)) for group, kind in enumerate(config.kinds)]
+
+
 def has_many(config: Config) -> bool:
     """Whether the first coordinators refuse these groups; without prefix caching they take all."""
-    sorts = [(kind, span_of(config, group), size_of(config, group)) for group, kind in enumerate(config.kinds)]
+    sorts = sorts_of(config)
     changes = sum(first != second for first, second in pairwise(sorts))
     full = {sort for sort in sorts if sort[0] == FULL}
     if not caches(config) or len(sorts) == 1:

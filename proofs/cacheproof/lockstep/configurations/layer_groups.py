@@ -1,0 +1,77 @@
+"""Small pools, groups of all kinds, and requests that have the beginnings of others."""
+
+from __future__ import annotations
+
+import random
+from itertools import zip_longest
+
+from cachespec.layer_groups import CHUNK, CROSS, FULL, STATE, WINDOW, Config
+from cachespec.layer_groups.configuration import has_many
+
+Chains = tuple[tuple[int, ...], ...]
+
+
+def draw(source: random.Random) -> Config:
+    """Of four sorts: one kind beside full attention, cross attention, blocks of several sizes, or many kinds."""
+    kinds, sizes, size = groups(source)
+    chains, lengths = requests(source, source.randint(1, 4), size)
+    spans = tuple(span_of(source, kind, block) for kind, block in zip_longest(kinds, sizes, fillvalue=size))
+    config = Config(
+        blocks=source.randint(4, 24),
+        kinds=kinds,
+        chains=chains,
+        lengths=lengths,
+        spans=spans,
+        sizes=sizes,
+        hash_size=size,
+        prompts=source.choice(((), tuple(source.randint(1, length) for length in lengths))),
+        steps=source.choice(((), (1,), (1, 2, size, 4 * size), (size, 3))),
+        external=0 if CROSS in kinds else source.choice((0, 0, 0, 1, size)),
+        ahead=source.randint(0, 1),
+        resets=source.randint(0, 1),
+    )
+    return config._replace(many=int(has_many(config)))
+
+
+def groups(source: random.Random) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """The kinds, the sizes of blocks if they differ, and the size of a hash block.
+
+    Groups of full attention have blocks of one size: 0.20.2 cuts the hit of the first such size only.
+    """
+    size = source.randint(1, 3)
+    sort = source.choice(("two", "two", "cross", "sizes", "many"))
+    if sort == "two":
+        other = source.choice((WINDOW, WINDOW, CHUNK, STATE))
+        kinds = [FULL] * source.randint(1, 2) + [other] * source.randint(0, 2)
+        return tuple(source.choice((kinds, kinds[::-1]))), (), size
+    if sort == "cross":
+        return (FULL, CROSS), (), size
+    if sort == "sizes":
+        full, window = source.choice(((2, 1), (1, 2), (2, 3), (3, 1)))
+        kinds = source.choice(([FULL, WINDOW], [FULL, WINDOW, WINDOW], [WINDOW, FULL]))
+        return tuple(kinds), tuple(size * (full if kind == FULL else window) for kind in kinds), size
+    return tuple(source.choice((FULL, WINDOW, CHUNK, STATE)) for _ in range(source.randint(2, 3))), (), size
+
+
+def span_of(source: random.Random, kind: int, size: int) -> int:
+    """A window, a chunk of whole blocks, or encoder tokens."""
+    if kind == WINDOW:
+        return source.randint(2, 3 * size + 1)
+    if kind == CHUNK:
+        return size * source.randint(1, 3)
+    return source.randint(1, 4) if kind == CROSS else 0
+
+
+def requests(source: random.Random, count: int, size: int) -> tuple[Chains, tuple[int, ...]]:
+    """For each request the contents of its hash blocks, which it may share with others, and its length."""
+    lengths = tuple(source.randint(1, 5 * size) for _ in range(count))
+    known: dict[tuple[int, ...], int] = {}
+    chains: list[tuple[int, ...]] = []
+    for length in lengths:
+        path: tuple[int, ...] = ()
+        chain: list[int] = []
+        for _ in range(length // size):
+            path = (*path, source.choice((0, 0, 1)))
+            chain.append(known.setdefault(path, len(known)))
+        chains.append(tuple(chain))
+    return tuple(chains), lengths
