@@ -9,7 +9,6 @@ from .declaring import PUT_BACK, Place
 MANAGER = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
 GROUPS = Place("vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator")
 POOL = Place("vllm.v1.core.block_pool:BlockPool")
-STATES = Place("vllm.v1.core.single_type_kv_cache_manager:MambaManager")
 
 
 @GROUPS.broken("allocate_new_computed_blocks", since=PUT_BACK, fixed="#44409", reported="#33775")
@@ -75,21 +74,3 @@ def table_grows_past_the_models_length() -> None:
 )
 def freed_blocks_go_last_without_caching() -> None:
     """Without prefix caching, the blocks that were freed last are reused last."""
-
-
-@STATES.broken(
-    "get_num_blocks_to_allocate", since=PUT_BACK, fixed="#29387", needs="layers that keep states, as Mamba's"
-)
-def state_is_hit_before_it_is_there(released: Any, manager: Any, *given: Any, **named: Any) -> Any:
-    """A request hits a state that another request registers in the same step and that is not computed yet."""
-    registered, manager.cached_blocks_this_step = manager.cached_blocks_this_step, set()
-    try:
-        return released(*given, **named)
-    finally:
-        manager.cached_blocks_this_step = registered
-
-
-@GROUPS.broken("get_num_blocks_to_allocate", since=PUT_BACK, fixed="#41282", needs="sliding windows")
-def estimate_is_capped_as_at_admission(released: Any, groups: Any, *given: Any, **named: Any) -> Any:
-    """The estimate of a step's blocks is capped, the allocation is not, and the pool can be empty."""
-    return released(*given, **{**named, "apply_admission_cap": True})

@@ -8,7 +8,6 @@ from .declaring import PUT_BACK, Place
 
 SCHEDULER = Place("vllm.v1.core.sched.scheduler:Scheduler")
 FIRST_COME = Place("vllm.v1.core.sched.request_queue:FCFSRequestQueue")
-BLOCKS = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
 
 
 @SCHEDULER.changed(
@@ -189,17 +188,6 @@ def reset_delivers_late_output() -> None:
 )
 def skipped_requests_turn_around() -> None:
     """Requests that are skipped in a step are queued in reverse order."""
-
-
-@BLOCKS.changed(
-    "allocate_slots",
-    "max(0, $computed - $request.num_in_flight_tokens)",
-    "$computed",
-    fixed="#47728",
-    needs="sliding windows",
-)
-def window_moves_ahead_of_the_output() -> None:
-    """Blocks that leave a window are freed while steps in flight still read them."""
 
 
 @SCHEDULER.changed(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .block_hash import MANAGER, UTILITIES, digest
-from .calls import ABSENT, DONE, MISS, Calls, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, MISS, Calls, DriverError, Operation, Reply, integer, without
 from .kv_managers import INTERFACE, Request, numbers, parameters, without_mla
 
 STALE, REFUSED, TOO_LARGE = Reply("stale"), Reply("refused"), Reply("too_large")
@@ -40,6 +40,8 @@ class LayerGroupsDriver:
         self._calls = calls
         self._utilities = importlib.import_module(UTILITIES)
         self._module: Any = importlib.import_module(MANAGER)
+        if not hasattr(self._utilities, "get_request_block_hasher"):
+            raise DriverError("the release has no groups of layers")
         self._utilities.init_none_hash(digest)
         self._config: Mapping[str, Any] = {}
         self._manager: Any = None
@@ -62,7 +64,13 @@ class LayerGroupsDriver:
         self._hash = self._utilities.get_request_block_hasher(self._hash_size, digest)
         caches = CROSS not in config["kinds"]
         manager = self._module.KVCacheManager
-        sizes = {"hash_block_size": self._hash_size, "scheduler_block_size": math.lcm(*self._sizes)}
+        flying = max(config.get("steps") or config["lengths"]) * (1 + config.get("ahead", 0))
+        sizes = {
+            "hash_block_size": self._hash_size,
+            "scheduler_block_size": math.lcm(*self._sizes),
+            "max_in_flight_tokens": max(1, flying),
+            "max_num_batched_tokens": max(1, flying),
+        }
         self._manager = manager(
             self._kv_cache_config(),
             max_model_len=max(1, *config["lengths"]),
@@ -206,16 +214,20 @@ class LayerGroupsDriver:
 
     @property
     def _encoder_tokens(self) -> int:
-        spans, kinds = self._config.get("spans"), self._config["kinds"]
-        return max((spans[group] for group, kind in enumerate(kinds) if kind == CROSS), default=0)
+        rows = zip(self._config["kinds"], self._spans, strict=True)
+        return max((span for kind, span in rows if kind == CROSS), default=0)
+
+    @property
+    def _spans(self) -> tuple[int, ...]:
+        kinds = self._config["kinds"]
+        return tuple(self._config.get("spans") or (0 for _ in kinds))
 
     def _kv_cache_config(self) -> Any:
         interface = importlib.import_module(INTERFACE)
         kinds = self._config["kinds"]
-        spans = self._config.get("spans") or [0] * len(kinds)
         groups = [
             interface.KVCacheGroupSpec([f"layer {number}"], spec_of(interface, *row))
-            for number, row in enumerate(zip(kinds, self._sizes, spans, strict=True))
+            for number, row in enumerate(zip(kinds, self._sizes, self._spans, strict=True))
         ]
         return interface.KVCacheConfig(num_blocks=self._config["blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
 
