@@ -18,7 +18,7 @@ GROUPS, NEWER = "0.11.0", "0.33.0"
 
 @COORDINATOR.broken("get_num_blocks_to_allocate", since=GROUPS)
 def one_block_too_few_is_needed(released: Any, coordinator: Any, *given: Any, **named: Any) -> Any:
-    """One block fewer is said to be needed than the groups take."""
+    """The estimate is one block below what the groups take."""
     return released(*given, **named) - 1
 
 
