@@ -23,11 +23,12 @@ def allocate(
     free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for its in hits for block in its)
     for group in groups:
         group.roll_back(request, demand.computed)
-    if sum(plan.must_fit for plan in plans) > free - demand.reserved:
+    room, needed = free - demand.watermark, sum(plan.needed for plan in plans)
+    if needed > room - demand.reserved or sum(plan.whole for plan in plans) > room:
         return None
     for group, plan in zip(groups, plans, strict=True):
         group.begin(request, demand, plan)
-    in_advance, fresh = free - sum(plan.needed for plan in plans), list[list[KVCacheBlock]]()
+    in_advance, fresh = free - needed, list[list[KVCacheBlock]]()
     for group, plan in zip(groups, plans, strict=True):
         more = min(demand.preallocated, in_advance, plan.spare)
         fresh.append(group.lengthen(request, plan.needed + more))

@@ -169,10 +169,11 @@ class LaterCalls(SchedulerCalls):
             computed=tokens_of(request),
             executed=executed_of(request),
             goes_back=True,
+            loads=delay_cache_blocks,
             tokens=new + external if new >= 0 else new,
             lookahead=at_least("num_lookahead_tokens", num_lookahead_tokens, 0),
-            reserved=at_least("reserved_blocks", reserved_blocks, 0)
-            + (self.watermark_blocks if waits and has_scheduled_reqs else 0),
+            reserved=at_least("reserved_blocks", reserved_blocks, 0),
+            watermark=self.watermark_blocks if waits and has_scheduled_reqs else 0,
             whole=full_sequence_must_fit,
         )
         fresh = self._allocated(request, demand, hits, registers=not delay_cache_blocks)

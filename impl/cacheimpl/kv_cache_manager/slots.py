@@ -20,6 +20,8 @@ class Demand:
     """Tokens more: to be computed, or loaded from outside."""
     executed: int = 0
     """Those of them whose step was executed."""
+    loads: bool = False
+    """They are counted as computed while they are loaded, and are written when the caller says so."""
     goes_back: bool = False
     """Fewer computed tokens than before are no mistake: the later ones are computed again."""
     lookahead: int = 0
@@ -27,9 +29,11 @@ class Demand:
     preallocated: int = 0
     """Blocks that are taken in advance wherever one is taken at all, as far as there are any."""
     reserved: int = 0
-    """Blocks that must be left."""
+    """Blocks that must be left for others behind what is taken now."""
+    watermark: int = 0
+    """Blocks that must be left in any case."""
     whole: bool = False
-    """There must be room for all tokens that the request has."""
+    """There must be room for all tokens that the request has, now or later: the reserved blocks are part of it."""
 
 
 class Plan(NamedTuple):
@@ -42,7 +46,7 @@ class Plan(NamedTuple):
     """Its tokens before this one have slots then."""
     needed: int
     """Blocks to be taken."""
-    must_fit: int
-    """Blocks for which there must be room."""
+    whole: int
+    """Blocks for which there must be room, now or later."""
     spare: int
     """How many blocks more the table could have in advance."""

@@ -43,6 +43,8 @@ class Holding:
     """Its tokens before this one are written."""
     scheduled: int = 0
     """It has slots for its tokens before this one."""
+    loads: bool = False
+    """Its tokens are being loaded: its own count is no word on what is written."""
     links: list[Link] = field(default_factory=list)
     """What its full blocks hold, as far as that was known when they got their slots."""
 
@@ -137,7 +139,7 @@ class Tables:
             links=links,
             end=end,
             needed=max(0, needed),
-            must_fit=max(0, needed, self._whole(request, owned) if demand.whole else 0),
+            whole=max(0, self._whole(request, owned) if demand.whole else 0),
             spare=self.widest() - owned - max(0, needed) if needed > 0 else 0,
         )
 
@@ -152,6 +154,7 @@ class Tables:
         else:
             self._passed(request, holding, demand.executed)
         holding.request, holding.scheduled, holding.links = request, plan.end, plan.links
+        holding.loads = demand.loads
 
     def lengthen(self, request: ComputedRequest, blocks: int) -> list[KVCacheBlock]:
         """The table becomes longer by so many free blocks."""
@@ -240,7 +243,7 @@ class Tables:
         if registers:  # what raises for tokens that are none does so before anything changes
             full = min(self.chains.full_blocks(request, computed), len(holding.blocks))
             holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
-        holding.request, holding.computed = request, computed
+        holding.request, holding.computed, holding.loads = request, computed, False
         if registers:
             self.register(request, computed)
 
@@ -258,7 +261,7 @@ class Tables:
     def passed(self, request: ComputedRequest, executed: int) -> None:
         """What the request says itself of how far it is, where that can be and is to be believed."""
         holding = self.holdings.get(request.request_id)
-        if holding is not None:
+        if holding is not None and not holding.loads:
             self._passed(request, holding, executed)
 
     def _passed(self, request: ComputedRequest, holding: Holding, executed: int) -> None:

@@ -177,7 +177,7 @@ def test_planted_bugs_are_found(
     [
         (Change(allocate, "$pool.get_num_free_blocks() - $x", "$pool.get_num_free_blocks()"), "scarce-hits"),
         (
-            Change(allocate, "sum($needs) > $room", "max($needs) > $room"),
+            Change(allocate, "sum($plan.needed for $its in $plans)", "max($plan.needed for $its in $plans)"),
             "two-groups",
         ),
         (Change(allocate, "$plan.needed + $more", "1 + $more"), "two-groups"),

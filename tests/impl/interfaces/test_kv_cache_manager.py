@@ -365,9 +365,14 @@ def test_room_that_must_be_left() -> None:
     waiting.status = SimpleNamespace(name="WAITING")
     assert manager.watermark_blocks == 2
     assert manager.allocate_slots(waiting, 33, reserved_blocks=1) is None
-    assert manager.allocate_slots(waiting, 16, full_sequence_must_fit=True, reserved_blocks=1) is None
+    larger = later_request("1", [1] * 49)
+    larger.status = waiting.status
+    assert manager.allocate_slots(larger, 16, full_sequence_must_fit=True) is None
+    assert manager.allocate_slots(waiting, 16, full_sequence_must_fit=True, reserved_blocks=3) is None
     assert manager.allocate_slots(waiting, 16, has_scheduled_reqs=False, reserved_blocks=5) is None
     assert manager.allocate_slots(waiting, 33) is not None
+    manager.free(waiting)
+    assert manager.allocate_slots(waiting, 16, full_sequence_must_fit=True, reserved_blocks=2) is not None
 
 
 def test_tokens_that_are_loaded_from_outside() -> None:

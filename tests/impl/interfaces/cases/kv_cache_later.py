@@ -117,6 +117,16 @@ def case_blocks_may_be_registered_when_they_are_there(api: Any) -> None:
     assert found(manager, api.request("1", [*COMMON, 4]))[1] == 32
 
 
+def case_what_is_not_loaded_is_not_found(api: Any) -> None:
+    """A request counts its tokens as computed while they are loaded, and is aborted before that ends."""
+    manager = api.manager(11, 8192)
+    first = api.request("0", [*COMMON, 3])
+    manager.allocate_slots(first, 49, delay_cache_blocks=True)
+    first.num_computed_tokens = 49
+    manager.free(first)
+    assert found(manager, api.request("1", [*COMMON, 4]))[1] == 0
+
+
 def case_what_is_cached_twice_is_cached_once(api: Any) -> None:
     manager = api.manager(11, 8192)
     first = api.request("0", [*COMMON, 3])
