@@ -147,11 +147,13 @@ def all_extended(config: Config, pool: Pool, request: Request, tokens: int) -> t
 
 
 def written_before(config: Config, pool: Pool, request: Request, group: Group, position: Position) -> Pool:
-    """History: a step in flight still writes into a block that is given back too early (C-KV-22)."""
+    """History: a step in flight still writes, or loads, into a block that is given back too early (C-KV-22)."""
     progress = pool.progress.get(request, NO_PROGRESS)
     block, last = pool.tables.get((request, group, position), pool.null), (position + 1) * size_of(config, group)
-    flying = progress.computed < last <= scheduled(progress) and config.kinds[group] != STATE
-    if block == pool.null or not (flying or last in progress.ends):
+    loading = progress.computed == progress.loaded > progress.found
+    flying = (progress.found if loading else progress.computed) < last <= scheduled(progress)
+    behind = last in progress.ends or (loading and last == progress.loaded)
+    if block == pool.null or not (behind if config.kinds[group] == STATE else flying):
         return pool
     return pool._replace(bytes=pool.bytes.set(block, key_of(config, request, group, position)))
 

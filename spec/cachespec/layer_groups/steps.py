@@ -190,7 +190,8 @@ def taken_is_unwritten(config: Config, before: View, op: Operation, outcome: Out
         {block for *_, block in adopted(config, before, op, outcome)} if is_new(before, op) and outcome.values else ()
     )
     taken = {entry.block for entry in set(entries(after)) - set(entries(before))} - set(hits)
-    return set(after.bytes) == {pair for pair in before.bytes if pair[0] not in taken}
+    kept = {pair for pair in before.bytes if pair[0] not in taken}
+    return kept <= set(after.bytes) and not taken & set(dict(after.bytes))
 
 
 def executed_is_findable(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
