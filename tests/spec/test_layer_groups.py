@@ -101,7 +101,10 @@ BUGS = (
     ),
     Planted("LG-10", WINDOWS, Change(t.append, "$row.length + 1", "$row.length + 2")),
     Planted("LG-10/counted", TIGHT, Change(t.execute, "$progress.ends[1:]", "()")),
-    Planted("LG-11", WINDOWS, Change(t.let_go, "$pool.free.push_front($block, 1)", "$pool.free.push($block, 1)")),
+    Planted("LG-11", WINDOWS, Change(t.let_go, "$pool.free.push($block, 1)", "$pool.free.push_front($block, 1)")),
+    Planted(
+        "LG-11/useless", WINDOWS, Change(t.let_go, "$pool.free.push_front($block, 1)", "$pool.free.push($block, 1)")
+    ),
     Planted(
         "LG-11/taken",
         WINDOWS,

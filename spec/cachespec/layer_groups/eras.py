@@ -48,10 +48,6 @@ EARLY = {
     "LG-7/registered": "blocks are registered when scheduled; LG-7/found judges the consequences",
     "LG-9/begun": "the set of states is kept as the release keeps it",
 }
-LATE = {
-    **EARLY,
-    "LG-11": "blocks are queued behind all others, findable or not (C-KV-15)",
-}
 
 K1: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
     tag="K1",
@@ -70,7 +66,7 @@ K1: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
         FreeRequest: AT_THE_END,
     },
     exempt={
-        **LATE,
+        **EARLY,
         "LG-5/behind": "a chunk keeps the last registered block, and a state-space group keeps every block",
         "LG-7/found": "blocks of state-space groups are registered, and never found",
         "LG-7/taken": "adopts blocks of a hit that are behind the window of what is loaded",
@@ -96,7 +92,7 @@ K1B: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
         Commit: EXECUTES,
         FreeRequest: AT_THE_END,
     },
-    exempt=LATE,
+    exempt=EARLY,
 )
 
 K2: PoolVariant = NORMATIVE_LAYER_GROUPS.era(

@@ -108,7 +108,9 @@ def prefix_is_the_longest(config: Config, before: View, op: Operation, outcome: 
     expected = 0
     if isinstance(op, GetComputedBlocks) or is_new(before, op):
         expected = longest_prefix(config, before, op.request)
-    return (outcome.values[0] if outcome.values else 0) == expected
+    return (outcome.values[0] if outcome.values else 0) == expected and (outcome.code is Code.HIT) == (
+        isinstance(op, GetComputedBlocks) and expected > 0
+    )
 
 
 def found_is_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -131,17 +133,28 @@ def taken_in_order(config: Config, before: View, op: Operation, outcome: Outcome
     return list(after.free) == queue[len(queue) - len(after.free) :]
 
 
+def freed(before: View, op: FreeRequest, after: View) -> list[Entry]:
+    """The request's blocks that no other request holds, each group from its end."""
+    still_held = {block for block, _ in after.references}
+    mine = [entry for entry in entries(before) if entry.request == op.request and entry.block not in still_held]
+    return sorted(mine, key=lambda entry: (entry.group, -entry.position))
+
+
 def released_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, FreeRequest) or outcome.code is not Code.DONE:
         return True
-    findable = dict(after.registered)
-    still_held = {block for block, _ in after.references}
-    mine = [entry for entry in entries(before) if entry.request == op.request and entry.block not in still_held]
-    last_first = sorted(mine, key=lambda entry: (entry.group, -entry.position))
+    mine, findable = freed(before, op, after), dict(after.registered)
     useless = {entry.block for entry in mine if entry.block not in findable}
-    kept = [entry.block for entry in last_first if entry.block in findable]
-    count = len(useless)
-    return set(after.free[:count]) == useless and list(after.free[count:]) == [*before.free, *kept]
+    kept = [entry.block for entry in mine if entry.block in findable]
+    return [block for block in after.free if block not in useless] == [*before.free, *kept]
+
+
+def useless_come_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, FreeRequest) or outcome.code is not Code.DONE:
+        return True
+    useless = [entry for entry in freed(before, op, after) if entry.block not in dict(after.registered)]
+    last_group_first = sorted(useless, key=lambda entry: (-entry.group, -entry.position))
+    return list(after.free[: len(useless)]) == [entry.block for entry in last_group_first]
 
 
 def progress_is_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -166,6 +179,8 @@ def turned_down_for_its_reason(config: Config, before: View, op: Operation, outc
         return outcome.code is (Code.ABSENT if line is None else Code.STALE if idle else Code.DONE)
     if isinstance(op, ResetPrefixCache):
         return outcome.code is (Code.REFUSED if before.references else Code.DONE)
+    if isinstance(op, NewStep):
+        return outcome.code is Code.DONE
     if not isinstance(op, AllocateSlots):
         return True
     found = outcome.values[0] if outcome.values else longest_prefix(config, before, op.request)
@@ -321,8 +336,14 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "LG-11",
-        "a freed request's unfindable blocks come first in the free queue, the others last, each group from its end",
+        "a freed request's findable blocks come behind all free blocks, each group from its end",
         released_in_order,
+        lambda c, b, op, o, a: isinstance(op, FreeRequest) and len(a.free) - len(b.free) > 2,
+    ),
+    Step(
+        "LG-11/useless",
+        "a freed request's unfindable blocks come before all free blocks, each group from its end",
+        useless_come_first,
         lambda c, b, op, o, a: isinstance(op, FreeRequest) and len(a.free) - len(b.free) > 2,
     ),
     Step(

@@ -7,9 +7,9 @@ from cachespec.layer_groups import era_0_11, era_later
 from cachespec.layer_groups.configuration import Config, Group, Request
 from cachespec.layer_groups.era_later import IN_0_20, IN_0_33, IN_THE_SAME_STEP
 from cachespec.layer_groups.era_rules import Hits, estimate_all
-from cachespec.layer_groups.operations import AllocateSlots
+from cachespec.layer_groups.operations import AllocateSlots, FreeRequest
 from cachespec.layer_groups.state import Pool
-from cachespec.layer_groups.transitions import needed_by_new
+from cachespec.layer_groups.transitions import TRANSITIONS, needed_by_new
 
 
 def as_taken(config: Config, pool: Pool, request: Request, hits: Hits, start: int, end: int) -> int:
@@ -35,6 +35,7 @@ MENDS = (
     Mend("C-KV-12", ("K1b",), transitions({AllocateSlots: era_later.allocating(TOUCHED)})),
     Mend("C-KV-14", ("K1b",), transitions({AllocateSlots: era_later.allocating(IN_0_20._replace(needed=as_taken))})),
     Mend("C-KV-14", ("K2",), transitions({AllocateSlots: era_later.allocating(IN_0_33._replace(needed=as_taken))})),
+    Mend("C-KV-15", ("K1", "K1b"), transitions({FreeRequest: TRANSITIONS[FreeRequest]})),
     Mend("C-KV-22", ("K1b",), transitions({AllocateSlots: era_later.allocating(EARLY)})),
     Mend("C-KV-22", ("K1",), transitions({AllocateSlots: era_0_11.allocating(SETTLED)})),
     Mend("C-KV-23", ("K1b-same-step",), transitions({AllocateSlots: era_later.allocating(WAITING)})),
