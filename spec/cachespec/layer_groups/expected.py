@@ -16,7 +16,6 @@ from cachespec.layer_groups.configuration import (
     alignment,
     blocks_for,
     caches,
-    key_of,
     prompt_of,
     size_of,
     span_of,
@@ -40,6 +39,12 @@ def entries(view: View) -> Iterator[Entry]:
         for position, block in enumerate(blocks):
             if block != view.null:
                 yield Entry(request, group, position, block)
+
+
+def key_at(config: Config, request: int, group: int, position: int) -> Key:
+    """The group and the content up to the last token of this position; no content if the request ends before it."""
+    last, chain = size_of(config, group) * position + size_of(config, group) - 1, config.chains[request]
+    return group, chain[last // config.hash_size] if last < len(chain) * config.hash_size else NOTHING
 
 
 def reads(config: Config, group: int, tokens: int) -> set[int]:
@@ -71,7 +76,7 @@ def is_findable(config: Config, view: View, request: int, tokens: int) -> bool:
     """Every group has what the token behind this prefix reads."""
     known = dict(view.prefix_map)
     return all(
-        key_of(config, request, group, position) in known
+        key_at(config, request, group, position) in known
         for group in range(len(config.kinds))
         for position in reads(config, group, tokens)
     )
@@ -93,7 +98,7 @@ def copy_of(view: View, key: Key) -> int:
 def hits_of(config: Config, view: View, request: int, found: int, start: int) -> set[Entry]:
     """What a request adopts that has found so many tokens and goes on behind `start`."""
     return {
-        Entry(request, group, position, copy_of(view, key_of(config, request, group, position)))
+        Entry(request, group, position, copy_of(view, key_at(config, request, group, position)))
         for group in range(len(config.kinds))
         for position in reads(config, group, start) & reads(config, group, found)
         if config.kinds[group] != CROSS and (position + 1) * size_of(config, group) <= found
@@ -135,7 +140,7 @@ def fills(config: Config, view: View, request: int, progress: Progress, steps: i
             continue
         state = config.kinds[entry.group] == STATE
         if last in ends if state else first // size * size < last <= ends[-1]:
-            filled.add((entry.block, key_of(config, request, entry.group, entry.position)))
+            filled.add((entry.block, key_at(config, request, entry.group, entry.position)))
     return filled
 
 

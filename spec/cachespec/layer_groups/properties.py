@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from cachespec.kernel import Safety, Step
-from cachespec.layer_groups.configuration import CROSS, STATE, WINDOW, Config, blocks_for, key_of, size_of, span_of
-from cachespec.layer_groups.expected import Entry, entries, promised, reads
+from cachespec.layer_groups.configuration import CROSS, STATE, WINDOW, Config, blocks_for, size_of, span_of
+from cachespec.layer_groups.expected import Entry, entries, key_at, promised, reads
 from cachespec.layer_groups.state import NO_PROGRESS, View, scheduled
 from cachespec.layer_groups.steps import STEPS as STEPS_OF_CALLS
 
@@ -58,14 +58,14 @@ def registered_is_the_place(config: Config, view: View) -> bool:
     return all(
         registered.get(entry.block, key) == key
         for entry in entries(view)
-        for key in (key_of(config, entry.request, entry.group, entry.position),)
+        for key in (key_at(config, entry.request, entry.group, entry.position),)
     )
 
 
 def reads_are_computed(config: Config, view: View) -> bool:
     known, progress = promised(config, view), dict(view.progress)
     return all(
-        (entry.block, key_of(config, entry.request, entry.group, entry.position)) in known
+        (entry.block, key_at(config, entry.request, entry.group, entry.position)) in known
         for entry in entries(view)
         if config.kinds[entry.group] != CROSS
         and not is_written_by(config, view, entry)

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.layer_groups.configuration import STATE, Config, key_of, size_of
-from cachespec.layer_groups.expected import Entry, entries, fills, groups, hits_of, longest_prefix, reads, wanted
+from cachespec.layer_groups.configuration import CROSS, STATE, Config, size_of
+from cachespec.layer_groups.expected import (
+    Entry,
+    entries,
+    fills,
+    groups,
+    hits_of,
+    key_at,
+    longest_prefix,
+    reads,
+    wanted,
+)
 from cachespec.layer_groups.operations import (
     AllocateSlots,
     Commit,
@@ -78,7 +88,7 @@ def reads_this_step(config: Config, before: View, op: AllocateSlots) -> bool:
     """The longest prefix ends with a state that the current step computes."""
     found = longest_prefix(config, before, op.request)
     return is_new(before, op) and any(
-        key_of(config, op.request, group, position) in before.this_step
+        key_at(config, op.request, group, position) in before.this_step
         for group in groups(config)
         if config.kinds[group] == STATE
         for position in reads(config, group, found)
@@ -97,7 +107,7 @@ def no_state_of_this_step(config: Config, before: View, op: Operation, outcome: 
     return not any(
         key in before.this_step and (block, key) not in before.bytes
         for _, group, position, block in adopted(config, before, op, outcome)
-        for key in (key_of(config, op.request, group, position),)
+        for key in (key_at(config, op.request, group, position),)
         if config.kinds[group] == STATE
     )
 
@@ -185,9 +195,8 @@ def turned_down_for_its_reason(config: Config, before: View, op: Operation, outc
         return True
     found = outcome.values[0] if outcome.values else longest_prefix(config, before, op.request)
     end = (scheduled(line) if line is not None else found + op.external) + op.tokens
-    return (outcome.code is Code.TOO_LARGE) == (end > config.lengths[op.request]) and (
-        outcome.code is not Code.STALE or (line is not None and op.external > 0)
-    )
+    too_large, again = end > config.lengths[op.request], line is not None and op.external > 0
+    return (outcome.code is Code.TOO_LARGE) == too_large and (outcome.code is Code.STALE) == (again and not too_large)
 
 
 def steps_write(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -216,7 +225,7 @@ def executed_is_findable(config: Config, before: View, op: Operation, outcome: O
     if not isinstance(op, Commit):
         return before.registered == after.registered
     line = dict(before.progress)[op.request]
-    filled = {(block, key) for block, key in fills(config, before, op.request, line, 1) if 4 not in config.kinds}
+    filled = {(block, key) for block, key in fills(config, before, op.request, line, 1) if CROSS not in config.kinds}
     loaded = {pair for pair in filled if state_inside(config, before, op.request, pair[0], line.ends[0])}
     return set(after.registered) == set(before.registered) | (filled - loaded)
 
@@ -251,9 +260,9 @@ def steps_are_apart(config: Config, before: View, op: Operation, outcome: Outcom
 def states_behind(config: Config, request: int, end: int) -> set[tuple[int, int]]:
     """The keys of the states behind this token, if a block ends there."""
     return {
-        key_of(config, request, group, end // size_of(config, group) - 1)
+        key_at(config, request, group, end // size_of(config, group) - 1)
         for group in groups(config)
-        if config.kinds[group] == STATE and end % size_of(config, group) == 0 and 4 not in config.kinds
+        if config.kinds[group] == STATE and end % size_of(config, group) == 0 and CROSS not in config.kinds
     }
 
 
