@@ -65,8 +65,8 @@ BUGS = (
         EVICTED,
         Change(t.evict_block, "forget($config, $pool, $op.block)", "$pool"),
     ),
-    Planted("KV-7/again", AGAIN, Change(back.unwritten, "forget($config, $pool, $block)", "$pool")),
-    Planted("KV-4", AGAIN, Change(back.roll_back, "shared_among($pool, $blocks) > 0", "False")),
+    Planted("KV-7/again", AGAIN, Change(back.unwrite, "forget($config, $pool, $block)", "$pool")),
+    Planted("KV-4", AGAIN, Change(back.roll_back, "shared_behind($pool, $request, $first) > 0", "False")),
     Planted("KV-10/counted", AGAIN, Change(back.roll_back, "scheduled=op.computed", "scheduled=holding.scheduled")),
     Planted("KV-4", ALIKE, Change(t.take, "touch($pool, $block)", "$pool")),
     Planted(

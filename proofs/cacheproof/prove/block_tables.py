@@ -15,7 +15,7 @@ from cacheproof.prove.proof import Invariant
 from cacheproof.prove.sequences import SymbolicSequence, length
 from cacheproof.prove.shapes import INTEGER
 from cacheproof.prove.states import unchanged_but
-from cachespec.kv_blocks import state, transitions
+from cachespec.kv_blocks import rolling_back, state, transitions
 
 Pool = Any
 
@@ -237,6 +237,11 @@ def forgetting(entry: Locals, now: Locals) -> Iterable[Any]:
     yield from preserved("registered", "prefix_map")(entry, now)
 
 
+def unwriting(entry: Locals, now: Locals) -> Iterable[Any]:
+    """What is computed again cannot be found, and its bytes do not count."""
+    yield from preserved("registered", "prefix_map", "bytes")(entry, now)
+
+
 def releasing(entry: Locals, now: Locals) -> Iterable[Any]:
     """The first loop goes up, and what it has not come to is there; the second goes down, and leaves nothing behind."""
     before, pool, request = entry["pool"], now["pool"], integer_term(now["request"])
@@ -318,5 +323,7 @@ LOOPS = (
     Loop(transitions.evict_block, ROW, forgetting),
     Loop(transitions.forget_behind, ROW, forgetting, renewed=renewed),
     Loop(transitions.reset_prefix_cache, ROW, forgetting),
+    Loop(rolling_back.shared_behind, ROW, nothing_more),
+    Loop(rolling_back.unwritten_behind, ROW, unwriting),
     Loop(transitions.common_prefix, ROW, nothing_more, (lambda local: local["blocks"] - local["count"],)),
 )

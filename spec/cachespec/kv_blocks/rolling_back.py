@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from cachespec.kernel import ABSENT, DONE, REFUSED, STALE, Outcome
-from cachespec.kv_blocks.configuration import Block, Config, full_blocks
+from cachespec.kv_blocks.configuration import NOTHING, Config, Position, Request, full_blocks
 from cachespec.kv_blocks.operations import RollBack
 from cachespec.kv_blocks.state import Pool
-from cachespec.kv_blocks.transitions import blocks_from, forget, holding_of
+from cachespec.kv_blocks.transitions import forget, holding_of
 
 
-def shared_among(pool: Pool, blocks: tuple[Block, ...]) -> int:
-    """How many of these blocks are in more than one place."""
+def shared_behind(pool: Pool, request: Request, first: Position) -> int:
+    """How many blocks from this position on are in more than one place."""
     count = 0
-    for position in range(len(blocks)):
-        count = count + (1 if pool.references.get(blocks[position], 0) > 1 else 0)
+    for position in range(holding_of(pool, request).blocks):
+        block = pool.tables.get((request, position), NOTHING)
+        count = count + (1 if position >= first and pool.references.get(block, 0) > 1 else 0)
     return count
 
 
-def unwritten(config: Config, pool: Pool, blocks: tuple[Block, ...]) -> Pool:
-    """These blocks have no KV that counts, and cannot be found."""
-    for position in range(len(blocks)):
-        pool = forget(config, pool, blocks[position])
-        pool = pool._replace(bytes=pool.bytes.remove(blocks[position]))
+def unwrite(config: Config, pool: Pool, request: Request, position: Position) -> Pool:
+    """The block at this position has no KV that counts, and cannot be found."""
+    block = pool.tables.get((request, position), NOTHING)
+    return forget(config, pool, block)._replace(bytes=pool.bytes.remove(block))
+
+
+def unwritten_behind(config: Config, pool: Pool, request: Request, first: Position) -> Pool:
+    """Every block from this position on is unwritten."""
+    for position in range(holding_of(pool, request).blocks):
+        if position >= first:
+            pool = unwrite(config, pool, request, position)
     return pool
 
 
@@ -33,8 +40,7 @@ def roll_back(config: Config, pool: Pool, op: RollBack) -> tuple[Pool, Outcome]:
     if op.computed < 0 or op.computed > holding.computed:
         return pool, STALE
     first = full_blocks(config, op.computed)
-    again = blocks_from(pool, op.request, first)
-    if shared_among(pool, again) > 0:
+    if shared_behind(pool, op.request, first) > 0:
         return pool, REFUSED
     back = holding._replace(
         cached_blocks=min(holding.cached_blocks, first),
@@ -42,5 +48,5 @@ def roll_back(config: Config, pool: Pool, op: RollBack) -> tuple[Pool, Outcome]:
         computed=op.computed,
         scheduled=op.computed,
     )
-    pool = unwritten(config, pool, again)
+    pool = unwritten_behind(config, pool, op.request, first)
     return pool._replace(holdings=pool.holdings.set(op.request, back)), DONE

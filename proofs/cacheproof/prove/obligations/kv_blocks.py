@@ -30,7 +30,7 @@ from cacheproof.prove.shapes import INTEGER
 from cacheproof.prove.states import unchanged
 from cachespec import kv_blocks
 from cachespec.kernel import Code
-from cachespec.kv_blocks import transitions
+from cachespec.kv_blocks import rolling_back, transitions
 from cachespec.kv_blocks.configuration import Config
 from cachespec.kv_blocks.operations import (
     AllocateGroups,
@@ -39,6 +39,7 @@ from cachespec.kv_blocks.operations import (
     FreeRequest,
     GetComputedBlocks,
     ResetPrefixCache,
+    RollBack,
     Withdraw,
 )
 
@@ -98,21 +99,21 @@ LAWS = (
     Law(
         "KV-8",
         "a call that is not done changes nothing",
-        (AllocateSlots, Commit, FreeRequest, Withdraw, ResetPrefixCache, GetComputedBlocks),
+        (AllocateSlots, Commit, RollBack, FreeRequest, Withdraw, ResetPrefixCache, GetComputedBlocks),
         failure_changes_nothing,
         lambda move: move.outcome.code is not Code.DONE,
     ),
     Law(
         "KV-5",
         "a table only grows",
-        (AllocateSlots, Commit, GetComputedBlocks),
+        (AllocateSlots, Commit, RollBack, GetComputedBlocks),
         nothing_leaves_a_table,
     ),
     Law("KV-9/held", "held blocks stay held", (AllocateSlots,), held_stays_held),
     Law(
         "KV-5/others",
         "the tables of other requests are left alone",
-        (AllocateSlots, FreeRequest, Withdraw),
+        (AllocateSlots, RollBack, FreeRequest, Withdraw),
         others_are_left_alone,
     ),
     Law(
@@ -165,6 +166,7 @@ REPLACED = (
     (transitions, "without", some_blocks),
     (transitions, "blocks_from", nothing_known),
     (transitions, "is_common", some_answer),
+    (rolling_back, "full_blocks", filled_blocks),
 )
 
 
@@ -195,6 +197,7 @@ PROOF = Proof(
     witnesses=(
         Config(2, 4, ((0, 1), (0, 2)), (4, 5), steps=(2, 4), withdrawals=1, evictions=1, resets=1, commons=1),
         Config(1, 2, ((0,), (1,)), (1, 2), steps=(1,), withdrawals=1, evictions=1, resets=1, disciplined=0),
+        Config(1, 4, ((0, 1), (0, 2)), (2, 2), steps=(1,), rollbacks=1),
     ),
     environment=environment,
     loops=LOOPS,
