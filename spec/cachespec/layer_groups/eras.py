@@ -88,7 +88,7 @@ K1B: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
     differences={
         AllocateSlots: "takes blocks for one group before touching the hits of the next (C-KV-12); gives back behind "
         f"the scheduled tokens (C-KV-22); estimates one block for a state that is loaded (C-KV-14); {REGISTERED_EARLY}",
-        NewStep: "also starts a step in which a state was registered",
+        NewStep: "empties the set of states that were registered in the step before",
         Commit: EXECUTES,
         FreeRequest: AT_THE_END,
     },
