@@ -24,8 +24,10 @@ from cachespec.layer_groups import (
     FreeRequest,
     GetComputedBlocks,
     NewStep,
+    prefixes,
+    tables,
+    transitions,
 )
-from cachespec.layer_groups import transitions as t
 
 CHAINS = ((0, 1, 2), (0, 1, 3))
 WINDOWS = Config(7, (FULL, WINDOW), CHAINS, (3, 3), spans=(0, 2), steps=(1, 3))
@@ -48,48 +50,50 @@ class Planted(NamedTuple):
 
 
 BUGS = (
-    Planted("LG-1", WINDOWS, Change(t.let_go, "$count > 0", "$count > 1")),
-    Planted("LG-2", WINDOWS, Change(t.touch, "$pool.free.remove($block)", "$pool.free")),
+    Planted("LG-1", WINDOWS, Change(tables.let_go, "$count > 0", "$count > 1")),
+    Planted("LG-2", WINDOWS, Change(tables.touch, "$pool.free.remove($block)", "$pool.free")),
     Planted(
         "LG-2/groups",
         LOADED,
-        Change(t.adopt, "touch($pool, $hits[$position])", "$pool"),
+        Change(transitions.adopt, "touch($pool, $hits[$position])", "$pool"),
     ),
-    Planted("LG-2/null", WINDOWS, Change(t.drop, "$block == pool.null", "$block < 0")),
-    Planted("LG-3", WINDOWS, Change(t.forget, "$pool.registered.remove($block)", "$pool.registered")),
-    Planted("LG-4", PARTIAL, Change(t.take, "touch($pool, $block)", "$pool")),
-    Planted("LG-5/behind", WINDOWS, Change(t.give_back, "min(first_needed(*$x), $rest)", "0")),
-    Planted("LG-5/kept", TIGHT, Change(t.allocate_running, "$progress.computed", "scheduled($progress)")),
+    Planted("LG-2/null", WINDOWS, Change(tables.drop, "$block == pool.null", "$block < 0")),
+    Planted("LG-3", WINDOWS, Change(prefixes.forget, "$pool.registered.remove($block)", "$pool.registered")),
+    Planted("LG-4", PARTIAL, Change(tables.take, "touch($pool, $block)", "$pool")),
+    Planted("LG-5/behind", WINDOWS, Change(tables.give_back, "min(first_needed(*$x), $rest)", "0")),
+    Planted("LG-5/kept", TIGHT, Change(transitions.allocate_running, "$progress.computed", "scheduled($progress)")),
     Planted(
         "LG-6",
         WINDOWS,
-        Change(t.register_full, "key_of(config, request, group, position)", "key_of(config, request, group, 0)"),
+        Change(
+            transitions.register_full, "key_of(config, request, group, position)", "key_of(config, request, group, 0)"
+        ),
     ),
-    Planted("LG-7", STATES, Change(t.has_prefix, "first_copy(*$rest) < 0", "False")),
-    Planted("LG-7/executed", PARTIAL, Change(t.commit, "execute(*$rest)", "pool")),
+    Planted("LG-7", STATES, Change(prefixes.has_prefix, "first_copy(*$rest) < 0", "False")),
+    Planted("LG-7/executed", PARTIAL, Change(transitions.commit, "execute(*$rest)", "pool")),
     Planted(
         "LG-7/found",
         PARTIAL,
-        Change(t.register_full, "$end // size_of(*$rest)", "blocks_for(config, group, $end)"),
+        Change(transitions.register_full, "$end // size_of(*$rest)", "blocks_for(config, group, $end)"),
     ),
-    Planted("LG-7/registered", STATES, Change(t.is_checkpoint, "$left or $right", "$left")),
-    Planted("LG-7/taken", WINDOWS, Change(t.take, "$pool.bytes.remove($block)", "$pool.bytes")),
-    Planted("LG-7/written", TIGHT, Change(t.execute, "$progress.ends[0]", "scheduled($progress)")),
-    Planted("LG-8", WINDOWS, Change(t.extend_all, "range(len($kinds))", "range(1)")),
+    Planted("LG-7/registered", STATES, Change(transitions.is_checkpoint, "$left or $right", "$left")),
+    Planted("LG-7/taken", WINDOWS, Change(tables.take, "$pool.bytes.remove($block)", "$pool.bytes")),
+    Planted("LG-7/written", TIGHT, Change(transitions.execute, "$progress.ends[0]", "scheduled($progress)")),
+    Planted("LG-8", WINDOWS, Change(transitions.extend_all, "range(len($kinds))", "range(1)")),
     Planted(
         "LG-8/others",
         WINDOWS,
-        Change(t.free_request, "release(*$rest)", "give_back(config, release(*$rest), 1 - op.request, 9)"),
+        Change(transitions.free_request, "release(*$rest)", "give_back(config, release(*$rest), 1 - op.request, 9)"),
     ),
-    Planted("LG-8/room", WINDOWS, Change(t.free_hits, "1 if $free else 0", "1")),
-    Planted("LG-8/turned-down", ANY_CALL, Change(t.commit, "return $pool, STALE", "return $pool, ABSENT")),
-    Planted("LG-9", WINDOWS, Change(t.adopt, "$position < $first or $null", "$position <= $first or $null")),
-    Planted("LG-9/begun", STATES, Change(t.states_done, "$pool.this_step.remove($key)", "$pool.this_step")),
+    Planted("LG-8/room", WINDOWS, Change(transitions.free_hits, "1 if $free else 0", "1")),
+    Planted("LG-8/turned-down", ANY_CALL, Change(transitions.commit, "return $pool, STALE", "return $pool, ABSENT")),
+    Planted("LG-9", WINDOWS, Change(transitions.adopt, "$position < $first or $null", "$position <= $first or $null")),
+    Planted("LG-9/begun", STATES, Change(transitions.states_done, "$pool.this_step.remove($key)", "$pool.this_step")),
     Planted(
         "LG-9/step",
         STATES,
         Change(
-            t.allocate_slots,
+            transitions.allocate_slots,
             "return allocate_new(*$rest)",
             (
                 "pool, outcome = allocate_new(*$rest)\n"
@@ -99,24 +103,26 @@ BUGS = (
             ),
         ),
     ),
-    Planted("LG-10", WINDOWS, Change(t.append, "$row.length + 1", "$row.length + 2")),
-    Planted("LG-10/counted", TIGHT, Change(t.execute, "$progress.ends[1:]", "()")),
-    Planted("LG-11", WINDOWS, Change(t.let_go, "$pool.free.push($block, 1)", "$pool.free.push_front($block, 1)")),
+    Planted("LG-10", WINDOWS, Change(tables.append, "$row.length + 1", "$row.length + 2")),
+    Planted("LG-10/counted", TIGHT, Change(transitions.execute, "$progress.ends[1:]", "()")),
+    Planted("LG-11", WINDOWS, Change(tables.let_go, "$pool.free.push($block, 1)", "$pool.free.push_front($block, 1)")),
     Planted(
-        "LG-11/useless", WINDOWS, Change(t.let_go, "$pool.free.push_front($block, 1)", "$pool.free.push($block, 1)")
+        "LG-11/useless",
+        WINDOWS,
+        Change(tables.let_go, "$pool.free.push_front($block, 1)", "$pool.free.push($block, 1)"),
     ),
     Planted(
         "LG-11/taken",
         WINDOWS,
         Change(
-            t.take,
+            tables.take,
             "$pool.free.oldest(NOTHING)",
             "pool.free.oldest_outside(pool.references.set(pool.free.oldest(NOTHING), 1), pool.free.oldest(NOTHING))",
         ),
     ),
-    Planted("LG-12", WINDOWS, Change(t.cached_tokens, "prompt_of(*$rest) - 1", "prompt_of(*$rest) - 2")),
-    Planted("LG-12/needed", WINDOWS, Change(t.hit_blocks, "$position >= $first", "$position > $first")),
-    Planted("LG-14", CHUNKS, Change(t.reset_prefix_cache, "forget(*$rest)", "pool")),
+    Planted("LG-12", WINDOWS, Change(prefixes.cached_tokens, "prompt_of(*$rest) - 1", "prompt_of(*$rest) - 2")),
+    Planted("LG-12/needed", WINDOWS, Change(prefixes.hit_blocks, "$position >= $first", "$position > $first")),
+    Planted("LG-14", CHUNKS, Change(transitions.reset_prefix_cache, "forget(*$rest)", "pool")),
 )
 
 

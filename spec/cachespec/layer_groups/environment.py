@@ -44,7 +44,7 @@ def calls(config: Config, view: View, lookup: Lookup) -> Iterable[Operation]:
 
 
 def step_sizes(config: Config, start: int, left: int) -> Iterable[int]:
-    """So many tokens may be scheduled behind `start` where so many are left: each once, ascending."""
+    """The numbers of tokens that may be scheduled behind `start`: each once, ascending, and no more than are left."""
     sizes = {aligned(config, start, min(step, left)) for step in config.steps or (left,)} if left > 0 else set()
     return sorted(size for size in sizes if size > 0)
 

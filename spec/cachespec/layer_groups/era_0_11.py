@@ -29,18 +29,10 @@ from cachespec.layer_groups.era_rules import (
     written_before,
 )
 from cachespec.layer_groups.operations import AllocateSlots, GetComputedBlocks
+from cachespec.layer_groups.prefixes import cached_tokens, first_needed, slots_of
 from cachespec.layer_groups.state import Pool, Progress, Result, scheduled
-from cachespec.layer_groups.transitions import (
-    append,
-    cached_tokens,
-    first_needed,
-    found_blocks,
-    lengthen,
-    passed,
-    row_of,
-    slots_of,
-    touch,
-)
+from cachespec.layer_groups.tables import append, lengthen, passed, row_of, touch
+from cachespec.layer_groups.transitions import found_blocks
 
 
 def found_here(config: Config, pool: Pool, op: GetComputedBlocks | AllocateSlots) -> int:

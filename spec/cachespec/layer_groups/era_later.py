@@ -25,8 +25,9 @@ from cachespec.layer_groups.era_rules import (
     written_before,
 )
 from cachespec.layer_groups.operations import AllocateSlots
+from cachespec.layer_groups.prefixes import first_needed
 from cachespec.layer_groups.state import NO_PROGRESS, Pool, Result, scheduled
-from cachespec.layer_groups.transitions import first_needed, give_back, row_of
+from cachespec.layer_groups.tables import give_back, row_of
 
 
 def give_back_early(config: Config, pool: Pool, request: Request) -> Pool:

@@ -20,25 +20,10 @@ from cachespec.layer_groups.configuration import (
     span_of,
 )
 from cachespec.layer_groups.operations import AllocateSlots, Commit, FreeRequest, NewStep
+from cachespec.layer_groups.prefixes import cached_tokens, first_needed, hit_blocks, register, slots_of
 from cachespec.layer_groups.state import NO_PROGRESS, Pool, Progress, Result, scheduled
-from cachespec.layer_groups.transitions import (
-    append,
-    cached_tokens,
-    execute,
-    execute_all,
-    first_needed,
-    hit_blocks,
-    is_flying,
-    is_null_next,
-    lengthen,
-    passed,
-    register,
-    release,
-    row_of,
-    scheduled_to,
-    slots_of,
-    touch,
-)
+from cachespec.layer_groups.tables import append, is_null_next, lengthen, passed, row_of, touch
+from cachespec.layer_groups.transitions import execute, execute_all, is_flying, release, scheduled_to
 
 Hits = tuple[tuple[Block, ...], ...]
 """For each group, the blocks of a hit."""
@@ -58,7 +43,7 @@ def failed(pool: Pool, op: AllocateSlots, progress: Progress) -> Result:
 
 
 def evictable(pool: Pool, hits: tuple[Block, ...]) -> int:
-    """The hits that nobody holds: they leave the free queue."""
+    """The hits that no request holds: they leave the free queue."""
     count = 0
     for block in hits:
         count = count + (1 if block != pool.null and not pool.references.has(block) else 0)
@@ -117,7 +102,7 @@ def adopted(config: Config, pool: Pool, request: Request, group: Group, hits: Hi
 
 
 def extended(config: Config, pool: Pool, request: Request, group: Group, tokens: int) -> tuple[Pool, bool]:
-    """One table has slots for so many tokens; False if too few blocks are free, and then none is taken."""
+    """One table gets slots for `tokens`; False if too few blocks are free, and then none is taken."""
     length = slots_of(config, group, tokens)
     missing = length - row_of(pool, request, group).length
     if min(missing, 1 if config.kinds[group] == STATE else missing) > pool.free.length:

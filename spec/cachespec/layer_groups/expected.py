@@ -96,7 +96,7 @@ def copy_of(view: View, key: Key) -> int:
 
 
 def hits_of(config: Config, view: View, request: int, found: int, start: int) -> set[Entry]:
-    """What a request adopts that has found so many tokens and goes on behind `start`."""
+    """The blocks that a request adopts after a hit of `found` tokens, if it goes on behind `start`."""
     return {
         Entry(request, group, position, copy_of(view, key_at(config, request, group, position)))
         for group in range(len(config.kinds))

@@ -1,27 +1,20 @@
-"""The normative manager: what every call does, from what a group needs up to the calls."""
+"""The normative manager: allocation for all groups, execution, and the calls."""
 
 from __future__ import annotations
 
 from cachespec.kernel import ABSENT, DONE, MISS, REFUSED, STALE, TOO_LARGE, Code, Outcome, Transitions
 from cachespec.layer_groups.configuration import (
-    CHUNK,
     CROSS,
-    NOTHING,
     STATE,
-    WINDOW,
     Block,
     Config,
     Group,
-    Key,
     Position,
     Request,
-    alignment,
     blocks_for,
     caches,
     key_of,
-    prompt_of,
     size_of,
-    span_of,
 )
 from cachespec.layer_groups.operations import (
     AllocateSlots,
@@ -31,191 +24,9 @@ from cachespec.layer_groups.operations import (
     NewStep,
     ResetPrefixCache,
 )
-from cachespec.layer_groups.state import NO_PROGRESS, NO_ROW, Pool, Progress, Result, Row, scheduled
-
-# What a group needs -------------------------------------------------------------------------------------------------
-
-
-def first_needed(config: Config, group: Group, tokens: int) -> Position:
-    """The first position that the token behind these reads. LG-5: whatever is before it may go.
-
-    A sliding window and a chunk end with that token; a state-space layer reads the state behind the last token.
-    """
-    kind, span, skipped = config.kinds[group], span_of(config, group), 0
-    if kind == WINDOW:
-        skipped = tokens - span + 1
-    elif kind == CHUNK:
-        skipped = tokens // span * span
-    elif kind == STATE:
-        skipped = tokens - 1
-    return max(0, skipped) // size_of(config, group)
-
-
-def slots_of(config: Config, group: Group, tokens: int) -> int:
-    """The length of a table for so many tokens. Cross attention keeps the encoder's tokens, however long the output."""
-    return blocks_for(config, group, span_of(config, group) if config.kinds[group] == CROSS else tokens)
-
-
-# The prefix map -----------------------------------------------------------------------------------------------------
-
-
-def first_copy(pool: Pool, key: Key) -> Block:
-    """The block that was registered first under this key; nothing if there is none."""
-    return first_of(pool.prefix_map.get(key, ()))
-
-
-def first_of(copies: tuple[Block, ...]) -> Block:
-    """The first copy; nothing if there is none."""
-    return copies[0] if len(copies) > 0 else NOTHING
-
-
-def without(copies: tuple[Block, ...], block: Block) -> tuple[Block, ...]:
-    """The copies in their order, the block left out."""
-    return tuple(other for other in copies if other != block)
-
-
-def has_prefix(config: Config, pool: Pool, request: Request, group: Group, tokens: int) -> bool:
-    """LG-12: the group has all blocks that the token behind the prefix reads."""
-    for position in range(first_needed(config, group, tokens), tokens // size_of(config, group)):
-        if first_copy(pool, key_of(config, request, group, position)) < 0:
-            return False
-    return True
-
-
-def all_have_prefix(config: Config, pool: Pool, request: Request, tokens: int) -> bool:
-    """LG-12: every group has it."""
-    lacking = 0
-    for group in range(len(config.kinds)):
-        lacking = lacking + (0 if has_prefix(config, pool, request, group, tokens) else 1)
-    return lacking == 0
-
-
-def cached_tokens(config: Config, pool: Pool, request: Request) -> int:
-    """The longest prefix that all groups have; at least one token is left to compute."""
-    unit = alignment(config)
-    tokens = max(0, prompt_of(config, request) - 1) // unit * unit if caches(config) else 0
-    while tokens > 0 and not all_have_prefix(config, pool, request, tokens):
-        tokens = tokens - unit
-    return tokens
-
-
-def hit_blocks(config: Config, pool: Pool, request: Request, group: Group, tokens: int) -> tuple[Block, ...]:
-    """The group's blocks of a hit; the null block for those that it does not need."""
-    blocks: tuple[Block, ...] = ()
-    first = first_needed(config, group, tokens)
-    for position in range(tokens // size_of(config, group)):
-        copy = first_copy(pool, key_of(config, request, group, position))
-        blocks = (*blocks, copy if position >= first else pool.null)
-    return blocks
-
-
-def register(config: Config, pool: Pool, block: Block, key: Key) -> Pool:
-    """The block can be found from now on, behind the copies that there are."""
-    return pool._replace(
-        registered=pool.registered.set(block, key),
-        prefix_map=pool.prefix_map.set(key, (*pool.prefix_map.get(key, ()), block)),
-    )
-
-
-def forget(pool: Pool, block: Block) -> Pool:
-    """The block cannot be found any more. LG-3: neither side of the prefix map keeps it."""
-    if not pool.registered.has(block):
-        return pool
-    key = pool.registered.get(block, (NOTHING, NOTHING))
-    left = without(pool.prefix_map.get(key, ()), block)
-    return pool._replace(
-        registered=pool.registered.remove(block),
-        prefix_map=pool.prefix_map.set(key, left) if first_of(left) >= 0 else pool.prefix_map.remove(key),
-    )
-
-
-# References and the free queue --------------------------------------------------------------------------------------
-
-
-def touch(pool: Pool, block: Block) -> Pool:
-    """One position more holds the block. LG-2: what is held is not free."""
-    return pool._replace(
-        references=pool.references.set(block, pool.references.get(block, 0) + 1),
-        free=pool.free.remove(block),
-    )
-
-
-def let_go(pool: Pool, block: Block) -> Pool:
-    """One position fewer holds the block; the last one makes it free. LG-11: a findable block is taken last."""
-    count = pool.references.get(block, 0) - 1
-    if count > 0:
-        return pool._replace(references=pool.references.set(block, count))
-    free = pool.free.push(block, 1) if pool.registered.has(block) else pool.free.push_front(block, 1)
-    return pool._replace(references=pool.references.remove(block), free=free)
-
-
-def take(pool: Pool) -> tuple[Pool, Block]:
-    """The next free block. If it can be found, that is its eviction, whatever its group was."""
-    block = pool.free.oldest(NOTHING)
-    pool = forget(pool, block)
-    return touch(pool, block)._replace(bytes=pool.bytes.remove(block)), block
-
-
-# Tables -------------------------------------------------------------------------------------------------------------
-
-
-def row_of(pool: Pool, request: Request, group: Group) -> Row:
-    """The table's length and how far it is registered."""
-    return pool.rows.get((request, group), NO_ROW)
-
-
-def append(pool: Pool, request: Request, group: Group, block: Block) -> Pool:
-    """The block is at the next position of the table."""
-    row = row_of(pool, request, group)
-    return pool._replace(
-        tables=pool.tables.set((request, group, row.length), block),
-        rows=pool.rows.set((request, group), row._replace(length=row.length + 1)),
-    )
-
-
-def lengthen(pool: Pool, request: Request, group: Group) -> Pool:
-    """The table becomes longer by one block of the pool."""
-    pool, block = take(pool)
-    return append(pool, request, group, block)
-
-
-def is_null_next(config: Config, pool: Pool, request: Request, group: Group, length: int) -> bool:
-    """A state-space group has a block for the state behind a step, and none for what the step passes."""
-    return config.kinds[group] == STATE and row_of(pool, request, group).length < length - 1
-
-
-def extend(config: Config, pool: Pool, request: Request, group: Group, length: int) -> Pool:
-    """The table has at least so many positions; the caller has made sure that enough blocks are free."""
-    while row_of(pool, request, group).length < length:
-        if is_null_next(config, pool, request, group, length):
-            pool = append(pool, request, group, pool.null)
-        else:
-            pool = lengthen(pool, request, group)
-    return pool
-
-
-def passed(pool: Pool, request: Request, group: Group, positions: int) -> Pool:
-    """Registration goes on behind so many positions."""
-    row = row_of(pool, request, group)._replace(cached=positions)
-    return pool._replace(rows=pool.rows.set((request, group), row)) if row.length > 0 else pool
-
-
-def drop(pool: Pool, request: Request, group: Group, position: Position) -> Pool:
-    """LG-5: the block at this position goes back to the pool, and the null block is in its place."""
-    block = pool.tables.get((request, group, position), pool.null)
-    if block == pool.null:
-        return pool
-    return let_go(pool._replace(tables=pool.tables.set((request, group, position), pool.null)), block)
-
-
-def give_back(config: Config, pool: Pool, request: Request, tokens: int) -> Pool:
-    """LG-5: blocks that no token behind these reads go back, in each group the last one first."""
-    for group in range(len(config.kinds)):
-        gone = min(first_needed(config, group, tokens), row_of(pool, request, group).length)
-        for turn in range(gone):
-            pool = drop(pool, request, group, gone - 1 - turn)
-    return pool
-
+from cachespec.layer_groups.prefixes import cached_tokens, first_needed, forget, hit_blocks, register, slots_of
+from cachespec.layer_groups.state import NO_PROGRESS, Pool, Progress, Result, scheduled
+from cachespec.layer_groups.tables import append, drop, extend, give_back, passed, row_of, touch
 
 # Allocation ---------------------------------------------------------------------------------------------------------
 
@@ -245,7 +56,7 @@ def adopt_all(config: Config, pool: Pool, request: Request, found: int, start: i
 
 
 def extend_all(config: Config, pool: Pool, request: Request, tokens: int) -> Pool:
-    """All tables have slots for so many tokens."""
+    """All tables get slots for `tokens`."""
     for group in range(len(config.kinds)):
         pool = extend(config, pool, request, group, slots_of(config, group, tokens))
     return pool
