@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.impl import (
+    function_bugs,
     kv_blocks_bugs,
     test_mirror_tensors,
     test_mutants,
@@ -51,6 +52,7 @@ def _lists() -> dict[str, dict[str, Change]]:
             for name, (_, function, right, wrong) in test_ring.MUTANTS.items()
         },
         "scheduler": {name: _named(*rest) for name, (by, *rest) in loads.MUTANTS.items() if by not in loads.RUNS},
+        **{component: function_bugs.changes(component) for component in function_bugs.BUGS},
     }
 
 
