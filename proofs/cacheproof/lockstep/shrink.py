@@ -27,9 +27,10 @@ def shrunk(
 ) -> tuple[Finding, bool]:
     """The smallest finding of the same sort that was reached, and whether the given one came again at all.
 
-    At its end no operation can be left out, and in a short trace no two; there no neighbours can be replaced by one.
-    None can be replaced by one that comes earlier in its alphabet. Interchangeable names are given out in the order of
-    their appearance. This is a least run as far as these steps reach; a shorter one of another shape may exist.
+    At its end no operation can be left out, and in a short trace no two. No neighbours can be replaced by one, and no
+    operation can be left out if later ones name something else. None can be replaced by one that comes earlier in its
+    alphabet. Interchangeable names are given out in the order of their appearance. This is a least run as far as these
+    steps reach; a shorter one of another shape may exist.
     """
     if not finding.trace.steps:
         return finding, True
@@ -76,7 +77,7 @@ class _Shrinker(Minimiser[Operation, Finding]):
         self.pair, self.only_offered = pair, only_offered
 
     def run(self) -> tuple[Finding, bool]:
-        simplify = (self.merge, self.replace) if self.only_offered else ()
+        simplify = (self.merge, self.replace, self.adapt) if self.only_offered else ()
         with uncounted(self.pair):
             came_again = self.minimise(partial(self.leave_out, LONGEST_FOR_PAIRS), *simplify, self.rename)
         return self.best, came_again
@@ -105,6 +106,27 @@ class _Shrinker(Minimiser[Operation, Finding]):
                 if self.accept((*self.items[:index], simpler, *self.items[index + 1 :])):
                     return True
         return False
+
+    def adapt(self) -> bool:
+        """Whether an operation could be left out if later ones, no more offered, give way to the first of their kind.
+
+        If a request is left out, say, the blocks of the others have other numbers.
+        """
+        if len(self.items) > LONGEST_FOR_PAIRS:
+            return False
+        adapted = (self.adapted_without(index) for index in range(len(self.items)))
+        return any(operations and self.accept(operations) for operations in adapted)
+
+    def adapted_without(self, index: int) -> tuple[Operation, ...]:
+        """The operations without this one, each offered where it is; none if that cannot be."""
+        done = self.items[:index]
+        for operation in self.items[index + 1 :]:
+            offered = self.pair.offered_after(done)
+            kind = [operation] if operation in offered else [one for one in offered if type(one) is type(operation)]
+            if not kind:
+                return ()
+            done = (*done, kind[0])
+        return done
 
     def rename(self) -> bool:
         """Whether interchangeable names could be given out in the order of their appearance."""
