@@ -75,8 +75,7 @@ def test_ctrl_c_gives_what_the_tasks_in_progress_say_and_begins_no_other() -> No
     assert sorted(known) == ["0 was stopped", "1 was stopped"]
 
 
-def test_a_worker_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacheproof.foundation.workers.SECONDS_TO_STOP", 0.1)
+def test_a_worker_that_does_not_end_is_killed() -> None:
     before, shown = set(multiprocessing.active_children()), list[str]()
     assert _interrupted(shared_out(_for_ever, range(9), 2, show=shown.append, patience=0.1), shown) == []
     assert set(multiprocessing.active_children()) == before

@@ -18,8 +18,6 @@ from cacheproof.foundation.interruption import deaf, leave_to_parent
 
 MOST_PROCESSES = 256
 BETWEEN_LOOKS = 0.2
-SECONDS_TO_STOP = 5.0
-"""After Ctrl-C, for tasks in progress to say what they know."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -43,8 +41,8 @@ def shared_out(
     """What `call` returns for each task, as it ends. `call`, `begin` and the tasks cross the process boundary.
 
     A worker calls `begin` first. `show` gets the lines that tasks `tell`. Ctrl-C: no other task begins, the results of
-    those that end within `SECONDS_TO_STOP` are given, then it raises. Tasks ask `stopped`; workers that have not ended
-    `patience` seconds later are killed (None: they are waited for). Raises `InconclusiveError` if a worker dies.
+    those in progress are given, then it raises. Tasks ask `stopped` to end soon. `patience`: seconds after which a
+    worker that does not end is killed, and its result is lost; None: no limit. Raises `InconclusiveError` if one dies.
     """
     context = multiprocessing.get_context("spawn")
     parent = _Parent(context.Queue(), context.Event())
@@ -63,7 +61,7 @@ def shared_out(
             yield from (result for future in ended for result in future.result())
     except KeyboardInterrupt:
         parent.stop.set()
-        ended, waiting = wait([future for future in waiting if not future.cancel()], SECONDS_TO_STOP)
+        ended, waiting = wait([future for future in waiting if not future.cancel()], patience)
         yield from (result for future in ended for result in future.result())
         raise
     except BrokenProcessPool:

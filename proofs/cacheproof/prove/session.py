@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cacheproof.foundation.discover import discover, modules_in
 from cacheproof.foundation.errors import InputError
-from cacheproof.foundation.workers import SECONDS_TO_STOP, shared_out, stopped, tell
+from cacheproof.foundation.workers import shared_out, stopped, tell
 from cacheproof.model.store import save
 from cacheproof.prove.finding import CROSSHAIR, SMT, Finding
 from cacheproof.prove.ledger import confirm
@@ -30,6 +30,9 @@ class Chosen:
 
 PROOFS: Mapping[str, tuple[Proof, ...]] = discover("cacheproof.prove.obligations", "PROOFS", tuple)
 """The proofs of each component, by its name."""
+
+SECONDS_TO_STOP = 5.0
+"""After Ctrl-C, for a solver to end its question."""
 
 CONTRACTS = "cacheproof.prove.contracts"
 """Its modules have the names of components, or of what they share, and a `LEDGER` of their contracts."""
