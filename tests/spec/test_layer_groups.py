@@ -157,7 +157,7 @@ def answers(config: Config, *operations: Operation, tag: str = "normative") -> l
 
 
 def computed(request: int, tokens: int, steps: int) -> list[Operation]:
-    """So many tokens in each of so many steps."""
+    """`steps` steps of the request, of `tokens` tokens each."""
     return [each for _ in range(steps) for each in (AllocateSlots(request, 0, tokens), Commit(request))]
 
 

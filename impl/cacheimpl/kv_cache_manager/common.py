@@ -40,7 +40,7 @@ class PrefixCacheStats:
     preempted_hits: int = 0
 
     def record(self, num_tokens: int, num_hits: int, preempted: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Count a look-up of so many tokens."""
+        """Count a look-up of `num_tokens` tokens."""
         before = "preempted_" if preempted else ""
         for name, more in (("requests", 1), ("queries", num_tokens), ("hits", num_hits)):
             setattr(self, before + name, getattr(self, before + name) + more)

@@ -316,10 +316,8 @@ LATER = Face(
             {"request": REQUEST, "num_running_requests": count(1), "running": one_of("running", 3)},
             misuse={"an unknown id": (UnknownRequestError, lambda made: made.get_num_common_prefix_blocks("nobody"))},
         ),
-        "get_blocks": Call(
-            lambda made: {"request_id": "running"}, {}, {"request_id": "who has no table has no blocks"}
-        ),
-        "get_block_ids": Call(lambda made: {"request_id": "x"}, {}, {"request_id": "who has no table has no blocks"}),
+        "get_blocks": Call(lambda made: {"request_id": "running"}, {}, {"request_id": "a request without a table"}),
+        "get_block_ids": Call(lambda made: {"request_id": "x"}, {}, {"request_id": "a request without a table"}),
         "get_computed_blocks_for_connector": Call(
             lambda made: {"request": made.again, "max_cache_hit_length": 8},
             {"request": REQUEST, "max_cache_hit_length": count(0, optional=True)},
@@ -340,7 +338,7 @@ LATER = Face(
         "get_block_ids_for_computed_tokens": Call(
             lambda made: {"request_id": "running", "num_computed_tokens": 4},
             {"num_computed_tokens": count(0)},
-            {"request_id": "who has no table has no blocks"},
+            {"request_id": "a request without a table"},
         ),
         "estimate_cached_tokens": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),
         "can_fit_full_sequence": Call(
@@ -357,7 +355,7 @@ LATER = Face(
         "record_blocks_for_zeroing": Call(
             lambda made: {"request_id": "running", "start_token": 4},
             {"start_token": count(0)},
-            {"request_id": "who has no table has no blocks"},
+            {"request_id": "a request without a table"},
             misuse={"half a block": (InvalidCountError, lambda made: made.record_blocks_for_zeroing("running", 3))},
         ),
         "remove_skipped_blocks": Call(
