@@ -31,14 +31,9 @@ from cachespec.layer_groups.tables import append, drop, extend, give_back, passe
 # Allocation ---------------------------------------------------------------------------------------------------------
 
 
-def adopted_from(config: Config, group: Group, start: int) -> Position:
-    """The first position of a hit that a request needs that goes on behind `start`."""
-    return first_needed(config, group, start)
-
-
 def adopt(config: Config, pool: Pool, request: Request, group: Group, hits: tuple[Block, ...], start: int) -> Pool:
     """LG-9: the group's hits become the beginning of its table; the null block stands for those not needed."""
-    first = adopted_from(config, group, start)
+    first = first_needed(config, group, start)
     for position in range(max(first, len(hits))):
         if position < first or hits[position] == pool.null:
             pool = append(pool, request, group, pool.null)
@@ -73,7 +68,7 @@ def new_blocks(config: Config, length: int, group: Group, start: int, end: int) 
 def free_hits(config: Config, pool: Pool, group: Group, hits: tuple[Block, ...], start: int) -> int:
     """The hits that leave the free queue when the group adopts them."""
     count = 0
-    for position in range(adopted_from(config, group, start), len(hits)):
+    for position in range(first_needed(config, group, start), len(hits)):
         count = count + (1 if pool.free.has(hits[position]) else 0)
     return count
 
@@ -83,7 +78,7 @@ def needed_by_new(config: Config, pool: Pool, request: Request, found: int, star
     needed = 0
     for group in range(len(config.kinds)):
         hits = hit_blocks(config, pool, request, group, found)
-        length = max(len(hits), adopted_from(config, group, start))
+        length = max(len(hits), first_needed(config, group, start))
         loaded_to = start if start > found else 0
         needed = needed + new_blocks(config, length, group, loaded_to, end)
         needed = needed + free_hits(config, pool, group, hits, start)
