@@ -83,6 +83,11 @@ def requests(source: random.Random, count: int) -> tuple[int, Chains, tuple[int,
     """A block size; for each request the contents of its blocks, which it may share with others, and its length."""
     size = source.randint(1, 4)
     lengths = tuple(source.randint(1, 4 * size) for _ in range(count))
+    return size, chains_of(source, lengths, size), lengths
+
+
+def chains_of(source: random.Random, lengths: tuple[int, ...], size: int) -> Chains:
+    """For each length the contents of its full blocks. Equal contents have equal contents before them."""
     numbers: dict[tuple[int, ...], int] = {}
     chains: list[tuple[int, ...]] = []
     for length in lengths:
@@ -92,7 +97,7 @@ def requests(source: random.Random, count: int) -> tuple[int, Chains, tuple[int,
             path = (*path, source.choice((0, 0, 1)))
             chain.append(numbers.setdefault(path, len(numbers)))
         chains.append(tuple(chain))
-    return size, tuple(chains), lengths
+    return tuple(chains)
 
 
 def hashes(source: random.Random, chains: Chains) -> tuple[int, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from itertools import zip_longest
 
+from cacheproof.lockstep.configurations.kv_blocks import Chains, chains_of
 from cachespec.layer_groups import CHUNK, CROSS, FULL, STATE, WINDOW, Config
 from cachespec.layer_groups.configuration import has_many
-
-Chains = tuple[tuple[int, ...], ...]
 
 
 def draw(source: random.Random) -> Config:
@@ -65,13 +64,4 @@ def span_of(source: random.Random, kind: int, size: int) -> int:
 def requests(source: random.Random, count: int, size: int) -> tuple[Chains, tuple[int, ...]]:
     """For each request the contents of its hash blocks, which it may share with others, and its length."""
     lengths = tuple(source.randint(1, 5 * size) for _ in range(count))
-    known: dict[tuple[int, ...], int] = {}
-    chains: list[tuple[int, ...]] = []
-    for length in lengths:
-        path: tuple[int, ...] = ()
-        chain: list[int] = []
-        for _ in range(length // size):
-            path = (*path, source.choice((0, 0, 1)))
-            chain.append(known.setdefault(path, len(known)))
-        chains.append(tuple(chain))
-    return tuple(chains), lengths
+    return chains_of(source, lengths, size), lengths
