@@ -178,7 +178,7 @@ class LayerGroupsDriver:
         return blocks, tokens
 
     def _request(self, number: int, tokens: int) -> Request:
-        """The request with so many of its tokens, hashed."""
+        """The request with its first `tokens` tokens, hashed."""
         written = [content for content in self._config["chains"][number] for _ in range(self._hash_size)][:tokens]
         request = Request(str(number), [*written, *[UNHASHED] * (tokens - len(written))])
         request.block_hashes.extend(self._hash(request))
