@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -54,16 +55,17 @@ def test_every_task_has_its_result_and_each_worker_begins_once() -> None:
     assert not stopped(), "this process is no worker"
 
 
-def _interrupted(results: Generator[str, None, None], shown: list[str]) -> list[str]:
-    """The results, where Ctrl-C comes once two tasks have begun."""
+def _interrupted(results: Generator[Any, None, None], shown: list[str], least: int = 2) -> list[Any]:
+    """The results, where Ctrl-C comes a moment after `least` lines were shown."""
 
     def press() -> None:
-        while len(shown) < 2:
+        while len(shown) < least:
             time.sleep(0.01)
+        time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=press, daemon=True).start()
-    known = list[str]()
+    known = list[Any]()
     with closing(results), pytest.raises(KeyboardInterrupt):
         known.extend(results)  # a list keeps what came before the exception
     return known
@@ -73,6 +75,10 @@ def test_ctrl_c_gives_what_the_tasks_in_progress_say_and_begins_no_other() -> No
     shown = list[str]()
     known = _interrupted(shared_out(_until_stopped, range(9), 2, show=shown.append), shown)
     assert sorted(known) == ["0 was stopped", "1 was stopped"]
+
+
+def test_ctrl_c_while_the_workers_start_begins_no_task() -> None:
+    assert _interrupted(shared_out(_square, range(9), 2, begin=partial(time.sleep, 2)), [], least=0) == []
 
 
 def test_a_worker_that_does_not_end_is_killed() -> None:

@@ -61,7 +61,7 @@ def shared_out(
             yield from (result for future in ended for result in future.result())
     except KeyboardInterrupt:
         parent.stop.set()
-        ended, waiting = wait([future for future in waiting if not future.cancel()], patience)
+        ended, waiting = wait(waiting, patience)
         yield from (result for future in ended for result in future.result())
         raise
     except BrokenProcessPool:
@@ -113,5 +113,5 @@ def _begin_worker(parent: _Parent, begin: Callable[[], object] | None) -> None:
 
 
 def _performed(call: Callable[[Task], Result], task: Task) -> tuple[Result, ...]:
-    """Nothing where the user ended the run before the task began."""
+    """Nothing where the user ended the run before the task began, as while the worker was still starting."""
     return () if stopped() else (call(task),)
