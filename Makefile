@@ -23,7 +23,7 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-replay nightly-mutants
+NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-replay nightly-mutants
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -103,6 +103,12 @@ nightly-conform: $(READY)
 nightly-historic: $(READY)
 	$(BIN)/cacheproof target add vllm==0.33.0
 	$(BIN)/cacheproof planted vllm==0.33.0 --historic
+
+# A whole engine on a CPU, with the release's managers and with ours: do all requests get the same tokens?
+nightly-engine: $(READY)
+	$(BIN)/cacheproof target add vllm==0.33.0 --engine
+	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000
+	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --rules KV_2026_11
 
 nightly-replay: $(READY)
 	$(BIN)/cacheproof replay --shipped

