@@ -63,7 +63,6 @@ WHOLE = "proofs/cacheproof/releases/engine/child"
 RULES = (
     Rule("spec/cachespec", ("cachespec",)),
     Rule("impl/cacheimpl", ("cacheimpl", "msgspec", "torch", "triton"), apart=(OVER_THE_NETWORK, PLUGIN)),
-    Rule(PLUGIN, ("cacheimpl", "vllm")),
     Rule(OVER_THE_NETWORK, ("cacheimpl", "msgspec", "zmq")),
     Rule(
         "proofs/cacheproof",
