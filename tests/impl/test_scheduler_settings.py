@@ -13,7 +13,18 @@ from cachespec.scheduler import Config
 PLAIN = Config(2, 4, 4, 1, 1, 2, 8, (2, 2), (2, 2))
 
 
-@pytest.mark.parametrize("setting", [{"prefix_caching": 0}, {"watermark": 1}])
+SETTINGS: list[dict[str, Any]] = [
+    {"prefix_caching": 0},
+    {"watermark": 1},
+    {"stops": (1, 0)},
+    {"min_tokens": (1, 0)},
+    {"adapters": (1, 0)},
+    {"grammars": (1, 0)},
+    {"pipelined": 1},
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
 def test_a_setting_that_is_not_there_is_refused(setting: dict[str, Any]) -> None:
     tables_of(PLAIN, "cpu")
     with pytest.raises(TargetError, match="the implementation does not have this setting"):

@@ -131,7 +131,7 @@ def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> No
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:
-    names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared", "drafts")
+    names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared", "drafts", "waiting")
     scopes = [scope_named(COMPONENT, name) for name in names]
     assert {scope.set for scope in scopes} == {"default"}
     runs = [explore(COMPONENT, COMPONENT.normative, scope.config, scope.plan) for scope in scopes]

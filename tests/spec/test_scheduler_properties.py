@@ -5,10 +5,11 @@ A bug is a piece of the text of one function of the specification, or one of its
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from tests.planting import Change, planted
+from tests.planting import planted
+from tests.spec.scheduler_bugs import WAITING, Planted, bug
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
@@ -85,19 +86,6 @@ def of(name: str) -> Config:
     """The configuration of a scope."""
     config: Config = scope_named(COMPONENT, name).config
     return config
-
-
-class Planted(NamedTuple):
-    """A bug, the property that it breaks, and where."""
-
-    breaks: str
-    where: str | Config
-    changes: tuple[Change, ...]
-
-
-def bug(breaks: str, where: str | Config, *changes: tuple[Any, str, str]) -> Planted:
-    """Function, piece, and what stands there instead."""
-    return Planted(breaks, where, tuple(Change(*change) for change in changes))
 
 
 PLANTED = [
@@ -378,6 +366,7 @@ PLANTED = [
         "drafts-given-up",
         (requests.executed, "$one.start + $one.tokens - $rejected", "$one.start + $one.tokens"),
     ),
+    *WAITING,
 ]
 
 

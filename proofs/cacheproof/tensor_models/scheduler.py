@@ -36,7 +36,7 @@ from cachespec.scheduler.state import Plan, Scheduled, State
 from cachespec.scheduler.worker import Worker, blocks_of, token
 from cachespec.scheduler.worker_properties import last_tokens
 
-NOT_THERE = ("prefix_caching", "watermark")
+NOT_THERE = ("prefix_caching", "watermark", "stops", "min_tokens", "adapters", "grammars", "pipelined")
 """Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
 
 
@@ -98,6 +98,7 @@ def decode(config: Config, row: Row) -> State:
         computed=computed,
         produced=present(row["produced"]),
         proposed=present(row["proposed"]),
+        compiling=FrozenMap(()),
         gone=present(row["gone"]),
         leaving=present(row["leaving"]),
         plans=tuple(plan_of(row, place) for place in range(row["plans"])),

@@ -21,7 +21,7 @@ from cachespec.kernel import Operation
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
-from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join, Retry)
 MIRRORED: tuple[type[Operation], ...] = (*OF_THE_MIRROR, ResetReceiver)
@@ -35,7 +35,7 @@ def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     yield from (with_handles(parts, config, state) if config.shared_memory else with_mirror(parts, config, state))
     yield from departures(parts, config, state)
     for op in parts.scheduler.alphabet(scheduler_config(config), state.scheduler):
-        if isinstance(op, Schedule) or (isinstance(op, Update) and is_executed(state)):
+        if isinstance(op, Compile | Schedule) or (isinstance(op, Update) and is_executed(state)):
             yield op
     for name, worker in enumerate(state.workers):
         if worker.inbox != ():
@@ -98,6 +98,8 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
     off.update(dict.fromkeys((MIRRORED if config.shared_memory else HANDED), "the items take the other way"))
     if not scheduler_config(config).aborts:
         off.update(dict.fromkeys((Cancel, DeliverAbort), "aborts = 0"))
+    if not any(scheduler_config(config).grammars):
+        off[Compile] = "no request has a grammar"
     if not config.resets:
         off.update(dict.fromkeys((ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
         off[Transmit] = "every message arrives in its turn"

@@ -11,7 +11,7 @@ from cachespec.kernel import Outcome, Transitions
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Transmit
 from cachespec.object_store.operations import Clear, End
-from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 
 Result = tuple[State, Outcome]
 
@@ -71,6 +71,11 @@ def deliver_abort(config: Config, state: State, op: DeliverAbort) -> Result:
     return transitions.deliver_abort(NORMATIVE_PARTS, config, state, op)
 
 
+def compiled(config: Config, state: State, op: Compile) -> Result:
+    """SCH-13."""
+    return transitions.compiled(NORMATIVE_PARTS, config, state, op)
+
+
 def schedule(config: Config, state: State, op: Schedule) -> Result:
     """X-1."""
     return transitions.schedule(NORMATIVE_PARTS, config, state, op)
@@ -113,6 +118,7 @@ TRANSITIONS: Transitions[Config, State] = {
     Clear: clear_store,
     Cancel: cancel,
     DeliverAbort: deliver_abort,
+    Compile: compiled,
     Schedule: schedule,
     Execute: execute,
     Update: update,

@@ -31,7 +31,7 @@ from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.counts import rejected_drafts
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.state import Scheduled
 from cachespec.scheduler.worker import truncated
 
@@ -175,6 +175,12 @@ def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) 
 # Scheduler and workers ----------------------------------------------------------------------------------------------
 
 
+def compiled(parts: Parts, config: Config, state: State, op: Compile) -> Result:
+    """A thread of the engine core has compiled the grammar of a request."""
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    return state._replace(scheduler=after), outcome
+
+
 def schedule(parts: Parts, config: Config, state: State, op: Schedule) -> Result:
     """A round; its plan goes to every worker, with the blocks as they are now."""
     before = state.scheduler
@@ -288,6 +294,7 @@ def following(parts: Parts) -> Transitions[Config, State]:
         Clear: partial(clear_store, parts),
         Cancel: partial(cancel, parts),
         DeliverAbort: partial(deliver_abort, parts),
+        Compile: partial(compiled, parts),
         Schedule: partial(schedule, parts),
         Execute: partial(execute, parts),
         Update: partial(update, parts),

@@ -19,6 +19,32 @@ ItemIndex = int
 
 FIRST_COME, BY_PRIORITY = 0, 1
 
+SWITCHES = (
+    "whole_items",
+    "chunked_prefill",
+    "prefix_caching",
+    "admit_by_chunk",
+    "policy",
+    "pipelined",
+    "aborts",
+    "resets",
+)
+"""Settings that are 0 or 1."""
+
+OF_REQUESTS = (
+    "outputs",
+    "items",
+    "priorities",
+    "groups",
+    "shared",
+    "external",
+    "stops",
+    "min_tokens",
+    "adapters",
+    "grammars",
+)
+"""Settings that have a value for each request, or are empty."""
+
 CONTENT, START, LENGTH = 0, 1, 2
 """The parts of an item."""
 
@@ -70,10 +96,22 @@ class Config(NamedTuple):
     """Blocks that an admission leaves free while another request runs (`watermark`, there a share of the pool)."""
     admit_by_chunk: int = 0
     """1: blocks for the first chunk admit a request in every scheduler (`scheduler_reserve_full_isl` is off)."""
+    stops: tuple[int, ...] = ()
+    """Which of each request's output tokens is a stop token, from 1 on; 0 or empty if none is."""
+    min_tokens: tuple[int, ...] = ()
+    """Output tokens before which workers sample no stop token of each request (`min_tokens`); empty if 0 for all."""
+    adapters: tuple[int, ...] = ()
+    """The adapter (LoRA) of each request, from 1 on; 0 for the base model, empty if no request has one."""
+    grammars: tuple[int, ...] = ()
+    """1: the output of the request follows a grammar, which is compiled while it waits; empty if no request has one."""
+    max_adapters: int = 1
+    """Different adapters that may run at once (`max_loras`)."""
     policy: int = FIRST_COME
     """`FIRST_COME`, or `BY_PRIORITY`."""
     ahead: int = 1
     """How many plans may be in flight: 1 where each waits for the last one, 2 with asynchronous scheduling."""
+    pipelined: int = 0
+    """1: plans in flight belong to pipeline stages, and a token is scheduled only when all before it are known."""
     aborts: int = 0
     """1: a request may be aborted at any time."""
     resets: int = 0
@@ -89,21 +127,28 @@ def invalid(config: Config) -> str | None:
         return "encoder_compute and encoder_capacity must be positive"
     if min(config.drafts, config.alignment, config.long_prefill_threshold, config.watermark) < 0:
         return "drafts, alignment, long_prefill_threshold and watermark must not be negative"
-    for name in ("whole_items", "chunked_prefill", "prefix_caching", "admit_by_chunk", "policy", "aborts", "resets"):
+    for name in SWITCHES:
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
+    if config.max_adapters <= 0:
+        return "max_adapters must be positive"
     return _invalid_requests(config) or _invalid_items(config) or _invalid_groups(config)
 
 
 def _invalid_requests(config: Config) -> str | None:
     if not config.prompts or min((*config.prompts, *config.outputs)) <= 0:
         return "there must be a request, and every prompt and output must have a token"
-    for name in ("outputs", "items", "priorities", "groups", "shared", "external"):
+    for name in OF_REQUESTS:
         given = getattr(config, name)
         if (given or name == "outputs") and len(given) != len(config.prompts):
             return f"{name} must be given for each of the {len(config.prompts)} requests"
-    if min((*config.priorities, *config.groups, *config.shared, *config.external), default=0) < 0:
-        return "priorities, groups, shared and external must not be negative"
+    for name in OF_REQUESTS:
+        if name != "items" and min(getattr(config, name), default=0) < 0:
+            return f"{name} must not be negative"
+    if max(config.grammars, default=0) > 1:
+        return "grammars must be 0 or 1 for each request"
+    if any(least > most for least, most in zip(config.min_tokens, config.outputs, strict=False)):
+        return "min_tokens must not exceed the outputs"
     if len(config.groups) != len(config.shared):
         return "groups and shared go together"
     return None
@@ -152,8 +197,40 @@ def priority_of(config: Config, request: Request) -> int:
 
 
 def final_length(config: Config, request: Request) -> int:
-    """The request's tokens once it is finished. The last of them is never computed."""
+    """The most tokens that the request may have. The last of them is never computed."""
     return min(config.prompts[request] + config.outputs[request], config.max_model_len)
+
+
+def stop_of(config: Config, request: Request) -> int:
+    """Which of its output tokens is a stop token; 0 if none is. None is sampled before `min_tokens`."""
+    stop = config.stops[request] if config.stops else 0
+    return stop if stop >= least_output(config, request) else 0
+
+
+def least_output(config: Config, request: Request) -> int:
+    """The request's `min_tokens`."""
+    return config.min_tokens[request] if config.min_tokens else 0
+
+
+def ended_length(config: Config, request: Request) -> int:
+    """The request's tokens once it is finished: at its stop token, or with as many as it may have."""
+    stop, most = stop_of(config, request), final_length(config, request)
+    return min(config.prompts[request] + stop, most) if stop > 0 else most
+
+
+def adapter_of(config: Config, request: Request) -> int:
+    """The request's adapter; 0 for the base model."""
+    return config.adapters[request] if config.adapters else 0
+
+
+def has_grammar(config: Config, request: Request) -> bool:
+    """Whether the output of the request follows a grammar."""
+    return config.grammars != () and config.grammars[request] == 1
+
+
+def is_asynchronous(config: Config) -> bool:
+    """Plans are made ahead of the output of those in flight."""
+    return config.ahead > 1 and config.pipelined == 0
 
 
 # What the parts see -------------------------------------------------------------------------------------------------
@@ -190,7 +267,7 @@ def kv_config(config: Config) -> kv_blocks.Config:
 @cache
 def chains(config: Config) -> tuple[tuple[int, ...], ...]:
     """For each request the content of each of its full blocks: a number for each prefix that ends with a block."""
-    numbers: dict[tuple[int, int, int], int] = {}
+    numbers: dict[tuple[int, int, int, int], int] = {}
     return tuple(
         tuple(
             numbers.setdefault(_prefix(config, request, block), len(numbers))
@@ -200,11 +277,11 @@ def chains(config: Config) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def _prefix(config: Config, request: Request, block: int) -> tuple[int, int, int]:
-    """What makes up the tokens before the end of this block: those of the group, or of the request alone."""
+def _prefix(config: Config, request: Request, block: int) -> tuple[int, int, int, int]:
+    """What makes up the KV before the end of this block: tokens of the group or of the request, and the adapter."""
     if config.groups and (block + 1) * config.block_size <= config.shared[request]:
-        return (0, config.groups[request], block)
-    return (1, request, block)
+        return (0, config.groups[request], block, adapter_of(config, request))
+    return (1, request, block, 0)
 
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:

@@ -5,7 +5,7 @@ A count of 0 is no scheduling. Only `rounds` turns a count into a part of a plan
 
 from __future__ import annotations
 
-from cachespec.scheduler.configuration import Config, Request, final_length
+from cachespec.scheduler.configuration import Config, Request, final_length, is_asynchronous
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.state import Scheduled, State
 
@@ -29,6 +29,11 @@ def verifying(state: State, request: Request) -> bool:
     )
 
 
+def awaits_output(config: Config, state: State, request: Request) -> bool:
+    """With pipeline stages: a plan in flight samples the next token, which nobody knows yet."""
+    return not is_asynchronous(config) and promised(state, request) > 0
+
+
 def known_length(config: Config, state: State, request: Request) -> int:
     """The tokens that the request has: its prompt and what was sampled."""
     return config.prompts[request] + state.produced.get(request, 0)
@@ -45,7 +50,7 @@ def wanted(config: Config, state: State, request: Request, start: int) -> int:
     SCH-2: never its last one, so that nothing is computed beyond the output that was asked for, nor beyond the length
     of the model; drafts are cut there too (C-SCH-2). While drafts are in flight nothing is.
     """
-    if verifying(state, request):
+    if verifying(state, request) or awaits_output(config, state, request):
         return 0
     end = length_in_sight(config, state, request) + state.proposed.get(request, 0)
     return at_least_none(min(end, final_length(config, request) - 1) - start)

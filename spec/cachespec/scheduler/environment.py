@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from cachespec.kernel import Operation
 from cachespec.scheduler.configuration import Config
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.rounds import listed
 from cachespec.scheduler.state import State
 
 
@@ -16,6 +17,8 @@ def calls(config: Config, state: State) -> Iterable[Operation]:
     for request in range(len(config.prompts)):
         if request not in live and not state.gone.has(request):
             yield Add(request)
+    for request in listed(config, state.compiling):
+        yield Compile(request)
     if len(state.plans) < config.ahead:
         yield Schedule()
     if state.plans:
@@ -38,6 +41,8 @@ def faults(config: Config, live: tuple[int, ...]) -> Iterable[Operation]:
 def switched_off(config: Config) -> Mapping[type[Operation], str]:
     """What a configuration rules out."""
     off: dict[type[Operation], str] = {}
+    if not any(config.grammars):
+        off[Compile] = "no request has a grammar"
     if not config.aborts:
         off[Abort] = "aborts = 0"
     if not config.resets:

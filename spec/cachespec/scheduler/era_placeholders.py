@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from cachespec.kernel import FAILED, Operation, Outcome, Transition, Transitions
 from cachespec.scheduler import era_rules, requests
-from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.configuration import Config, Request, is_asynchronous
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import marks, with_marks
@@ -54,7 +54,7 @@ def kept_where_counted(rules: Table, config: Config, state: State, part: Schedul
     state = era_rules.released_at_once(rules, config, state, part)
     placeholders = placeholders_of(state, part.request)
     known = known_length(config, state, part.request)
-    if config.ahead == 1 or state.computed.get(part.request, 0) != known + placeholders:
+    if not is_asynchronous(config) or state.computed.get(part.request, 0) != known + placeholders:
         return state
     return with_placeholders(state, part.request, placeholders + 1)
 
@@ -63,7 +63,7 @@ def executed_with_place(rules: Table, config: Config, state: State, part: Schedu
     """S2: nothing is left to release; output in flight of a preempted request is delivered."""
     if part.void or state.gone.has(part.request) or is_dead(state):
         return state
-    placeholders = placeholders_of(state, part.request) - (part.samples if config.ahead > 1 else 0)
+    placeholders = placeholders_of(state, part.request) - (part.samples if is_asynchronous(config) else 0)
     if placeholders < 0:
         return with_marks(state, DEAD, marks(state, DEAD).set(part.request, 1))
     return era_rules.executed_behind(

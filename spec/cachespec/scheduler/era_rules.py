@@ -6,8 +6,8 @@
 - scheduler-2026-05 (S2b), released with 0.20.2;
 - scheduler-2026-11 (S3), the core of 0.33.0.
 
-Not modelled of them: LoRA limits, structured output, pooling, pauses, connectors, shared memory, streaming input, and
-with S3 the lookahead of drafters that read embeddings ahead.
+Not modelled of them: pooling, pauses, connectors, shared memory, streaming input, and with S3 the lookahead of drafters
+that read embeddings ahead.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from cachespec.scheduler.configuration import (
     ItemIndex,
     Request,
     encoder_config,
+    is_asynchronous,
     items_of,
 )
-from cachespec.scheduler.counts import known_length, length_in_sight, prefill_end, promised
+from cachespec.scheduler.counts import known_length, prefill_end, promised
 from cachespec.scheduler.era_blocks import tokens_in_flight, with_output_registered
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.items import is_apart
@@ -63,13 +64,18 @@ def wanted_when_idle(config: Config, state: State, request: Request, start: int)
 
 def wanted_up_to_model(config: Config, state: State, request: Request, start: int) -> int:
     """S3: up to the length of the model, as S2 with the places that it keeps for output."""
-    end = length_in_sight(config, state, request) + state.proposed.get(request, 0)
+    end = known_length(config, state, request) + awaited(config, state, request) + state.proposed.get(request, 0)
     return min(end, config.max_model_len - 1) - start
+
+
+def awaited(config: Config, state: State, request: Request) -> int:
+    """S2b, S3: output in flight for which the asynchronous scheduler keeps a place. No other scheduler does."""
+    return promised(state, request) if is_asynchronous(config) else 0
 
 
 def wanted_up_to_end(config: Config, state: State, request: Request, start: int) -> int:
     """S3: nothing, where the steps in flight are sure to complete the output."""
-    flying = promised(state, request)
+    flying = awaited(config, state, request)
     if flying > 0 and start + 2 - flying >= config.prompts[request] + config.outputs[request]:
         return 0
     return wanted_up_to_model(config, state, request, start)
@@ -355,7 +361,7 @@ def executed_behind(rules: Table, config: Config, state: State, part: Scheduled,
     """
     rejected = max(0, part.drafts - accepted)
     state = counted(rules, config, state, part, rejected)
-    if config.ahead > 1:
+    if is_asynchronous(config):
         state = with_output_registered(config, state, part, state.computed.get(part.request, 0) - flying)
     return sampled(rules, config, state, part, rejected) if part.samples else state
 
@@ -380,9 +386,9 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
         return state
     rejected = max(0, part.drafts - accepted)
     state = counted(rules, config, state, part, rejected)
-    promises = promised(state, part.request) + part.samples if config.ahead > 1 else 0
+    promises = promised(state, part.request) + part.samples if is_asynchronous(config) else 0
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - promises)
-    if config.ahead > 1 or config.drafts > 0:
+    if is_asynchronous(config) or config.drafts > 0:
         end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)
         state = with_output_registered(config, state, part, end)
     return sampled(rules, config, state, part, rejected) if part.samples else state

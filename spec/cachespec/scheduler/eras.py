@@ -13,6 +13,7 @@ from cachespec.scheduler import (
     era_arrivals,
     era_blocks,
     era_placeholders,
+    era_readiness,
     era_rounds,
     era_rules,
     requests,
@@ -22,7 +23,7 @@ from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import start_over
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State, View
 from cachespec.scheduler.view import seen
@@ -38,6 +39,7 @@ def following(rules: Table) -> SchedulerTransitions:
     """The transitions by this table of rules."""
     return {
         Add: lambda config, state, op: requests.add(rules, config, state, op.request),
+        Compile: lambda config, state, op: requests.compiled(state, op.request),
         Schedule: lambda config, state, op: rounds.run(rules, config, state),
         Update: lambda config, state, op: requests.update(rules, config, state, op.accepted),
         Abort: lambda config, state, op: requests.abort(rules, config, state, op.request),
@@ -80,16 +82,21 @@ def scheduler(
 
 
 ARRIVED: Mapping[str, object] = {"arrived": Map[int, int]}
-by_arrival = partial(scheduler, wrapped=era_arrivals.with_arrivals, marks=ARRIVED)
-"""As `scheduler`, of those that order equals by when they came and keep nothing else in their state."""
+MORTAL: Mapping[str, object] = {"dead": Map[int, int]}
+mortal = partial(
+    scheduler, wrapped=era_placeholders.ended_by_assertion, alphabet=era_placeholders.calls_of_the_living, marks=MORTAL
+)
+"""As `scheduler`, of those that an assertion can end and that keep nothing else in their state."""
 
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
+NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released omits tokens sampled in flight"}
 
 QUEUED = "C-ENC-11, C-SCH-5: queues every request whose prompt is shorter than the model's length"
 REGISTERED_EARLY = "blocks are registered when scheduled (C-KV-6, see kv_blocks)"
 SPLIT_ITEM = "C-ENC-15: a chunk that begins at an item may split it"
+FEW_ADAPTERS = "C-SCH-18: running requests that get nothing in a step do not count for the limit of adapters"
 WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its tokens"
 
 RELEASED_RULES = RULES._replace(
@@ -104,6 +111,9 @@ S1_RULES = RELEASED_RULES._replace(
     kv=K0B,
     encoder=PER_REQUEST,
     output_key=by_request,
+    admit_waiting=era_readiness.asserting_adapters(rounds.admit_waiting),
+    may_join=era_readiness.may_join_scheduled,
+    passed_by=era_readiness.stopped_by_adapter,
     wanted=era_rules.wanted_when_idle,
     fit_item=era_rules.fit_item_by_request,
     lose=era_rules.lose_blocks_only,
@@ -116,19 +126,19 @@ S1_RULES = RELEASED_RULES._replace(
 S1_DIFFERENCES: Mapping[type[Operation], str] = {
     Add: QUEUED,
     Schedule: "C-ENC-3: two grants of a pass may use the same slots; C-ENC-5: a preempted request keeps its items; "
-    "a full hit gives a block back; a request in flight is skipped; " + REGISTERED_EARLY,
+    f"a full hit gives a block back; a request in flight is skipped; {FEW_ADAPTERS}; " + REGISTERED_EARLY,
     Update: "releases the items that the cache lists",
 }
 
-S1 = scheduler("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, OF_ENTRIES).lacking(NO_RESET)
+S1 = mortal("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, OF_ENTRIES).lacking(NO_GRAMMAR)
 
-S0 = scheduler(
+S0 = mortal(
     "S0",
     "scheduler-2025-01",
     S1_RULES._replace(fit_item=era_rules.fit_item_before_11895),
     {**S1_DIFFERENCES, Schedule: "C-SCH-1: a blocked item leaves its start minus the computed tokens; otherwise as S1"},
     OF_ENTRIES,
-).lacking(NO_RESET)
+).lacking(NO_GRAMMAR)
 
 SHARING_RULES = RELEASED_RULES._replace(
     fit_item=era_rules.fit_item_pinning,
@@ -147,7 +157,8 @@ S2 = scheduler(
         kv=K1_QUEUED,
         encoder=SHARED,
         serve_running=era_rounds.serve_by_index,
-        admit_waiting=era_rounds.admit_and_turn_round,
+        admit_waiting=era_readiness.asserting_adapters(era_rounds.admit_and_turn_round),
+        may_join=era_readiness.may_join_scheduled,
         wanted=era_placeholders.wanted_up_to_model,
         cached_prefix=era_rules.found_or_counted,
         turned_down=era_rules.skipped_if_long,
@@ -161,7 +172,7 @@ S2 = scheduler(
         Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
         + SPLIT_ITEM
         + "; a request preempted by one behind it stays in the plan, and the next one is skipped; "
-        "C-SCH-13: skipped requests are queued in reverse order; " + REGISTERED_EARLY,
+        f"C-SCH-13: skipped requests are queued in reverse order; {FEW_ADAPTERS}; " + REGISTERED_EARLY,
         Update: "output in flight of a preempted request is delivered; "
         "C-SCH-14: output without a placeholder ends the engine",
     },
@@ -174,6 +185,11 @@ S2B_RULES = SHARING_RULES._replace(
     kv=K1B_QUEUED,
     encoder=SHARED_WITH_RESET,
     serve_running=era_rounds.serve_and_restore_scheduled,
+    admit_waiting=era_readiness.asserting_adapters(rounds.admit_waiting),
+    may_join=era_readiness.may_join_scheduled,
+    queued=era_readiness.among_skipped_with_grammar,
+    passed_by=era_readiness.skipped,
+    ended=era_readiness.ended_after_least,
     wanted=era_rules.wanted_up_to_end,
     cached_prefix=era_rules.found_in_cache,
     slots=era_blocks.slots_for_all,
@@ -181,19 +197,26 @@ S2B_RULES = SHARING_RULES._replace(
     executed=era_rules.executed_and_released_by_computed,
 )
 
-S2B = by_arrival(
+S2B = scheduler(
     "S2b",
     "scheduler-2026-05",
     S2B_RULES,
     {
-        Add: QUEUED,
-        Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; "
+        Add: QUEUED + "; C-SCH-19: a request whose grammar is not compiled is queued before those that have none",
+        Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; {FEW_ADAPTERS}; "
+        "C-SCH-19: requests that were passed over are served before preempted ones; "
         "preempting an unscheduled request skips the next one; " + REGISTERED_EARLY,
-        Update: "C-ENC-25: items are released by a count that includes steps in flight",
+        Update: "C-ENC-25: items are released by a count that includes steps in flight; "
+        "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
     },
+    wrapped=lambda transitions: era_placeholders.ended_by_assertion(
+        era_readiness.with_skipped_first(era_arrivals.with_arrivals(transitions))
+    ),
+    alphabet=era_placeholders.calls_of_the_living,
+    marks={**ARRIVED, **MORTAL, "skipped": Map[int, int]},
 )
 
-S3 = by_arrival(
+S3 = scheduler(
     "S3",
     "scheduler-2026-11",
     S2B_RULES._replace(
@@ -201,6 +224,10 @@ S3 = by_arrival(
         encoder=SHARED_BY_COUNT,
         serve_running=era_rounds.serve_and_restore,
         admit_waiting=era_admission.admit_delivered,
+        queued=RULES.queued,
+        may_join=RULES.may_join,
+        passed_by=RULES.passed_by,
+        ended=RULES.ended,
         after_round=era_admission.with_prefilling,
         offered=era_rules.offered_alone_or_limited,
         fit_item=era_rules.fit_item_whole_first,
@@ -216,5 +243,6 @@ S3 = by_arrival(
         Update: "C-ENC-9: items are released by a count that includes steps in flight",
     },
     RELEASED_LATE,
+    wrapped=era_arrivals.with_arrivals,
     marks={**ARRIVED, "prefilling": Map[int, int]},
 )

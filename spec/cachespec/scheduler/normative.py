@@ -6,13 +6,14 @@ from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE
 from cachespec.kernel import Outcome, Transitions
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS
 from cachespec.scheduler import requests, rounds
-from cachespec.scheduler.configuration import Config, Request
+from cachespec.scheduler.configuration import Config, Request, ended_length
 from cachespec.scheduler.counts import known_length, offered, wanted
 from cachespec.scheduler.feasibility import is_feasible, limited
 from cachespec.scheduler.items import fit_item
 from cachespec.scheduler.lines import in_front, placed
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.parts import cached_prefix
+from cachespec.scheduler.readiness import in_its_turn, may_join, passed_by
 from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State
@@ -45,6 +46,7 @@ RULES = Table(
     kv=NORMATIVE_KV_BLOCKS,
     encoder=NORMATIVE_ENCODER_CACHE,
     accepts=is_feasible,
+    queued=in_its_turn,
     serve_running=rounds.serve_running,
     admit_waiting=rounds.admit_waiting,
     wanted=wanted,
@@ -58,6 +60,8 @@ RULES = Table(
     lose=rounds.lose_everything,
     joined=placed,
     back_in_line=in_front,
+    may_join=may_join,
+    passed_by=passed_by,
     cached_prefix=prefix_in_cache,
     offered_whole=offered_whole,
     slots=rounds.slots_for_chunk,
@@ -65,6 +69,7 @@ RULES = Table(
     turned_down=rounds.turned_down,
     after_round=rounds.nothing_more,
     executed=requests.executed,
+    ended=ended_length,
     leave=requests.leave,
     abort=requests.leave,
 )
@@ -73,6 +78,11 @@ RULES = Table(
 def add(config: Config, state: State, op: Add) -> Result:
     """SCH-9."""
     return requests.add(RULES, config, state, op.request)
+
+
+def compiled(config: Config, state: State, op: Compile) -> Result:
+    """SCH-13."""
+    return requests.compiled(state, op.request)
 
 
 def schedule(config: Config, state: State, op: Schedule) -> Result:
@@ -102,6 +112,7 @@ def reset_encoder_cache(config: Config, state: State, op: ResetEncoderCache) -> 
 
 TRANSITIONS: Transitions[Config, State] = {
     Add: add,
+    Compile: compiled,
     Schedule: schedule,
     Update: update,
     Abort: abort,

@@ -19,6 +19,16 @@ class Add(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class Compile(Operation):
+    """The grammar that a request's output has to follow is compiled. ABSENT if the request waits for none."""
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("grammar", "scheduler")
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule(Operation):
     """`schedule`: runs one round and puts its plan in flight.
 

@@ -9,11 +9,13 @@ from cachespec.scheduler.configuration import (
     START,
     Config,
     encoder_config,
+    ended_length,
     final_length,
     items_of,
     kv_config,
 )
 from cachespec.scheduler.feasibility import is_feasible
+from cachespec.scheduler.readiness_properties import READY
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import holders_of_blocks, holders_of_items, in_flight, live
 from cachespec.scheduler.worker_properties import WORKER_SAFETY
@@ -84,7 +86,7 @@ def only_feasible_are_queued(config: Config, view: View) -> bool:
 
 
 def output_is_bounded(config: Config, view: View) -> bool:
-    return all(config.prompts[r] + tokens < final_length(config, r) for r, tokens in view.produced)
+    return all(config.prompts[r] + tokens < ended_length(config, r) for r, tokens in view.produced)
 
 
 def no_more_run_than_may(config: Config, view: View) -> bool:
@@ -164,7 +166,7 @@ OWN: tuple[Safety[Config, View], ...] = (
         "SCH-2/finished",
         "a request with complete output is finished",
         output_is_bounded,
-        lambda c, v: any(c.prompts[r] + tokens + 1 == final_length(c, r) for r, tokens in v.produced),
+        lambda c, v: any(c.prompts[r] + tokens + 1 == ended_length(c, r) for r, tokens in v.produced),
     ),
     Safety(
         "SCH-3/whole",
@@ -258,6 +260,7 @@ LIFTED_KV = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-4/immutable", "KV-6", "KV-6/cha
 
 SAFETY: tuple[Safety[Config, View], ...] = (
     *OWN,
+    *READY,
     *WORKER_SAFETY,
     *lifted(
         (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),

@@ -12,6 +12,7 @@ from cachespec.scheduler.configuration import (
     Request,
     encoder_config,
     final_length,
+    has_grammar,
     items_of,
     kv_config,
 )
@@ -37,7 +38,17 @@ def add(rules: Table, config: Config, state: State, request: Request) -> Result:
         return state, PRESENT
     if not rules.accepts(config, request):
         return state, TOO_LARGE
-    return state._replace(waiting=placed(config, state.waiting, request)), DONE
+    state = state._replace(waiting=placed(config, state.waiting, request))
+    if has_grammar(config, request):
+        state = state._replace(compiling=state.compiling.set(request, 1))
+    return rules.queued(config, state, request), DONE
+
+
+def compiled(state: State, request: Request) -> Result:
+    """SCH-13: the grammar of its output is there, so the request may be admitted."""
+    if not state.compiling.has(request):
+        return state, ABSENT
+    return state._replace(compiling=state.compiling.remove(request)), DONE
 
 
 def abort(rules: Table, config: Config, state: State, request: Request) -> Result:
@@ -60,6 +71,7 @@ def gone(state: State, request: Request) -> State:
         computed=state.computed.remove(request),
         produced=state.produced.remove(request),
         proposed=state.proposed.remove(request),
+        compiling=state.compiling.remove(request),
         gone=state.gone.set(request, 1),
         leaving=state.leaving.set(request, 1),
     )
@@ -111,13 +123,17 @@ def with_items_released(rules: Table, config: Config, state: State, request: Req
 
 
 def sampled(rules: Table, config: Config, state: State, part: Scheduled, rejected: int) -> State:
-    """One output token, and one for each draft that was right; the request is finished, or goes on with new drafts."""
-    whole = final_length(config, part.request)
+    """One output token, and one for each draft that was right; the request is finished, or goes on with new drafts.
+
+    SCH-2/finished: tokens that were sampled behind its end do not count. SCH-6: nor do its steps in flight, which are
+    ahead of a stop token.
+    """
+    whole = rules.ended(config, part.request)
     length = min(known_length(config, state, part.request) + 1 + part.drafts - rejected, whole)
     if length == whole:
-        return gone(rules.leave(rules, config, state, part.request), part.request)
+        return gone(rules.leave(rules, config, voided(state, part.request), part.request), part.request)
     state = state._replace(produced=state.produced.set(part.request, length - config.prompts[part.request]))
-    return with_drafts(state, part.request, min(config.drafts, whole - 1 - length))
+    return with_drafts(state, part.request, min(config.drafts, final_length(config, part.request) - 1 - length))
 
 
 def with_drafts(state: State, request: Request, drafts: int) -> State:

@@ -151,7 +151,7 @@ def void_in(plan: Plan, request: Request) -> Plan:
 
 
 def admit_waiting(rules: Table, config: Config, current: Round) -> Round:
-    """In their order. After a preemption, or behind a request that cannot be admitted, no request is admitted."""
+    """In their order. After a preemption, or behind a request that lacks room, no request is admitted."""
     waiting = current.state.waiting
     for position in range(len(waiting)):
         current = consider(rules, config, current, waiting[position])
@@ -162,6 +162,8 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     """One waiting request: what is cached of it, tokens, items, blocks; all of that or nothing."""
     if current.ended or is_full(config, current):
         return current
+    if not rules.may_join(config, current, request):
+        return rules.passed_by(rules, config, current, request)
     prefix = rules.cached_prefix(rules, config, current.state, request)
     tokens = known_length(config, current.state, request) - prefix.start
     offer = rules.offered_whole(config, current.state, request, prefix.start, tokens, current.tokens)

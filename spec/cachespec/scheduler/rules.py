@@ -22,6 +22,30 @@ class Accepts(Protocol):
     def __call__(self, config: Config, request: Request) -> bool: ...
 
 
+class Queued(Protocol):
+    """The state after an arrival was placed among the waiting requests."""
+
+    def __call__(self, config: Config, state: State, request: Request) -> State: ...
+
+
+class Ended(Protocol):
+    """The request's tokens once it is finished."""
+
+    def __call__(self, config: Config, request: Request) -> int: ...
+
+
+class MayJoin(Protocol):
+    """Whether a waiting request may join those that run now, whatever room there is."""
+
+    def __call__(self, config: Config, current: Round, request: Request) -> bool: ...
+
+
+class PassedBy(Protocol):
+    """The round after a waiting request that may not join."""
+
+    def __call__(self, rules: Table, config: Config, current: Round, request: Request) -> Round: ...
+
+
 class Phase(Protocol):
     """One phase of a round: it serves running requests, or admits waiting ones."""
 
@@ -143,6 +167,7 @@ class Table(NamedTuple):
     kv: Variant[kv_blocks.Config, kv_blocks.Pool, kv_blocks.View]
     encoder: Variant[encoder_cache.Config, Any, encoder_cache.View]
     accepts: Accepts
+    queued: Queued
     serve_running: Phase
     admit_waiting: Phase
     wanted: Wanted
@@ -161,6 +186,8 @@ class Table(NamedTuple):
     """The running requests, with an admitted one."""
     back_in_line: Placed
     """The waiting requests, with a preempted one."""
+    may_join: MayJoin
+    passed_by: PassedBy
     cached_prefix: CachedPrefix
     offered_whole: Offered
     """For a waiting request."""
@@ -169,6 +196,7 @@ class Table(NamedTuple):
     turned_down: TurnedDown
     after_round: AfterRound
     executed: Executed
+    ended: Ended
     leave: GivesBack
     """When it is finished."""
     abort: GivesBack

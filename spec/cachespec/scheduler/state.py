@@ -58,6 +58,8 @@ class State(NamedTuple):
     """Output tokens that were sampled; absent where none."""
     proposed: Map[Request, int]
     """Draft tokens that were proposed with the last output and are not scheduled yet; absent where none."""
+    compiling: Map[Request, int]
+    """Requests that wait for the grammar of their output; each 1."""
     gone: Map[Request, int]
     """Requests that are finished or aborted; each 1."""
     leaving: Map[Request, int]
@@ -78,6 +80,7 @@ class View(NamedTuple):
     computed: tuple[tuple[int, int], ...]
     produced: tuple[tuple[int, int], ...]
     proposed: tuple[tuple[int, int], ...]
+    compiling: tuple[int, ...]
     gone: tuple[int, ...]
     leaving: tuple[int, ...]
     plans: tuple[Plan, ...]
@@ -94,6 +97,7 @@ def initial(config: Config, containers: Containers) -> State:
         computed=containers.map(),
         produced=containers.map(),
         proposed=containers.map(),
+        compiling=containers.map(),
         gone=containers.map(),
         leaving=containers.map(),
         plans=(),

@@ -5,8 +5,19 @@ from __future__ import annotations
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.scheduler.accounts import ACCOUNTS
 from cachespec.scheduler.admission_properties import ADMISSION
-from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final_length, items_of, priority_of
+from cachespec.scheduler.configuration import (
+    LENGTH,
+    START,
+    Config,
+    Item,
+    ended_length,
+    final_length,
+    is_asynchronous,
+    items_of,
+    priority_of,
+)
 from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.readiness_properties import READINESS, could_join
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import (
     holders_of_blocks,
@@ -65,7 +76,7 @@ def inside_of_an_item(config: Config, before: View, op: Operation, outcome: Outc
 
 
 def nobody_is_skipped(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Schedule) or outcome.code is Code.REFUSED:
+    if not isinstance(op, Schedule) or outcome.code in (Code.REFUSED, Code.FAILED):
         return True
     plan = new_plan(before, op, after)
     left = config.token_budget - sum(part.tokens for part in plan.scheduled)
@@ -80,6 +91,8 @@ def could_go_on(config: Config, before: View, after: View, request: int) -> bool
     """The request has a token to compute, and it is not one of an item that it does not hold."""
     computed, flying = dict(before.computed)[request], in_flight(before, request)
     if any(part.drafts for part in flying) or waits_for_item(config, after, request):
+        return False
+    if not is_asynchronous(config) and any(part.samples for part in flying):
         return False
     return computed < min(length_in_sight(config, before, request), final_length(config, request) - 1)
 
@@ -97,8 +110,9 @@ def who_is_preempted_is_in_front(config: Config, before: View, op: Operation, ou
 def admission_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule):
         return True
-    admitted = {part for part in before.waiting if part in after.running}
-    return admitted == set(before.waiting[: len(admitted)])
+    admitted = [place for place, request in enumerate(before.waiting) if request in after.running]
+    passed = [request for request in before.waiting[: max(admitted, default=0)] if request not in after.running]
+    return not any(could_join(config, before, after, request) for request in passed)
 
 
 def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -178,7 +192,7 @@ def dropped_is_absent(config: Config, before: View, op: Operation, outcome: Outc
 def the_end_is_said_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     said = set(new_plan(before, op, after).finished)
     ended = set(after.gone) - set(before.gone)
-    if isinstance(op, Schedule) and outcome.code is not Code.REFUSED and after.leaving:
+    if isinstance(op, Schedule) and outcome.code not in (Code.REFUSED, Code.FAILED) and after.leaving:
         return False
     return said <= set(before.leaving) and set(after.leaving) == (set(before.leaving) | ended) - said
 
@@ -196,8 +210,8 @@ def moved(config: Config, before: View, request: int, accepted: int, parts: dict
     earlier = dict(before.produced).get(request, 0)
     part = parts.get(request)
     sampled = 0 if part is None or not part.samples else 1 + min(accepted, part.drafts)
-    length = min(config.prompts[request] + earlier + sampled, final_length(config, request))
-    if length == final_length(config, request):
+    length = min(config.prompts[request] + earlier + sampled, ended_length(config, request))
+    if length == ended_length(config, request):
         return request in after.gone
     return request in live(after) and dict(after.produced).get(request, 0) == length - config.prompts[request]
 
@@ -308,7 +322,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-13/first",
-        "requests are admitted in the order in which they wait",
+        "requests are admitted in the order in which they wait, except those whose grammar or adapter must wait",
         admission_is_in_order,
         lambda c, b, op, o, a: len(b.waiting) > len(a.waiting) > 0,
     ),
@@ -348,5 +362,6 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     *ACCOUNTS,
     *ADMISSION,
+    *READINESS,
     *WORKER_STEPS,
 )

@@ -30,6 +30,7 @@ def seen(rules: Table, config: Config, state: State) -> View:
         computed=tuple(state.computed.items()),
         produced=tuple(state.produced.items()),
         proposed=tuple(state.proposed.items()),
+        compiling=tuple(request for request, _ in state.compiling.items()),
         gone=tuple(request for request, _ in state.gone.items()),
         leaving=tuple(request for request, _ in state.leaving.items()),
         plans=state.plans,

@@ -11,8 +11,8 @@ from cacheproof.catalogue.mends import encoder_cache as of_encoder_cache
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
 from cachespec.encoder_cache.operations import ENCODER
-from cachespec.scheduler import era_rounds, era_rules, requests
-from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, items_of
+from cachespec.scheduler import era_rounds, era_rules, readiness, requests
+from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, ended_length, items_of
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
 from cachespec.scheduler.parts import give_up
@@ -205,6 +205,21 @@ def moving_with_the_list(rules: Table) -> Table:
     return rules._replace(serve_running=era_rounds.serve_and_restore)
 
 
+def beside_all_adapters(rules: Table) -> Table:
+    """C-SCH-18: the adapters of all running requests count, also of those that get nothing in the step."""
+    return rules._replace(may_join=readiness.may_join)
+
+
+def in_one_queue(rules: Table) -> Table:
+    """C-SCH-19: a request that is passed over stays where it waits, and an arrival with a grammar comes last."""
+    return rules._replace(queued=readiness.in_its_turn, passed_by=readiness.passed_by)
+
+
+def ended_at_the_length(rules: Table) -> Table:
+    """C-SCH-20: the model's length ends a request, also before `min_tokens`."""
+    return rules._replace(ended=ended_length)
+
+
 MENDS = (
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
@@ -226,4 +241,7 @@ MENDS = (
     Mend("C-SCH-13", ("S2",), by_rules(in_their_places)),
     Mend("C-SCH-14", ("S2",), by_rules(out_of_the_plan)),
     Mend("C-SCH-15", ("S2b",), by_rules(moving_with_the_list)),
+    Mend("C-SCH-18", ("S1", "S2", "S2b"), by_rules(beside_all_adapters)),
+    Mend("C-SCH-19", ("S2b",), by_rules(in_one_queue)),
+    Mend("C-SCH-20", ("S2b",), by_rules(ended_at_the_length)),
 )

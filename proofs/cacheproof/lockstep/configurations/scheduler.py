@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 from cachespec.scheduler.configuration import BY_PRIORITY, LENGTH, START, Config, Item, invalid
 from cachespec.scheduler.feasibility import is_feasible
@@ -60,6 +61,29 @@ def all_can_be_served(config: Config) -> bool:
 
 
 def attempt(source: random.Random) -> Config:
+    """An engine, and the further settings that it has."""
+    config = engine(source)
+    return config._replace(**further(source, config))
+
+
+def further(source: random.Random, config: Config) -> dict[str, Any]:
+    """Settings that keep a request waiting or end it early; half as frequent as others.
+
+    They are drawn last, so that the engine of a number is the one that it was without them.
+    """
+    share = source.choice(SHARES) / 2
+    drawn: dict[str, Any] = {
+        "stops": tuple(source.randint(0, output) for output in config.outputs),
+        "min_tokens": tuple(source.randint(0, output) for output in config.outputs),
+        "adapters": tuple(source.randint(0, 3) for _ in config.prompts),
+        "grammars": tuple(source.randint(0, 1) for _ in config.prompts),
+        "pipelined": 1 if config.ahead > 1 else 0,
+    }
+    there = {name: value for name, value in drawn.items() if source.random() < share}
+    return {**there, "max_adapters": source.randint(1, 2)} if "adapters" in there else there
+
+
+def engine(source: random.Random) -> Config:
     """Requests first, then an engine that is barely large enough for them."""
     there = settings(source)
     count = source.randint(2, 4)

@@ -68,7 +68,7 @@ def any_state(name: str) -> State:
     hints = hints_of(State)
     fields: dict[str, Any] = {
         part: states.fresh(hints[part], f"{name}.{part}")
-        for part in ("computed", "produced", "proposed", "gone", "leaving")
+        for part in ("computed", "produced", "proposed", "compiling", "gone", "leaving")
     }
     return State(
         kv=opaque(),
@@ -191,10 +191,16 @@ def is_fit(before: Any, after: Any) -> SymbolicBoolean:
     return both(after.tokens >= 0, after.tokens <= before.tokens, after.embeds >= 0, after.embeds <= before.embeds)
 
 
+def any_admission(config: Any, current: Any, request: Any) -> Any:
+    """In the place of the look at grammars and adapters: either answer."""
+    return any_answer()
+
+
 RULES = normative.RULES._replace(
     wanted=any_wish,
     offered=any_offer,
     offered_whole=any_offer,
+    may_join=any_admission,
     cached_prefix=any_prefix,
     victim=any_victim,
     lose=anything_lost,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .block_hash import Position
-from .schedulers import ENCODER, REQUEST, Item, Settings, Steps, engine_settings, sampling
+from .schedulers import ENCODER, REQUEST, Adapter, Item, Settings, Steps, engine_settings, sampling
 from .worker import Key, Told, flat
 
 SCHEDULER = "vllm.v1.core.scheduler"
@@ -39,7 +39,7 @@ class EarlyClasses:
             scheduler_config=every.scheduler_config,
             model_config=every.model_config,
             cache_config=every.cache_config,
-            lora_config=None,
+            lora_config=every.lora_config,
             speculative_config=None,
             log_stats=False,
         )
@@ -61,6 +61,8 @@ class EarlyClasses:
         items: Sequence[Item] = (),
         priority: int = 0,
         arrival: float = 0.0,
+        least: int = 0,
+        adapter: int = 0,
     ) -> Any:
         """The release's own request; it has no priority."""
         return self.request(
@@ -70,7 +72,8 @@ class EarlyClasses:
             multi_modal_inputs=[SimpleNamespace() for _ in items],
             multi_modal_hashes=[str(item.content) for item in items],
             multi_modal_placeholders=[Position(item.start, item.length) for item in items],
-            sampling_params=sampling(output),
+            sampling_params=sampling(output, least),
+            lora_request=Adapter.numbered(adapter),
             eos_token_id=None,
             arrival_time=arrival,
         )

@@ -75,6 +75,7 @@ class EngineDriver:
             "retry": self._retry,
             "cancel": self._cancel,
             "deliver_abort": self._deliver_abort,
+            "compile": self._compile,
             "schedule": self._schedule,
             "execute": self._execute,
             "update": self._update,
@@ -85,7 +86,7 @@ class EngineDriver:
             "reset_encoder_cache": self._reset_encoder_cache,
         }
         parts = {**self._mirror.operations, **self._scheduler.operations}
-        self.operations = without(named, *((name, name not in parts) for name in ("retry", *RESETS)))
+        self.operations = without(named, *((name, name not in parts) for name in ("retry", "compile", *RESETS)))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """New caches, a new scheduler and new workers; no client has sent anything."""
@@ -195,6 +196,9 @@ class EngineDriver:
         return self._scheduler.operations["abort"](message)
 
     # Scheduler and workers ------------------------------------------------------------------------------------------
+
+    def _compile(self, message: Mapping[str, Any]) -> Reply:
+        return self._scheduler.operations["compile"](message)
 
     def _schedule(self, message: Mapping[str, Any]) -> Reply:
         reply = self._scheduler.operations["schedule"](message)

@@ -13,7 +13,7 @@ from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, integer, witho
 from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
 from .modules import module_if_there
-from .schedulers import SCHEDULER, Classes, Item, Part, Settings, Step
+from .schedulers import SCHEDULER, STOP, Classes, Item, Part, Settings, Step
 from .worker import Stage, Worker
 
 REFUSED, PRESENT, TOO_LARGE = Reply("refused"), Reply("present"), Reply("too_large")
@@ -30,7 +30,7 @@ Call = Callable[[Mapping[str, Any]], Reply]
 
 SMALLEST = Settings(block_size=1, blocks=4, token_budget=2, max_running=1, max_model_len=4)
 
-LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts")
+LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts", "grammars")
 """Settings that 0.7 does not have."""
 
 
@@ -55,6 +55,7 @@ class SchedulerDriver:
         self._hasher: Any = None
         self._requests: dict[int, Any] = {}
         self._gone: set[int] = set()
+        self._compiling: set[int] = set()
         self._steps: list[Step] = []
         self._worker = Worker(1, self._token, self._output_key)
         self.newest_stage = Stage((), (), (), ())
@@ -69,6 +70,8 @@ class SchedulerDriver:
             "reset_prefix_cache": self._reset_prefix_cache,
             "reset_encoder_cache": self._reset_encoder_cache,
         }
+        if isinstance(self._classes, Classes):
+            named["compile"] = self._compile
         resets = hasattr(self._classes.scheduler, "reset_encoder_cache")
         there = without(named, ("reset_encoder_cache", not resets))
         self.operations = {name: self._while_alive(call) for name, call in there.items()}
@@ -84,10 +87,11 @@ class SchedulerDriver:
                 raise DriverError(f"{name} is not driven: {reason}")
         if not self._classes.later and (any(config[name] for name in LACKING_EARLY) or not config["chunked_prefill"]):
             raise DriverError(f"0.7 has none of {', '.join(LACKING_EARLY)}, and always cuts prompts")
-        if config["ahead"] > 1 and config["drafts"] and not self._classes.drafts_ahead:
+        asynchronous = config["ahead"] > 1 and not config.get("pipelined", 0)
+        if asynchronous and config["drafts"] and not self._classes.drafts_ahead:
             raise DriverError("0.11 has no drafts in steps that are ahead of their output")
         self._config = config
-        self._ahead_with_drafts = bool(config["ahead"] > 1 and config["drafts"])
+        self._ahead_with_drafts = bool(asynchronous and config["drafts"])
         self._scheduler = self._classes.make(
             Settings(
                 block_size=config["block_size"],
@@ -101,16 +105,19 @@ class SchedulerDriver:
                 chunked_prefill=bool(config["chunked_prefill"]),
                 long_prefill_threshold=config["long_prefill_threshold"],
                 by_priority=bool(config["policy"]),
-                asynchronous=config["ahead"] > 1,
+                asynchronous=asynchronous,
                 drafts=config["drafts"],
                 prefix_caching=bool(config.get("prefix_caching", 1)),
                 watermark=config.get("watermark", 0),
                 reserves=not config.get("admit_by_chunk", 0),
                 window=self._calls.window,
+                max_adapters=config.get("max_adapters", 1) if config.get("adapters") else 0,
+                has_grammars=any(config.get("grammars", ())),
             )
         )
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
+        self._compiling.clear()
         self._worker = self.new_worker()
         self.dead = False
 
@@ -161,11 +168,12 @@ class SchedulerDriver:
         return {number: self._requests[number] for number in sorted(set(self._requests) - self._gone)}
 
     def _waiting(self) -> Iterable[Any]:
-        """In the order in which they will be looked at."""
+        """In the order in which they will be looked at. With priorities, the first of both queues is the next."""
         queues = ("kv_holding_waiting", "waiting") if hasattr(self._scheduler, "kv_holding_waiting") else ("waiting",)
         if hasattr(self._scheduler, "skipped_waiting"):
             queues = ("skipped_waiting", "waiting")
-        return [request for name in queues for request in getattr(self._scheduler, name)]
+        waiting = [request for name in queues for request in getattr(self._scheduler, name)]
+        return sorted(waiting) if len(queues) > 1 and self._config["policy"] else waiting
 
     def _add(self, message: Mapping[str, Any]) -> Reply:
         """The front end turns down a prompt that leaves no room for output, and an id that is known."""
@@ -176,7 +184,24 @@ class SchedulerDriver:
             return TOO_LARGE
         request = self._request(number)
         self._requests[number] = request
+        if isinstance(self._classes, Classes) and self._value("grammars", number):
+            self._classes.await_grammar(request)
+            self._compiling.add(number)
         return self._calls.done(lambda: self._scheduler.add_request(request))
+
+    def _compile(self, message: Mapping[str, Any]) -> Reply:
+        """What a thread of the engine does in its time: the grammar is there."""
+        number = integer(message, "request")
+        if number not in self._compiling or number not in self._live():
+            return ABSENT
+        self._compiling.discard(number)
+        self._requests[number].structured_output_request.grammar = object()
+        return DONE
+
+    def _value(self, name: str, number: int) -> int:
+        """A setting of one request; 0 if no request has it."""
+        values = self._config.get(name)
+        return int(values[number]) if values else 0
 
     def _request(self, number: int) -> Any:
         config = self._config
@@ -189,6 +214,8 @@ class SchedulerDriver:
             [Item(*item) for item in items[number]] if items else (),
             priorities[number] if priorities else 0,
             float(len(self._requests)),
+            self._value("min_tokens", number),
+            self._value("adapters", number),
         )
 
     def _token(self, number: int, position: int) -> int:
@@ -276,7 +303,11 @@ class SchedulerDriver:
         return reply
 
     def _next_token(self, part: Part, place: int) -> int:
-        """A token of the output, which nobody else has."""
+        """A token of the output, which nobody else has; or the token that ends it, not before `min_tokens`."""
+        request, stop = self._requests[part.request], self._value("stops", part.request)
+        output = int(request.num_output_tokens) + place + 1
+        if output == stop and stop >= self._value("min_tokens", part.request):
+            return STOP
         return (1 + part.request) * MIXED_IN + int(self._requests[part.request].num_tokens) + place
 
     def _propose(self, step: Step) -> None:

@@ -1,7 +1,7 @@
 """The schedulers of the releases, made by their own constructors, with the requests and the outputs that they take.
 
-From 0.11 on. The settings of an engine are the release's own configuration: a text model without adapters, connectors,
-statistics or parallelism. What the encoder may compute in a step and how much the encoder cache holds is set later,
+From 0.11 on. The settings of an engine are the release's own configuration: a text model without connectors, statistics
+or parallelism. What the encoder may compute in a step and how much the encoder cache holds is set later,
 as a real engine derives both from a multimodal model.
 """
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from .block_hash import MANAGER, UTILITIES, digest
-from .configured import released
+from .configured import UnsetError, released
 from .kv_managers import kv_cache_config, parameters
 from .worker import Chunk, Key, Told, flat, touched
 
@@ -24,6 +25,7 @@ REQUEST = "vllm.v1.request"
 INPUTS = "vllm.multimodal.inputs"
 OUTPUTS = "vllm.v1.outputs"
 STRUCTURE = "vllm.v1.structured_output"
+MANAGER_OF_GRAMMARS = "StructuredOutputManager"
 
 POLICIES = ("fcfs", "priority")
 UNLIMITED = 1 << 30
@@ -87,6 +89,10 @@ class Settings(NamedTuple):
     """A request is admitted only if all of its tokens find blocks."""
     window: int = 0
     """Tokens that a layer looks back; 0 for full attention."""
+    max_adapters: int = 0
+    """Different adapters that may run at once; 0 if there are none."""
+    has_grammars: bool = False
+    """The outputs of some requests follow a grammar."""
 
 
 class Classes:
@@ -115,7 +121,9 @@ class Classes:
         made = kind(
             vllm_config=engine_settings(settings),
             kv_cache_config=kv_cache_config(settings.block_size, settings.blocks, 1, settings.window),
-            structured_output_manager=released()("StructuredOutputManager", STRUCTURE),
+            structured_output_manager=Grammars()
+            if settings.has_grammars
+            else released()(MANAGER_OF_GRAMMARS, STRUCTURE),
             mm_registry=TextOnly(),
             **sized,
         )
@@ -137,13 +145,16 @@ class Classes:
         items: Sequence[Item] = (),
         priority: int = 0,
         arrival: float = 0.0,
+        least: int = 0,
+        adapter: int = 0,
     ) -> Any:
         """The release's own request, which its hasher has hashed."""
         ends = {"eos_token_id": None} if "eos_token_id" in parameters(self.request) else {}
         return self.request(
             request_id=name,
             prompt_token_ids=list(tokens),
-            sampling_params=sampling(output),
+            sampling_params=sampling(output, least),
+            lora_request=Adapter.numbered(adapter),
             pooling_params=None,
             arrival_time=arrival,
             priority=priority,
@@ -159,6 +170,14 @@ class Classes:
             block_hasher=hasher,
             **ends,
         )
+
+    def await_grammar(self, request: Any) -> None:
+        """The output of the request follows a grammar that is not compiled yet."""
+        waits = [status for status in self.status if status.name in WAITS_FOR_GRAMMAR]
+        if not waits:
+            raise UnsetError(f"{REQUEST} has no status of a request that waits for a grammar")
+        request.structured_output_request = SimpleNamespace(grammar=None, reasoning_ended=None)
+        request.status = waits[0]
 
     def output(self, sampled: Mapping[str, list[int]]) -> Any:
         """What the workers have made of a step: the tokens that were sampled for each of its requests."""
@@ -210,10 +229,53 @@ class Classes:
         return int(request.num_computed_tokens)
 
 
-def sampling(tokens: int) -> Any:
-    """The release's own parameters of a request: so many tokens, and nothing that ends it before."""
-    given = {"max_tokens": tokens, "min_tokens": 0, "ignore_eos": True, "stop_token_ids": (), "eos_token_id": None}
+STOP = -2
+"""The token that ends each output."""
+WAITS_FOR_GRAMMAR = ("WAITING_FOR_FSM", "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR")
+
+
+def sampling(tokens: int, least: int = 0) -> Any:
+    """The release's own parameters of a request: at most and at least so many tokens, and a token that ends it."""
+    given = {
+        "max_tokens": tokens,
+        "min_tokens": least,
+        "ignore_eos": True,
+        "stop_token_ids": (STOP,),
+        "eos_token_id": None,
+    }
     return released()("SamplingParams", "vllm.sampling_params", **given)
+
+
+class Adapter(NamedTuple):
+    """What a scheduler and a hasher read of a request's adapter."""
+
+    lora_int_id: int
+    lora_name: str
+    lora_path: str
+
+    @classmethod
+    def numbered(cls, number: int) -> Adapter | None:
+        """The adapter of this number; 0 for none."""
+        return cls(number, f"adapter-{number}", f"/adapters/{number}") if number else None
+
+
+class Grammars:
+    """In the place of the manager of grammars: each output follows its grammar."""
+
+    def grammar_bitmask(self, *arguments: Any, **named: Any) -> None:
+        """Nothing is masked."""
+
+    def should_advance(self, request: Any) -> bool:
+        """No grammar is followed step by step."""
+        return False
+
+    def accept_tokens(self, request: Any, tokens: Sequence[int]) -> bool:
+        """The tokens follow the grammar."""
+        return True
+
+    def validate_tokens(self, request: Any, tokens: list[int]) -> list[int]:
+        """All drafts follow the grammar."""
+        return tokens
 
 
 class TextOnly:
@@ -259,7 +321,7 @@ def engine_settings(settings: Settings) -> Any:
         parallel_config=made("ParallelConfig", data_parallel_rank=0, data_parallel_index=0),
         observability_config=made("ObservabilityConfig"),
         speculative_config=_speculative(settings.drafts) if settings.drafts else None,
-        lora_config=None,
+        lora_config=SimpleNamespace(max_loras=settings.max_adapters) if settings.max_adapters else None,
         kv_events_config=None,
         kv_transfer_config=None,
         ec_transfer_config=None,

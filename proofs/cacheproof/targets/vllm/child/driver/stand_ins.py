@@ -89,7 +89,7 @@ MODULES = {
     "vllm.v1.metrics.perf": OTHER_PATHS + ": statistics are off",
     "vllm.v1.serial_utils": ANNOTATIONS,
     "vllm.v1.spec_decode": OTHER_PATHS + ": drafts come with a step's output, and statistics are off",
-    "vllm.v1.structured_output": "no request asks for structured output",
+    "vllm.v1.structured_output": "a request that waits for a grammar gets it from the driver",
 }
 """Modules that are not there at all, with everything below them. An installed module of the name is not used."""
 
@@ -129,7 +129,7 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     ),
     "vllm.v1.structured_output.request.StructuredOutputRequest.from_sampling_params": (
         None,
-        "a request of later releases asks whether its output has a structure: it has none",
+        "a request of later releases asks whether its output has a structure; the driver says so afterwards",
     ),
 }
 """Functions of those modules that driven code does call, what they answer, and why that plays no part."""

@@ -1,0 +1,119 @@
+"""What must hold of requests that wait for a grammar, for an adapter, or for output, and of requests that stop early.
+
+What the transitions decide is said here once more, of the states before and after a round.
+"""
+
+from __future__ import annotations
+
+from cachespec.kernel import Code, Operation, Outcome, Safety, Step
+from cachespec.scheduler.configuration import (
+    Config,
+    adapter_of,
+    ended_length,
+    final_length,
+    is_asynchronous,
+    least_output,
+    priority_of,
+)
+from cachespec.scheduler.operations import Add, Schedule, Update
+from cachespec.scheduler.state import View
+from cachespec.scheduler.view import in_flight, new_plan
+
+
+def different_adapters(config: Config, requests: tuple[int, ...]) -> set[int]:
+    """Of these requests; the base model is none."""
+    return {adapter_of(config, request) for request in requests} - {0}
+
+
+def could_join(config: Config, before: View, after: View, request: int) -> bool:
+    """No grammar and no adapter keeps the request from running beside those that run after the round."""
+    there = different_adapters(config, after.running)
+    fits = adapter_of(config, request) in {0, *there} or len(there) < config.max_adapters
+    return fits and request not in before.compiling
+
+
+def adapters_are_few(config: Config, view: View) -> bool:
+    return all(
+        len(different_adapters(config, tuple(part.request for part in plan.scheduled))) <= config.max_adapters
+        for plan in view.plans
+    )
+
+
+def grammars_are_there(config: Config, view: View) -> bool:
+    return not set(view.compiling) & set(view.running)
+
+
+def arrivals_are_last(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Add) or op.request in before.waiting or op.request not in after.waiting:
+        return True
+    behind = after.waiting[after.waiting.index(op.request) + 1 :]
+    return not any(priority_of(config, other) <= priority_of(config, op.request) for other in behind)
+
+
+def known_tokens_only(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if is_asynchronous(config):
+        return True
+    produced = dict(before.produced)
+    return all(
+        part.start + part.tokens <= config.prompts[part.request] + produced.get(part.request, 0) + part.drafts
+        for part in new_plan(before, op, after).scheduled
+    )
+
+
+def ends_are_the_outputs(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Of the requests that an update finishes: the output that they would have had at the least."""
+    if not isinstance(op, Update) or outcome.code is not Code.DONE:
+        return True
+    produced = dict(before.produced)
+    sampled = {part.request: 1 + min(op.accepted, part.drafts) for part in before.plans[0].scheduled if part.samples}
+    return all(
+        produced.get(request, 0) + sampled.get(request, 0)
+        >= min(least_output(config, request), final_length(config, request) - config.prompts[request])
+        for request in outcome.values
+    )
+
+
+READY: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "SCH-12",
+        "the requests of a step have at most `max_adapters` different adapters",
+        adapters_are_few,
+        lambda c, v: (
+            len(different_adapters(c, v.running)) == c.max_adapters
+            and len(different_adapters(c, v.waiting) | different_adapters(c, v.running)) > c.max_adapters
+        ),
+    ),
+    Safety(
+        "SCH-13",
+        "no request runs before the grammar of its output is compiled",
+        grammars_are_there,
+        lambda c, v: bool(v.compiling) and bool(v.running),
+    ),
+)
+
+READINESS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SCH-8/last",
+        "an arrival waits behind every waiting request that is as important",
+        arrivals_are_last,
+        lambda c, b, op, o, a: isinstance(op, Add) and op.request in a.compiling and bool(b.waiting),
+    ),
+    Step(
+        "SCH-2/awaited",
+        "with pipeline stages, only known tokens and drafts are scheduled",
+        known_tokens_only,
+        lambda c, b, op, o, a: (
+            c.pipelined == 1
+            and isinstance(op, Schedule)
+            and any(part.samples for request in b.running for part in in_flight(b, request))
+        ),
+    ),
+    Step(
+        "SCH-2/least",
+        "no output ends before `min_tokens`, unless the request has as many tokens as it may",
+        ends_are_the_outputs,
+        lambda c, b, op, o, a: (
+            isinstance(op, Update) and any(ended_length(c, r) < final_length(c, r) for r in o.values)
+        ),
+    ),
+)
