@@ -23,7 +23,7 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-replay nightly-mutants
+NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -109,6 +109,12 @@ nightly-engine: $(READY)
 	$(BIN)/cacheproof target add vllm==0.33.0 --engine
 	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000
 	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --rules KV_2026_11
+
+# vLLM's own tests over our classes: each one that does not pass stands in a ledger, with its reason.
+nightly-releases: $(READY)
+	for version in 0.33.0 0.20.2 0.11.0; do \
+		$(BIN)/python -m tests.impl.interfaces.release_tests $$version || exit 1; \
+	done
 
 nightly-replay: $(READY)
 	$(BIN)/cacheproof replay --shipped

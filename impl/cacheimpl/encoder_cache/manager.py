@@ -1,20 +1,21 @@
 """`EncoderCacheManager`, with the methods and attributes of the field, on top of the tensor operations.
 
 Each call is one operation on one engine's tensors, and reads its answer back to the host. It replaces vLLM's class in
-tests and engines, and is no measure of speed. The attributes are copies: writing to them has no effect.
+tests and engines, and is no measure of speed. The attributes are copies: changing what they return has no effect.
+Capacity, free slots and entries may be assigned, as vLLM's own tests do.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from cacheimpl.answer import Answer, Code
 from cacheimpl.encoder_cache import operations
-from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
+from cacheimpl.encoder_cache.errors import AlreadyCachedError, InvalidCountError, NoRoomError, SizeMismatchError
 from cacheimpl.encoder_cache.tables import LARGEST_COUNT, Tables, counted, identifier_of, integer, name_of
 from cacheimpl.request import Request
 
@@ -27,8 +28,7 @@ class EncoderCacheManager:
     """
 
     def __init__(self, cache_size: int, device: torch.device | str = "cpu") -> None:
-        self.cache_size = counted("cache_size", cache_size)
-        self._tables = Tables(self.cache_size, device)
+        self._tables = Tables(counted("cache_size", cache_size), device)
 
     @classmethod
     def create_manager(cls, *, cache_size: int, vllm_config: Any = None) -> EncoderCacheManager:  # noqa: ARG003  # the released signature
@@ -130,14 +130,34 @@ class EncoderCacheManager:
         return [self._tables.contents.name(row) for row in answer.values[: int(answer.length)].tolist()]
 
     @property
+    def cache_size(self) -> int:
+        """The capacity, in embeddings."""
+        return int(self._tables.config.capacity)
+
+    @cache_size.setter
+    def cache_size(self, embeds: int) -> None:
+        capacity = torch.full_like(self._tables.config.capacity, counted("cache_size", embeds))
+        self._tables.config = self._tables.config._replace(capacity=capacity)
+
+    @property
     def num_free_slots(self) -> int:
         """Free slots, in embeddings."""
         return int(self._tables.cache.free)
+
+    @num_free_slots.setter
+    def num_free_slots(self, embeds: int) -> None:
+        free = torch.full_like(self._tables.cache.free, counted("num_free_slots", embeds))
+        self._tables.cache = self._tables.cache._replace(free=free)
 
     @property
     def num_freeable_slots(self) -> int:
         """Slots that are free or occupied by unreferenced entries, in embeddings."""
         return int(self._tables.cache.freeable)
+
+    @num_freeable_slots.setter
+    def num_freeable_slots(self, embeds: int) -> None:
+        freeable = torch.full_like(self._tables.cache.freeable, counted("num_freeable_slots", embeds))
+        self._tables.cache = self._tables.cache._replace(freeable=freeable)
 
     @property
     def cached(self) -> dict[str, set[str]]:
@@ -148,6 +168,13 @@ class EncoderCacheManager:
             content = int(tables.config.contents[request, position])
             holders[tables.contents.name(content)].add(tables.requests.name(request))
         return holders
+
+    @cached.setter
+    def cached(self, holders: Mapping[str, set[str]]) -> None:
+        """No entries at all, without reporting evictions. Raises `InvalidCountError` for anything else."""
+        if holders:
+            raise InvalidCountError(f"cached can be assigned nothing but an empty map, not {len(holders)} entries")
+        self.reset()
 
     @property
     def freeable(self) -> OrderedDict[str, int]:

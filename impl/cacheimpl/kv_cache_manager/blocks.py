@@ -198,6 +198,12 @@ class KVCacheBlocks:
         (group,) = self.blocks
         return [block.block_id for block in group if block.block_hash is None]
 
+    def get_unhashed_block_ids_all_groups(self) -> list[list[int]]:
+        """Numbers of the unregistered blocks by group of layers, without the null block."""
+        return [
+            [block.block_id for block in its if block.block_hash is None and not block.is_null] for its in self.blocks
+        ]
+
     def new_empty(self) -> KVCacheBlocks:
         """An empty list for each group of layers."""
         return KVCacheBlocks(tuple(() for _ in self.blocks))

@@ -75,7 +75,13 @@ class CommonCalls:
         self.rules = rules
         self._stats = PrefixCacheStats()
         self._pool = BlockPool(
-            self.num_gpu_blocks, rules, null_block=null_block, several_groups=groups > 1, events=events, form=form
+            self.num_gpu_blocks,
+            rules,
+            null_block=null_block,
+            several_groups=groups > 1,
+            events=events,
+            form=form,
+            hash_block_size=self.block_size,
         )
         chains = [Chains(self.block_size, hash_function, group if groups > 1 else None) for group in range(groups)]
         self._groups = [

@@ -9,7 +9,13 @@ from typing import Any
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Link
-from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError, InvalidCountError, InvalidSettingError
+from cacheimpl.kv_cache_manager.errors import (
+    ForeignBlockError,
+    FreeQueueError,
+    InvalidCountError,
+    InvalidSettingError,
+    NoFreeBlocksError,
+)
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent, removed
 from cacheimpl.kv_cache_manager.rules import Rules
 
@@ -30,6 +36,7 @@ class BlockPool:
         several_groups: bool = False,
         events: bool = False,
         form: Form = MAPS,
+        hash_block_size: int = 1,
     ) -> None:
         counts.whole("num_gpu_blocks", num_gpu_blocks, InvalidCountError, least=1 + int(null_block))
         if not isinstance(rules, Rules):
@@ -39,6 +46,8 @@ class BlockPool:
         self.events: list[KVCacheEvent] | None = [] if events else None
         """Events that were not taken yet; None if events are off."""
         self.form = form
+        self.hash_block_size = hash_block_size
+        """Tokens of a block for which a request brings one hash."""
         self.several_groups = several_groups
         """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
@@ -108,6 +117,11 @@ class BlockPool:
         self.forget(block)
         block.incr_ref()
         return block
+
+    def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
+        """Take the next free blocks, each with one reference. Raises `NoFreeBlocksError` if there are fewer."""
+        count = counts.whole("num_blocks", num_blocks, NoFreeBlocksError, least=0, most=self.get_num_free_blocks())
+        return [self.take() for _ in range(count)]
 
     def let_go(self, block: KVCacheBlock) -> None:
         """Remove a reference; a block without references becomes free (KV-11)."""
@@ -191,6 +205,11 @@ class BlockPool:
         if self.events is not None:
             self.events.append(self.form.cleared())
         return True
+
+    @property
+    def kv_event_queue(self) -> list[KVCacheEvent]:
+        """Events that were not taken yet."""
+        return [] if self.events is None else self.events
 
     def take_events(self) -> list[KVCacheEvent]:
         """Events since the last call, in order; none if events are off."""

@@ -35,11 +35,19 @@ NAMED_AT_MOST = 8
 
 
 def run_pip(
-    python: Path, arguments: Sequence[str], what: str, scratch: Path, progress: Progress, *, into: Path | None = None
+    python: Path,
+    arguments: Sequence[str],
+    what: str,
+    scratch: Path,
+    progress: Progress,
+    *,
+    into: Path | None = None,
+    backend: Path | None = None,
 ) -> None:
     """Run the pip of an environment. It reads its own environment variables, and works in `scratch`.
 
-    What is shown is how much there is in `scratch` and in the folder that it fills.
+    What is shown is how much there is in `scratch` and in the folder that it fills. `backend`: a folder with the build
+    backend that reads the metadata of source packages, in the place of their own.
 
     Raises InputError where what was asked for is not to be had, InconclusiveError where pip could not finish.
     """
@@ -47,6 +55,8 @@ def run_pip(
     command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
     environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONNOUSERSITE": "1"}
     environment.pop("PYTHONPATH", None)
+    if backend is not None:
+        environment["PYTHONPATH"] = str(backend)
     with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=environment)  # noqa: S603  # our own arguments
         try:

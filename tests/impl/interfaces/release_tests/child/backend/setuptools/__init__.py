@@ -1,0 +1,1 @@
+"""A build backend in the place of setuptools: see `build_meta`."""
