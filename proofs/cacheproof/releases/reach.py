@@ -7,19 +7,26 @@ from typing import Literal
 
 from cacheproof.releases.searching import SCHEDULER
 
-Reach = Literal["engine", "class", "misuse"]
+Reach = Literal["running engine", "engine", "class", "misuse"]
+RUNNING: Reach = "running engine"
 ENGINE: Reach = "engine"
 CLASS: Reach = "class"
 MISUSE: Reach = "misuse"
 
 REACHES: dict[Reach, str] = {
+    RUNNING: "a whole running engine with a model showed an entry of the catalogue that explains it",
     ENGINE: "the release's own scheduler, driven by requests that arrive and are aborted, did this by itself",
     CLASS: "the release's own classes did this, called as the specification lets callers; their engine was not run",
     MISUSE: "a caller violates the order that the class expects; the engine's own callers were not seen to do this",
 }
 """In a sentence. From what says most about an engine to what says least."""
 
-SHORT: dict[Reach, str] = {ENGINE: "its scheduler did", CLASS: "its classes alone", MISUSE: "misuse"}
+SHORT: dict[Reach, str] = {
+    RUNNING: "its running engine",
+    ENGINE: "its scheduler did",
+    CLASS: "its classes alone",
+    MISUSE: "misuse",
+}
 """In a table."""
 
 STRENGTH: tuple[Reach, ...] = tuple(reversed(REACHES))

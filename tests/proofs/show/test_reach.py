@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cacheproof.releases.reach import CLASS, ENGINE, MISUSE, REACHES, SHORT, STRENGTH, Reach, reach_of
+from cacheproof.releases.reach import CLASS, ENGINE, MISUSE, REACHES, RUNNING, SHORT, STRENGTH, Reach, reach_of
 
 
 @pytest.mark.parametrize(
@@ -29,5 +29,5 @@ def test_a_reach_is_what_the_calls_say(component: str, sorts: set[str], discipli
 
 
 def test_every_reach_is_ordered_and_named() -> None:
-    assert STRENGTH == (MISUSE, CLASS, ENGINE)
+    assert STRENGTH == (MISUSE, CLASS, ENGINE, RUNNING)
     assert set(SHORT) == set(REACHES) == set(STRENGTH)

@@ -8,6 +8,7 @@ from cacheproof.model.registry import components
 from cacheproof.present.book.tables import anchor, markdown_table
 from cacheproof.releases.reach import REACHES, SHORT
 from cacheproof.releases.results.record import Record, Row, is_new
+from cacheproof.releases.results.running import reach_shown
 from cacheproof.releases.results.wording import reach_with_faults
 
 FEW = 3
@@ -40,7 +41,7 @@ def broken(record: Record, component: str) -> Iterator[str]:
     """How many properties with which reach, each counted once; those apart that a look at the release denied."""
     found = [one for one in record.violations if one.component == component]
     for reach in REACHES:
-        properties = {one.property for one in found if one.reach == reach and not one.unshown}
+        properties = {one.property for one in found if reach_shown(one) == reach and not one.unshown}
         if properties:
             yield f"properties broken, {SHORT[reach]}: {len(properties)}"
     left = {one.property for one in found} - {one.property for one in found if not one.unshown}

@@ -14,6 +14,7 @@ from cacheproof.present.book.tables import anchor, link, markdown_table
 from cacheproof.present.book.trace_pages import SENTENCE
 from cacheproof.releases.reach import REACHES, SHORT
 from cacheproof.releases.results.record import FOLDER, RECORDS, Record, Row, Violation, is_new, load, load_all
+from cacheproof.releases.results.running import reach_shown
 from cacheproof.releases.results.wording import known_as, reach_with_faults, what_is_broken
 
 CATALOGUE_PAGE = "../catalogue.md"
@@ -93,7 +94,7 @@ def _violations(record: Record) -> str:
         (
             f"`{one.component}`",
             f"[{one.property}](#{anchor(heading(one))})",
-            SHORT[one.reach] + (f", with {', '.join(one.faults)}" if one.faults else ""),
+            SHORT[reach_shown(one)] + (f", with {', '.join(one.faults)}" if one.faults else ""),
             str(len(one.operations)),
             _known(one),
             "no" if one.unshown else "yes",

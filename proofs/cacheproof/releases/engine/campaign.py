@@ -193,4 +193,5 @@ def surroundings(engine: Engine) -> dict[str, str]:
         "VLLM_CACHE_ROOT": str(engine.folder / "scratch"),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cacheproof.catalogue.attribution import Certainty
 from cacheproof.releases.reach import REACHES
 from cacheproof.releases.results.record import Violation, is_new
+from cacheproof.releases.results.running import reach_shown
 
 FAULTS = "with faults of the environment between the processes: {}"
 NOT_KNOWN = "in no entry of the catalogue"
@@ -20,7 +21,7 @@ BROKEN_IN_THE_ERA = (
 
 def reach_with_faults(violation: Violation) -> str:
     """The sentence, with the faults that are needed."""
-    said = REACHES[violation.reach]
+    said = REACHES[reach_shown(violation)]
     return f"{said}; {FAULTS.format(', '.join(violation.faults))}" if violation.faults else said
 
 
