@@ -39,7 +39,7 @@ def _running() -> str:
         )
         for case in cases
     ]
-    return markdown_table(("finding", "entry", "what a user sees", *(f"`{engine}`" for engine in engines)), rows)
+    return markdown_table(("finding", "entry", "effect", *(f"`{engine}`" for engine in engines)), rows)
 
 
 def _seen(finding: Finding, release: str) -> str:
