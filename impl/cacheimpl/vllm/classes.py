@@ -9,8 +9,8 @@ from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
-from cacheimpl.encoder_cache import manager as encoder_cache
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
+from cacheimpl.vllm.encoder import PlannedEncoderCacheManager
 from cacheimpl.vllm.settings import RULES, VARIABLE, rules_of
 from cacheimpl.vllm.unsupported import (
     UnsupportedSettingError,
@@ -59,7 +59,7 @@ def log(message: str, *arguments: object) -> None:
     importlib.import_module("vllm.logger").init_logger("vllm.plugins.cacheimpl").info(message, *arguments)
 
 
-class EncoderCacheManager(encoder_cache.EncoderCacheManager):
+class EncoderCacheManager(PlannedEncoderCacheManager):
     """`EncoderCacheManager` as vLLM's own option makes it."""
 
     @classmethod
@@ -110,7 +110,7 @@ def _managers(manager: Any) -> Iterator[None]:
     """Schedulers that are constructed meanwhile have our managers."""
     module: Any = importlib.import_module(PLACES["Scheduler"])
     theirs = module.KVCacheManager, module.EncoderCacheManager
-    module.KVCacheManager, module.EncoderCacheManager = manager, encoder_cache.EncoderCacheManager
+    module.KVCacheManager, module.EncoderCacheManager = manager, PlannedEncoderCacheManager
     try:
         yield
     finally:

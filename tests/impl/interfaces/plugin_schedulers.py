@@ -35,7 +35,7 @@ def with_plugin(schedulers: Any, plugin: Any, rules: str | None) -> Any:
     def classes() -> Any:
         made = schedulers.Classes()
         made.scheduler, made.asynchronous = chosen("Scheduler"), chosen("AsyncScheduler")
-        made._encoder_cache = importlib.import_module("cacheimpl.encoder_cache.manager").EncoderCacheManager
+        made._encoder_cache = importlib.import_module("cacheimpl.vllm.encoder").PlannedEncoderCacheManager
         return made
 
     return SimpleNamespace(Classes=classes, Settings=schedulers.Settings)

@@ -142,4 +142,4 @@ def test_in_the_schedulers_of_a_release(version: str) -> None:
         assert found["manager"].startswith("cacheimpl.")
         assert found["same"] == 2 or mode.endswith("None")
     for name in ("NORMATIVE", ERAS[version]):
-        assert any(f"rules {name}, and cacheimpl.encoder_cache" in line for line in answer["log"])
+        assert any(f"rules {name}, and cacheimpl.vllm.encoder." in line for line in answer["log"])
