@@ -146,3 +146,14 @@ def test_a_request_is_admitted_by_its_first_chunk_or_as_a_whole(
     blocks = 3 if tag == "normative" else 4
     config = Config(2, blocks, 6, 1, 1, 2, 9, (4, 6), (1, 1), admit_by_chunk=chunk)
     assert made(tag, config, [Add(0), Add(1), Schedule()]) == answered
+
+
+def test_output_from_before_a_preemption_counts_and_ends_the_engine() -> None:
+    """C-SCH-21: request 2 is admitted again while its old step is in flight. These calls were made on 0.7.3."""
+    config = Config(1, 6, 2, 1, 1, 3, 9, (1, 4, 1), (4, 1, 1), ahead=3)
+    variant = COMPONENT.variants["S1"]
+    state = variant.start(config)
+    calls: list[Add | Schedule | Update] = [Add(1), Add(0), Schedule(), Schedule(), Add(2), Update(0), Schedule()]
+    for call in (*calls, Schedule(), Update(0), Schedule(), Update(0), Schedule()):
+        state, outcome = variant.step(config, state, call)
+    assert (outcome.values, state.running, tuple(state.computed.items())) == ((2, 0, 1), (0, 2), ((0, 2), (2, 2)))

@@ -55,10 +55,8 @@ def shorter_than_model(config: Config, request: Request) -> bool:
 # Counts -------------------------------------------------------------------------------------------------------------
 
 
-def wanted_when_idle(config: Config, state: State, request: Request, start: int) -> int:
-    """S1: a request with a step in flight is passed over; otherwise all that it has, with its drafts."""
-    if any(part.request == request and not part.void for plan in state.plans for part in plan.scheduled):
-        return 0
+def wanted_of_all(config: Config, state: State, request: Request, start: int) -> int:
+    """S1: all that it has, with its drafts."""
     return known_length(config, state, request) + state.proposed.get(request, 0) - start
 
 
@@ -335,16 +333,6 @@ def counted(rules: Table, config: Config, state: State, part: Scheduled, rejecte
 def with_fewer(state: State, request: Request, rejected: int) -> State:
     """So many tokens of the request count as computed no longer."""
     return state._replace(computed=state.computed.set(request, state.computed.get(request, 0) - rejected))
-
-
-def executed_and_released(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
-    """S1: items behind what is computed by now are released. Output of one that was preempted since is dropped."""
-    if part.void or not any(request == part.request for request in state.running):
-        return state
-    rejected = max(0, part.drafts - accepted)
-    state = counted(rules, config, state, part, rejected)
-    state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0))
-    return sampled(rules, config, state, part, rejected) if part.samples else state
 
 
 def executed_only(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:

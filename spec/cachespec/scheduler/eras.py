@@ -12,6 +12,7 @@ from cachespec.scheduler import (
     era_admission,
     era_arrivals,
     era_blocks,
+    era_early,
     era_placeholders,
     era_readiness,
     era_rounds,
@@ -83,10 +84,13 @@ def scheduler(
 
 ARRIVED: Mapping[str, object] = {"arrived": Map[int, int]}
 MORTAL: Mapping[str, object] = {"dead": Map[int, int]}
-mortal = partial(
-    scheduler, wrapped=era_placeholders.ended_by_assertion, alphabet=era_placeholders.calls_of_the_living, marks=MORTAL
+early = partial(
+    scheduler,
+    wrapped=era_placeholders.ended_by_assertion,
+    alphabet=era_placeholders.calls_of_the_living,
+    marks={**MORTAL, "named": Map[int, int]},
 )
-"""As `scheduler`, of those that an assertion can end and that keep nothing else in their state."""
+"""As `scheduler`, of those that keep the names of the requests that are in a step, and that an error can end."""
 
 NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
 NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
@@ -111,28 +115,33 @@ S1_RULES = RELEASED_RULES._replace(
     kv=K0B,
     encoder=PER_REQUEST,
     output_key=by_request,
+    serve_running=era_early.serve_unnamed,
     admit_waiting=era_readiness.asserting_adapters(rounds.admit_waiting),
     may_join=era_readiness.may_join_scheduled,
     passed_by=era_readiness.stopped_by_adapter,
-    wanted=era_rules.wanted_when_idle,
+    wanted=era_rules.wanted_of_all,
     fit_item=era_rules.fit_item_by_request,
     lose=era_rules.lose_blocks_only,
     cached_prefix=era_rules.found_block_back,
     offered_whole=era_rules.offered_as_is,
     turned_down=era_rules.head_of_line,
-    executed=era_rules.executed_and_released,
+    after_round=era_early.named_in_step,
+    executed=era_early.executed_by_name,
+    leave=era_early.leave_unnamed,
+    abort=era_early.leave_unnamed,
 )
 
 S1_DIFFERENCES: Mapping[type[Operation], str] = {
     Add: QUEUED,
     Schedule: "C-ENC-3: two grants of a pass may use the same slots; C-ENC-5: a preempted request keeps its items; "
     f"a full hit gives a block back; a request in flight is skipped; {FEW_ADAPTERS}; " + REGISTERED_EARLY,
-    Update: "releases the items that the cache lists",
+    Update: "releases the items that the cache lists; "
+    "C-SCH-21: output of an earlier run of a request counts for its next",
 }
 
-S1 = mortal("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, OF_ENTRIES).lacking(NO_GRAMMAR)
+S1 = early("S1", "scheduler-2025-02", S1_RULES, S1_DIFFERENCES, OF_ENTRIES).lacking(NO_GRAMMAR)
 
-S0 = mortal(
+S0 = early(
     "S0",
     "scheduler-2025-01",
     S1_RULES._replace(fit_item=era_rules.fit_item_before_11895),

@@ -13,11 +13,12 @@ from cacheproof.model.registry import component_named
 from cachespec.encoder_cache.operations import ENCODER
 from cachespec.scheduler import era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, ended_length, items_of
+from cachespec.scheduler.counts import wanted
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
 from cachespec.scheduler.parts import give_up
 from cachespec.scheduler.round_state import Fit, Round
-from cachespec.scheduler.rounds import admit_waiting, lose_everything
+from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
 
@@ -220,6 +221,22 @@ def ended_at_the_length(rules: Table) -> Table:
     return rules._replace(ended=ended_length)
 
 
+def without_earlier_runs(era: Table) -> Table:
+    """C-SCH-21: output of steps in flight is dropped when their request is preempted."""
+
+    def lose(rules: Table, config: Config, state: State, request: Request) -> State:
+        return era.lose(rules, config, voided(state, request), request)
+
+    return era._replace(lose=lose)
+
+
+def in_several_steps(rules: Table) -> Table:
+    """C-SCH-22: a running request goes on while a step of it is in flight."""
+    return rules._replace(
+        serve_running=serve_running, wanted=wanted, after_round=nothing_more, executed=requests.executed
+    )
+
+
 MENDS = (
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
@@ -244,4 +261,6 @@ MENDS = (
     Mend("C-SCH-18", ("S1", "S2", "S2b"), by_rules(beside_all_adapters)),
     Mend("C-SCH-19", ("S2b",), by_rules(in_one_queue)),
     Mend("C-SCH-20", ("S2b",), by_rules(ended_at_the_length)),
+    Mend("C-SCH-21", ("S1",), by_rules(without_earlier_runs)),
+    Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
 )
