@@ -29,7 +29,8 @@ def could_join(config: Config, before: View, after: View, request: int) -> bool:
     """No grammar and no adapter keeps the request from running beside those that run after the round."""
     there = different_adapters(config, after.running)
     fits = adapter_of(config, request) in {0, *there} or len(there) < config.max_adapters
-    return fits and request not in before.compiling
+    waits = config.grammars != () and config.grammars[request] == 1 and request in before.compiling
+    return fits and not waits
 
 
 def adapters_are_few(config: Config, view: View) -> bool:
