@@ -25,13 +25,11 @@ class UnsupportedSettingError(CacheError, ValueError):
 REFUSED: Mapping[str, Callable[[Any], bool]] = {
     "an encoder-decoder model": lambda config: bool(config.model_config.is_encoder_decoder),
     "a diffusion model": lambda config: bool(getattr(config.model_config, "is_diffusion", False)),
-    "--ec-transfer-config: encoder outputs from elsewhere": lambda config: _given(config, "ec_transfer_config"),
+    "--ec-transfer-config": lambda config: _given(config, "ec_transfer_config"),
     "manager_config of --ec-manager-config": lambda config: bool(
         getattr(getattr(config, "ec_manager_config", None), "manager_config", None)
     ),
-    "--kv-cache-metrics: block lifetimes are not sampled": lambda config: bool(
-        getattr(config.observability_config, "kv_cache_metrics", False)
-    ),
+    "--kv-cache-metrics": lambda config: bool(getattr(config.observability_config, "kv_cache_metrics", False)),
     "--decode-context-parallel-size above 1": lambda config: _size(config, "decode_context_parallel_size") > 1,
     "--prefill-context-parallel-size above 1": lambda config: _size(config, "prefill_context_parallel_size") > 1,
 }
