@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cachespec.engine.configuration import Config, scheduler_config
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.state import View, WorkerView
@@ -11,56 +9,59 @@ from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.object_store.operations import Clear
-from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, ResetRunning, Schedule, Update
+from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.worker import UNWRITTEN, holds
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
 
 
-def caches(view: View) -> Mapping[type[Operation], object]:
-    """Each cache that can be reset, by the operation that does it."""
-    return {
-        ResetReceiver: view.mirror,
-        Clear: view.store,
-        ResetPrefixCache: view.scheduler.kv,
-        ResetEncoderCache: view.scheduler.encoder,
-    }
+def can_find(view: View, reset: Operation) -> bool:
+    """Whether anything can be found in the cache that this operation resets."""
+    if isinstance(reset, ResetReceiver):
+        return any(link.held_order for link in view.mirror.links)
+    if isinstance(reset, Clear):
+        return view.store.listed != ()
+    if isinstance(reset, ResetPrefixCache):
+        return view.scheduler.kv.registered != ()
+    return view.scheduler.encoder.entries != ()
 
 
-def findable(view: View) -> Mapping[type[Operation], object]:
-    """What is found in each of them."""
-    return {
-        ResetReceiver: tuple(entry for link in view.mirror.links for entry in link.held_order),
-        Clear: view.store.listed,
-        ResetPrefixCache: view.scheduler.kv.registered,
-        ResetEncoderCache: view.scheduler.encoder.entries,
-    }
+def others_are_alone(before: View, reset: Operation, after: View) -> bool:
+    """Everything stays but the cache that is reset, and the steps that workers have still to do."""
+    was, now = before.scheduler, after.scheduler
+    account = was._replace(kv=now.kv, encoder=now.encoder, worker=now.worker) == now
+    mirror = isinstance(reset, ResetReceiver) or before.mirror == after.mirror
+    store = isinstance(reset, Clear) or before.store == after.store
+    blocks = isinstance(reset, ResetPrefixCache) or was.kv == now.kv
+    items = isinstance(reset, ResetEncoderCache) or was.encoder == now.encoder
+    caches = mirror and store and blocks and items
+    return account and caches and requests_of(before) == requests_of(after) and at_workers(before) == at_workers(after)
 
 
-def left_alone(view: View, reset: type[Operation]) -> tuple[object, ...]:
-    """Everything but the cache that is reset, and the steps that workers have still to do."""
-    others = tuple(cache for kind, cache in caches(view).items() if kind is not reset)
-    caches_and_worker = ("kv", "encoder", "worker")
-    account = {name: part for name, part in view.scheduler._asdict().items() if name not in caches_and_worker}
-    requests = (view.submitted, view.received, view.rejected, view.cancelled)
-    at_workers = tuple((worker.tensors, worker.memory, worker.finding) for worker in view.workers)
-    return (others, account, requests, at_workers)
+def requests_of(view: View) -> tuple[tuple[int, ...], ...]:
+    """Where requests are outside of the scheduler."""
+    return (view.submitted, view.received, view.rejected, view.cancelled)
+
+
+def at_workers(view: View) -> tuple[object, ...]:
+    """What the workers hold, without the steps that they have still to do."""
+    return tuple((worker.tensors, worker.memory, worker.finding) for worker in view.workers)
 
 
 def reset_is_alone(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, RESETS) or outcome.code is not Code.DONE:
         return True
-    return findable(after)[type(op)] == () and left_alone(before, type(op)) == left_alone(after, type(op))
+    return not can_find(after, op) and others_are_alone(before, op, after)
 
 
 def empties_beside_a_step(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A reset that has something to forget, while a worker has still to do a step."""
     done = isinstance(op, RESETS) and outcome.code is Code.DONE
-    return done and findable(before)[type(op)] != () and any(worker.inbox for worker in before.workers)
+    return done and can_find(before, op) and any(worker.inbox for worker in before.workers)
 
 
 def resets_are_counted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return after.resets_left == before.resets_left - isinstance(op, (*RESETS, ResetRunning))
+    return after.resets_left == before.resets_left - isinstance(op, RESETS)
 
 
 def clients_are_heard(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

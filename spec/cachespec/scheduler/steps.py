@@ -16,15 +16,7 @@ from cachespec.scheduler.configuration import (
     items_of,
     priority_of,
 )
-from cachespec.scheduler.operations import (
-    Abort,
-    Add,
-    ResetEncoderCache,
-    ResetPrefixCache,
-    ResetRunning,
-    Schedule,
-    Update,
-)
+from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.readiness_properties import READINESS, could_join
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import (
@@ -169,7 +161,7 @@ def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Out
         return True
     new, held = new_plan(before, op, after), set(after.encoder.held)
     return all(
-        (request, index) in held or (plan is not new and (request, index) not in before.encoder.held)
+        (request, index) in held or (plan != new and (request, index) not in before.encoder.held)
         for plan in after.plans
         for request in {part.request for part in plan.scheduled if not part.void}
         for part in plan.scheduled
@@ -249,17 +241,6 @@ def reset_empties(config: Config, before: View, op: Operation, outcome: Outcome,
     if isinstance(op, ResetEncoderCache):
         return after.encoder.entries == () and after.kv == before.kv
     return not isinstance(op, ResetPrefixCache) or (after.kv.registered == () and after.encoder == before.encoder)
-
-
-def reset_sets_all_back(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, ResetRunning) or outcome.code is Code.FAILED:
-        return True
-    held = holders_of_blocks(after) | holders_of_items(after)
-    dropped = not any(in_flight(after, request) for request in before.running)
-    there = sorted((*before.running, *before.waiting)) == sorted(after.waiting)
-    return (
-        outcome.code is Code.DONE and after.kv.registered == () and not after.running and not held and dropped and there
-    )
 
 
 STEPS: tuple[Step[Config, View], ...] = (
@@ -378,15 +359,6 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a reset empties its own cache and leaves the other unchanged",
         reset_empties,
         lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
-    ),
-    Step(
-        "X-4/running",
-        "a reset that preempts running requests empties the prefix map; all requests wait, hold nothing and have no "
-        "output in flight",
-        reset_sets_all_back,
-        lambda c, b, op, o, a: (
-            isinstance(op, ResetRunning) and len(b.running) > 1 and bool(b.plans and b.kv.registered)
-        ),
     ),
     *ACCOUNTS,
     *ADMISSION,
