@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.cache_folder import CACHE_VARIABLE, cache_folder
 from cacheproof.foundation.errors import InconclusiveError, InputError
 
-CACHE_VARIABLE = "CACHEPROOF_CACHE"
 COMPLETE = "complete.json"
 UNFINISHED = "unfinished-"
 """The beginning of the name of what is being made; whatever has it is rubbish when nobody holds the lock."""
@@ -28,11 +28,7 @@ UNFINISHED = "unfinished-"
 
 def targets_folder() -> Path:
     """Where all releases are; it need not exist."""
-    given = os.environ.get(CACHE_VARIABLE)
-    if given:
-        return Path(given).expanduser().absolute() / "targets"
-    general = os.environ.get("XDG_CACHE_HOME")
-    return (Path(general) if general else Path.home() / ".cache").absolute() / "cacheproof" / "targets"
+    return cache_folder() / "targets"
 
 
 def record_of(folder: Path) -> Mapping[str, Any] | None:
