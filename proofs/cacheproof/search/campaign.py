@@ -24,7 +24,13 @@ from cacheproof.search.verdict import RunJudgement, judge
 
 REFERENCE = "reference"
 """The engine that explores whatever can be explored."""
-ENGINES = {REFERENCE: "cacheproof.search.reference", "tensor": "cacheproof.search.tensor"}
+NATIVE = "native"
+"""The engine that explores the specification, compiled."""
+ENGINES = {
+    REFERENCE: "cacheproof.search.reference",
+    NATIVE: "cacheproof.search.native",
+    "tensor": "cacheproof.search.tensor",
+}
 
 
 class Engine(Protocol):
@@ -137,7 +143,7 @@ def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
     Together they come to so many triples of state, operation and result, or a few more, or to all there are; small runs
     compare all.
     """
-    ours = [task for task in tasks if task.engine != REFERENCE]
+    ours = [task for task in tasks if task.engine not in (REFERENCE, NATIVE)]
     known = {task: _expectation(task).transitions for task in ours}
     shares = dict.fromkeys(ours, 1.0)
     left = triples

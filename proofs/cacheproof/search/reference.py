@@ -92,6 +92,7 @@ class ReferenceSearch:
         checkpoint: Checkpoint | None,
     ) -> None:
         self.plan, self.crew, self.checkpoint = plan, crew, checkpoint
+        self.engine = ENGINE
         self.interruption = Interruption()
         form = canonical(component, variant, config, symmetry=plan.symmetry)
         self.graph = Graph(component, variant, config, plan, form)
@@ -226,7 +227,7 @@ class ReferenceSearch:
         return Exploration(
             component=component.name,
             variant=variant.tag,
-            engine=ENGINE,
+            engine=self.engine,
             states=sum(one.states for one in seen),
             transitions=sum(one.transitions for one in seen),
             depth=self.depth,

@@ -1,0 +1,88 @@
+"""The native engine: the specification compiled to C++, and explored there; Python judges what is shown.
+
+A counterexample is executed again by the specification in Python before it is shown, as that of any engine is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, TypeVarTuple
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.search.checkpoint import Checkpoint
+from cacheproof.search.crew import Alone, Crew
+from cacheproof.search.native.build import compiler_of_this_machine
+from cacheproof.search.native.library import translated
+from cacheproof.search.native.shard import NativeShard
+from cacheproof.search.native.unit import CompileError
+from cacheproof.search.reference import ReferenceSearch
+from cacheproof.search.result import Exploration, Watch
+from cacheproof.search.shard import Shard
+
+ENGINE = "native"
+
+Answer = TypeVar("Answer")
+Arguments = TypeVarTuple("Arguments")
+
+
+def explore(
+    component: AnyComponent,
+    variant: AnyVariant,
+    config: Any,
+    plan: Plan | None = None,
+    watch: Watch | None = None,
+    *,
+    crew: Crew | None = None,
+    share: float = 0.0,
+    checkpoint: Checkpoint | None = None,
+) -> Exploration:
+    """Explore one configuration of one variant, as the reference engine does, in compiled code.
+
+    Raises `InputError` for a `crew`, a `share` or a `checkpoint`, which this engine does not have.
+    """
+    if crew is not None or checkpoint is not None:
+        raise InputError(f"the {ENGINE} engine has no checkpoints and shares no run: add --engine reference")
+    if share:
+        raise InputError("the native engine explores the specification itself: there is nothing to compare it with")
+    plan = plan or Plan()
+    with NativeShard(component, variant, config, plan) as shard:
+        search = ReferenceSearch(component, variant, config, plan, watch, NativeCrew(shard), None)
+        search.engine = ENGINE
+        return search.run()
+
+
+class NativeCrew(Alone):
+    """A shard in compiled code. It is asked what a shard is asked, and answers with its own methods."""
+
+    slice_states = 1 << 30
+    slice_seconds = 0.2
+
+    def __init__(self, shard: NativeShard) -> None:
+        self.native = shard
+
+    def begin(self) -> None:
+        self.native.begin()
+
+    def expand(self) -> None:
+        self.native.expand(self.slice_states, self.slice_seconds)
+
+    def ask(self, question: Callable[[Shard, *Arguments], Answer], *arguments: *Arguments) -> list[Answer]:
+        return [getattr(self.native, question.__name__)(*arguments)]
+
+    def ask_each(
+        self, question: Callable[[Shard, *Arguments], Answer], arguments: Sequence[tuple[*Arguments]]
+    ) -> list[Answer]:
+        return [getattr(self.native, question.__name__)(*own) for own in arguments]
+
+
+def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+    """What in the specification the compiler lacks, or None."""
+    if compiler_of_this_machine() is None:
+        return "there is no C++ compiler on this machine: install g++ or clang++, or name one in CXX"
+    try:
+        translated(component, variant)
+    except CompileError as error:
+        return f"{component.name} ({variant.tag}) cannot be compiled: {error}"
+    return None

@@ -1,0 +1,94 @@
+"""From the text of a unit to a library that is loaded; the user's cache folder keeps it by what it is made of."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from cacheproof.foundation.cache_folder import cache_folder
+from cacheproof.foundation.errors import InputError
+from cacheproof.search.native.unit import HEADERS
+
+HERE = Path(__file__).parent
+FLAGS = ("-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-fno-strict-aliasing")
+
+
+class NoCompilerError(InputError):
+    """There is no C++ compiler on this machine."""
+
+
+def compiler_of_this_machine() -> list[str] | None:
+    """How the C++ compiler is called: `CXX` if it is set, else g++, clang++ or ziglang; None where there is none."""
+    named = os.environ.get("CXX")
+    if named:
+        return named.split()
+    for name in ("g++", "clang++"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    return None
+
+
+@cache
+def _version(command: tuple[str, ...]) -> str:
+    asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)  # noqa: S603  # the user's compiler
+    return asked.stdout
+
+
+def library(text: str, name: str) -> ctypes.CDLL:
+    """The library of a unit, compiled if that has not been done before. Raises NoCompilerError and InputError."""
+    return ctypes.CDLL(str(ready(text, name)))
+
+
+def ready(text: str, name: str) -> Path:
+    """The file of a unit's library, which is there then. Raises NoCompilerError and InputError."""
+    command = compiler_of_this_machine()
+    if command is None:
+        raise NoCompilerError("there is no C++ compiler: install g++ or clang++, or name one in CXX")
+    made_of = [
+        text,
+        *((HERE / header).read_text(encoding="utf-8") for header in HEADERS),
+        *FLAGS,
+        _version(tuple(command)),
+    ]
+    digest = blake2b("\0".join(made_of).encode(), digest_size=12).hexdigest()
+    folder = cache_folder() / "native"
+    kept = folder / f"{name}-{digest}.so"
+    if not kept.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with _alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
+            if not kept.exists():
+                _compile(command, text, Path(scratch), kept)
+    return kept
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Of several processes that want the same library, one compiles it and the others wait."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
+    """Compile in a folder of its own, and move the library to its place when it is whole."""
+    source, made = scratch / "unit.cpp", scratch / "unit.so"
+    source.write_text(text, encoding="utf-8")
+    run = subprocess.run(  # noqa: S603  # likewise
+        [*command, *FLAGS, f"-I{HERE}", str(source), "-o", str(made)], capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        shown = kept.with_suffix(".cpp")
+        shutil.copy(source, shown)
+        first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr[:300])
+        raise InputError(f"{command[0]} refuses the compiled specification ({shown}): {first}")
+    made.replace(kept)

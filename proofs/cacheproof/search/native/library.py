@@ -1,0 +1,144 @@
+"""A compiled variant: its library, and how values go in and come out."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.search.native.build import library
+from cacheproof.search.native.glue import Glue
+from cacheproof.search.native.types import BOOL, EnumType, Holder, Pairs, Record, Tup, Type, field_names
+from cacheproof.search.native.unit import CompileError, literal_of_enum
+from cachespec.kernel import Operation
+
+POINTER, INT, NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64
+
+
+class Compiled(NamedTuple):
+    """A library, and the names and types that Python needs to use it."""
+
+    library: ctypes.CDLL
+    config: Type
+    state: Type
+    operations: tuple[type[Operation], ...]
+    sorts: tuple[str, ...]
+    safety: tuple[str, ...]
+    steps: tuple[str, ...]
+    progress: tuple[str, ...]
+
+
+_TRANSLATED: dict[tuple[str, int], tuple[AnyVariant, Glue]] = {}
+_LOADED: dict[tuple[str, int], Compiled] = {}
+
+
+def translated(component: AnyComponent, variant: AnyVariant) -> Glue:
+    """The variant as C++. Raises CompileError where the compiler lacks a construct."""
+    key = component.name, id(variant)
+    if key not in _TRANSLATED:
+        _TRANSLATED[key] = variant, Glue(component, variant)
+    return _TRANSLATED[key][1]
+
+
+def library_name(component: AnyComponent, variant: AnyVariant) -> str:
+    """The beginning of the name of a library's file."""
+    return f"{component.name}-{variant.tag}"
+
+
+def compiled(component: AnyComponent, variant: AnyVariant) -> Compiled:
+    """The variant as a library. Raises CompileError where the compiler lacks a construct, and InputError."""
+    key = component.name, id(variant)
+    if key not in _LOADED:
+        glue = translated(component, variant)
+        loaded = library(glue.text, library_name(component, variant))
+        _declare(loaded)
+        _LOADED[key] = Compiled(
+            loaded,
+            glue.config,
+            glue.state,
+            tuple(glue.operations),
+            tuple(glue.sorts),
+            tuple(rule.name for rule in glue.safety),
+            tuple(rule.name for rule in glue.steps),
+            tuple(rule.name for rule in glue.progress),
+        )
+    return _LOADED[key]
+
+
+def _declare(loaded: ctypes.CDLL) -> None:
+    """The types of the library's functions."""
+    text, integers, numbers = ctypes.c_char_p, ctypes.POINTER(INT), ctypes.POINTER(NUMBER)
+    search, small = POINTER, ctypes.c_int
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "cp_new": (search, [text, small, small]),
+        "cp_free": (None, [search]),
+        "cp_exchange": (None, [search, small, integers, INT, integers, INT]),
+        "cp_begin": (small, [search, text]),
+        "cp_expand": (small, [search, NUMBER, ctypes.c_double]),
+        "cp_settle": (small, [search]),
+        "cp_error": (text, [search]),
+        "cp_count": (NUMBER, [search, small]),
+        "cp_found_by": (integers, [search]),
+        "cp_pending": (numbers, [search]),
+        "cp_broken": (integers, [search, small]),
+        "cp_seen": (POINTER, [search, small]),
+        "cp_coverage": (integers, [search]),
+        "cp_owed": (numbers, [search, small]),
+        "cp_owed_moves": (ctypes.POINTER(ctypes.c_uint16), [search]),
+        "cp_operation": (text, [search, NUMBER]),
+        "cp_state": (text, [search, NUMBER]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+
+
+def packed(value: Any, kind: Type) -> bytes:
+    """A value as the bytes that compiled code reads."""
+    out = bytearray()
+    _pack(value, kind, out)
+    return bytes(out)
+
+
+def _pack(value: Any, kind: Type, out: bytearray) -> None:
+    if isinstance(kind, Holder) and kind.form == "Opt":
+        out.append(value is not None)
+        if value is not None:
+            _pack(value, kind.element, out)
+    elif isinstance(kind, (Record, Tup)):
+        parts = [part for _, part in kind.fields] if isinstance(kind, Record) else list(kind.parts)
+        items = [getattr(value, name) for name in field_names(kind.owner)] if isinstance(kind, Record) else value
+        for item, part in zip(items, parts, strict=True):
+            _pack(item, part, out)
+    elif isinstance(kind, (Holder, Pairs)):
+        _pack_several(list(value), kind, out)
+    elif kind == BOOL:
+        out.append(bool(value))
+    elif isinstance(kind, EnumType):
+        _number(literal_of_enum(value), out)
+    else:
+        _number(value, out)
+
+
+def _pack_several(items: list[Any], kind: Holder | Pairs, out: bytearray) -> None:
+    _number(len(items), out)
+    for item in items:
+        if isinstance(kind, Pairs):
+            _pack(item[0], kind.key, out)
+            _pack(item[1], kind.value, out)
+        elif kind.form == "Queue":
+            _pack(item[0], kind.element, out)
+            _number(item[1], out)
+        else:
+            _pack(item, kind.element, out)
+
+
+def _number(value: int, out: bytearray) -> None:
+    """Zigzag, seven bits a byte."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise CompileError(f"{value} does not fit into 64 bits")
+    rest = value << 1 if value >= 0 else (-value << 1) - 1
+    while rest >= 128:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    out.append(rest)

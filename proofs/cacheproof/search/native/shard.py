@@ -1,0 +1,178 @@
+"""All states of a run, in compiled code: what `search.shard.Shard` answers, answered from there."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.memory import peak_bytes, resident_bytes
+from cacheproof.model.plan import Granularity, Plan
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.search.canonical import canonical
+from cacheproof.search.native.library import Compiled, compiled, packed
+from cacheproof.search.result import Coverage
+from cacheproof.search.rules import Where
+from cacheproof.search.shard import Account, Owed
+from cachespec.kernel import Code, Operation
+
+STATES, TRANSITIONS, DIGEST, LEVEL_BEGIN, LEVEL_END, EXPANDED, BYTES, OWED, LABELS = range(9)
+NEVER = -2
+
+
+class NativeShard:
+    """One run. Use it in a `with` statement: what the library holds is given back at its end."""
+
+    def __init__(self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan) -> None:
+        self.made: Compiled = compiled(component, variant)
+        self.library = self.made.library
+        self.variant = variant
+        liveness = plan.liveness and bool(self.made.progress)
+        calls = plan.granularity is Granularity.CALL
+        self.search = self.library.cp_new(packed(config, self.made.config), calls, liveness)
+        if plan.symmetry:
+            self._exchange(component.interchangeable(config))
+        self.start = canonical(component, variant, config, symmetry=plan.symmetry)(variant.start(config))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.library.cp_free(self.search)
+
+    def _exchange(self, classes: Any) -> None:
+        """Which names may be exchanged: the classes of every sort of which one has several names."""
+        for number, sort in enumerate(self.made.sorts):
+            groups = classes.get(sort, ())
+            if not any(len(group) > 1 for group in groups):
+                continue
+            size = 1 + max(name for group in groups for name in group)
+            colours = [-1 - name for name in range(size)]
+            for colour, group in enumerate(groups):
+                for name in group:
+                    colours[name] = colour
+            flat = [number for group in groups for number in (len(group), *group)]
+            self.library.cp_exchange(
+                self.search,
+                number,
+                (ctypes.c_int64 * size)(*colours),
+                size,
+                (ctypes.c_int64 * len(flat))(*flat),
+                len(flat),
+            )
+
+    def _checked(self, failed: int) -> None:
+        if failed:
+            raise InputError(f"the compiled specification failed: {self.library.cp_error(self.search).decode()}")
+
+    def _count(self, what: int) -> int:
+        return int(self.library.cp_count(self.search, what))
+
+    # A level ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The initial state."""
+        self._checked(self.library.cp_begin(self.search, packed(self.start, self.made.state)))
+
+    def expand(self, most: int, seconds: float) -> None:
+        """Expand some more states of the level, until so many or for so long."""
+        self._checked(self.library.cp_expand(self.search, most, seconds))
+
+    def is_through(self) -> bool:
+        """Whether the whole level was expanded."""
+        return self._count(EXPANDED) == self._count(LEVEL_END)
+
+    def fresh(self) -> Sequence[Where]:
+        """One entry for each state that is new in this level."""
+        return range(self._count(STATES) - self._count(LEVEL_END))
+
+    def settle(self, numbers: Sequence[int]) -> None:
+        """The new states are numbered in the order in which they were found; each is judged."""
+        self._checked(self.library.cp_settle(self.search))
+
+    # What is known -----------------------------------------------------------------------------------------------
+
+    def states(self) -> int:
+        """How many states are known."""
+        return self._count(STATES)
+
+    def account(self) -> Account:
+        """What was seen so far."""
+        made = self.made
+        witnessed = {
+            name
+            for what, names in enumerate((made.safety, made.steps, made.progress))
+            for name, seen in zip(
+                names, ctypes.string_at(self.library.cp_seen(self.search, what), len(names)), strict=True
+            )
+            if seen
+        }
+        broken = {
+            name: int(at)
+            for steps, names in ((1, made.steps), (0, made.safety))
+            for name, at in zip(names, self.library.cp_broken(self.search, steps)[: len(names)], strict=True)
+            if at != NEVER
+        }
+        return Account(
+            self._count(STATES),
+            self._count(TRANSITIONS),
+            self._count(DIGEST),
+            broken,
+            frozenset(witnessed),
+            self._coverage(),
+            resident_bytes(),
+            peak_bytes(),
+        )
+
+    def _coverage(self) -> Coverage:
+        codes = list(Code)
+        owners = self.made.operations
+        counts = self.library.cp_coverage(self.search)[: len(owners) * len(codes)]
+        found = {}
+        for tag, owner in enumerate(owners):
+            if owner in self.variant.transitions:
+                own = dict(zip(codes, counts[tag * len(codes) : (tag + 1) * len(codes)], strict=True))
+                found[owner.wire_name()] = dict(sorted((code.value, count) for code, count in own.items() if count))
+        return dict(sorted(found.items()))
+
+    def lookup(self, number: int) -> tuple[bytes, Where] | None:
+        """The encoding of the state of this number, and the first step to it."""
+        if not number < self._count(STATES):
+            return None
+        return self.library.cp_state(self.search, number), int(self.library.cp_found_by(self.search)[number])
+
+    def pending_states(self) -> tuple[array[int], array[int]]:
+        """The numbers of states in which something is pending, and what."""
+        bits = self.library.cp_pending(self.search)[: self._count(LEVEL_END)]
+        places = [place for place, pending in enumerate(bits) if pending]
+        return array("Q", places), array("Q", [bits[place] for place in places])
+
+    def owed_steps(self) -> Owed:
+        """The steps for the search for lassos."""
+        count = self._count(OWED)
+        owed = Owed(
+            array("Q", self.library.cp_owed(self.search, 0)[:count]),
+            array("H", self.library.cp_owed_moves(self.search)[:count]),
+            array("Q", self.library.cp_owed(self.search, 1)[:count]),
+            array("Q", self.library.cp_owed(self.search, 2)[:count]),
+        )
+        for label in range(1, self._count(LABELS) + 1):
+            owed.operations[label] = self._operation(self.library.cp_operation(self.search, label))
+        return owed
+
+    def _operation(self, text: bytes) -> Operation:
+        tag, *fields = msgspec.json.decode(text)
+        owner: Any = self.made.operations[tag]
+        made: Operation = owner(*map(_plain, fields))
+        return made
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, list) else value

@@ -1,0 +1,230 @@
+"""Statements: what each becomes in C++, and whether control can come behind it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cacheproof.search.native.types import (
+    BOOL,
+    BOTTOM,
+    Holder,
+    Type,
+    of_hint,
+    record_of,
+    seq,
+)
+from cacheproof.search.native.values import (
+    Val,
+    coerce,
+    const,
+    const_of,
+    is_const,
+    plain,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+from cacheproof.search.native.function import Body
+
+
+class Statements(Body):
+    """Statements, each by its kind."""
+
+    def s_expr(self, node: ast.Expr) -> bool:
+        if isinstance(node.value, ast.Constant):
+            return True
+        if isinstance(node.value, ast.Yield):
+            value = self.expression(node.value.value or ast.Constant(None))
+            kind = self.widen("<yield>", plain(self.unit, value).type, node)
+            element = self.element_of_result(kind)
+            self.out.append(f"made.add({coerce(self.unit, value, element)});")
+            return True
+        if isinstance(node.value, ast.YieldFrom):
+            self.loop("x", node.value.value, self.add_each(node))
+            return True
+        value = self.expression(node.value)
+        if not is_const(value):
+            self.out.append(f"{value.text};")
+        return True
+
+    def add_each(self, node: ast.AST) -> Callable[[Val], None]:
+        """Adds each element to what a generator gives."""
+
+        def add(element: Val) -> None:
+            kind = self.widen("<yield>", plain(self.unit, element).type, node)
+            self.out.append(f"made.add({coerce(self.unit, element, self.element_of_result(kind))});")
+
+        return add
+
+    def element_of_result(self, kind: Type) -> Type:
+        """The type of what is yielded: as the function is annotated, if it is."""
+        if isinstance(self.hint, Holder) and self.hint.form == "Seq":
+            self.types["<yield>"] = self.hint.element
+            return self.hint.element
+        return kind
+
+    def s_return(self, node: ast.Return) -> bool:
+        if self.generates:
+            made = Val("made.seq()", seq(self.types.get("<yield>", BOTTOM)))
+            self.out.append(f"return {coerce(self.unit, made, self.result())};")
+            return False
+        self.give_back(self.expression(node.value) if node.value is not None else const(None))
+        return False
+
+    def s_pass(self, node: ast.Pass) -> bool:
+        return True
+
+    def s_assert(self, node: ast.Assert) -> bool:
+        return True
+
+    def s_assign(self, node: ast.Assign) -> bool:
+        for target in node.targets:
+            self.assign(target, self.expression(node.value))
+        return True
+
+    def s_annassign(self, node: ast.AnnAssign) -> bool:
+        if node.value is None:
+            return True
+        value = self.expression(node.value)
+        kind = of_hint(self.compiler.hint(node.annotation, self.source))
+        if kind is not None and not is_const(value) and self.compiler.agree(value.type, kind):
+            value = Val(coerce(self.unit, value, kind), kind)
+        self.assign(node.target, value)
+        return True
+
+    def s_augassign(self, node: ast.AugAssign) -> bool:
+        load = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node)
+        value = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
+        self.assign(node.target, self.expression(ast.fix_missing_locations(value)))
+        return True
+
+    def s_functiondef(self, node: ast.FunctionDef) -> bool:
+        self.scope.names[node.name] = self.closure(node)
+        return True
+
+    def s_if(self, node: ast.If) -> bool:
+        test = self.condition(node.test)
+        if is_const(test):
+            return self.block(node.body if const_of(test) else node.orelse)
+        self.out.append(f"if ({test.text}) {{")
+        first = self.block(node.body)
+        second = True
+        if node.orelse:
+            self.out.append("} else {")
+            second = self.block(node.orelse)
+        self.out.append("}")
+        return first or second
+
+    def s_while(self, node: ast.While) -> bool:
+        with self.nested() as lines:
+            test = self.condition(node.test)
+        self.out.append("while (true) {")
+        self.out += [*lines, f"if (!({test.text if not is_const(test) else 'true'})) break;"]
+        self.breaks.append(None)
+        self.continues.append(None)
+        self.block(node.body)
+        self.breaks.pop()
+        self.continues.pop()
+        self.out.append("}")
+        return True
+
+    def s_for(self, node: ast.For) -> bool:
+        def body(element: Val) -> None:
+            label = self.fresh("next") if self.unrolled_now else None
+            self.continues.append(label)
+            self.assign(node.target, element)
+            self.block(node.body)
+            self.continues.pop()
+            if label is not None:
+                self.out.append(f"{label}:;")
+
+        stop = self.fresh("stop")
+        self.breaks.append(stop)
+        self.loop("x", node.iter, body)
+        self.breaks.pop()
+        if any(f"goto {stop};" in line for line in self.out):
+            self.out.append(f"{stop}:;")
+        return True
+
+    unrolled_now = False
+
+    def s_continue(self, node: ast.Continue) -> bool:
+        label = self.continues[-1]
+        self.out.append("continue;" if label is None else f"goto {label};")
+        return False
+
+    def s_break(self, node: ast.Break) -> bool:
+        label = self.breaks[-1]
+        self.out.append("break;" if label is None else f"goto {label};")
+        return False
+
+    def s_delete(self, node: ast.Delete) -> bool:
+        for target in node.targets:
+            if not isinstance(target, ast.Subscript):
+                raise self.error(node, "only entries of dictionaries are deleted")
+            owner = self.expression(target.value)
+            kind: Any = owner.type
+            self.out.append(f"{owner.text}.drop({coerce(self.unit, self.expression(target.slice), kind.key)});")
+        return True
+
+    def s_match(self, node: ast.Match) -> bool:
+        subject = self.expression(node.subject)
+        name = self.fresh("m")
+        self.out.append(f"const {self.unit.cpp(subject.type)} {name} = {subject.text};")
+        subject = Val(name, subject.type)
+        ends, passes = 0, True
+        for case in node.cases:
+            test, binds = self.pattern(case.pattern, subject)
+            if is_const(test) and not const_of(test):
+                continue
+            self.out.append("{" if is_const(test) else f"if ({test.text}) {{")
+            for bound, value in binds:
+                self.assign_name(ast.copy_location(ast.Name(bound, ast.Store()), case.pattern), value)
+            passes_here = self.block(case.body)
+            ends += 1
+            if is_const(test):
+                self.out.append("}")
+                passes = passes_here
+                break
+            self.out.append("} else {")
+        else:
+            ends += 1
+        self.out.append("}" * (ends - 1))
+        return passes
+
+    def pattern(self, node: ast.pattern, subject: Val) -> tuple[Val, list[tuple[str, Val]]]:
+        """Whether a pattern fits, and what it binds."""
+        if isinstance(node, ast.MatchAs):
+            binds = [(node.name, subject)] if node.name and node.name != "_" else []
+            if node.pattern is None:
+                return const(True), binds
+            test, more = self.pattern(node.pattern, subject)
+            return test, [*binds, *more]
+        if isinstance(node, ast.MatchClass) and not node.kwd_patterns:
+            owner = self.expression(node.cls)
+            test = self.is_instance(node.cls, subject, owner)
+            if not node.patterns:
+                return test, []
+            cls = const_of(owner)
+            inner = Val(coerce(self.unit, subject, record_of(cls)), record_of(cls))
+            inside: list[tuple[str, Val]] = []
+            for part, value in zip(node.patterns, self.members(inner), strict=False):
+                fits, more = self.pattern(part, value)
+                if not (is_const(fits) and const_of(fits)):
+                    raise self.error(node, "a pattern inside a pattern")
+                inside += more
+            return test, inside
+        if isinstance(node, ast.MatchOr):
+            found = [self.pattern(each, subject) for each in node.patterns]
+            either: list[tuple[str, Val]] = []
+            for place, (name, value) in enumerate(found[0][1]):
+                text = value.text
+                for test, others in reversed(found[1:]):
+                    text = f"({test.text} ? {others[place][1].text} : {text})"
+                either.append((name, Val(text, value.type)))
+            return Val(f"({' || '.join(test.text for test, _ in found)})", BOOL), either
+        raise self.error(node, "a pattern that is not known")

@@ -1,0 +1,179 @@
+"""The text of a translation unit: structs, operations, functions, each with a comment that says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cacheproof.search.native.compiler import Compiler
+from cacheproof.search.native.types import (
+    AnyOperation,
+    Const,
+    Holder,
+    Pairs,
+    Type,
+    has_value,
+    record_of,
+)
+from cacheproof.search.native.unit import Instance, Struct, Unit, member_name
+from cacheproof.search.native.values import Val, coerce
+
+
+def unit_text(compiler: Compiler) -> str:
+    """All of it, but for what the explorer adds."""
+    unit = compiler.unit
+    behind = [*_classes(compiler), *_functions(unit)]
+    return "\n".join([*_structs(unit), *behind])
+
+
+def _structs(unit: Unit) -> Iterator[str]:
+    """Structs in the order in which each finds those that it holds; first those that operations hold."""
+    first: dict[Type, Struct] = {}
+    for owner in unit.operations:
+        _gather(unit, record_of(owner), first)
+    for struct in first.values():
+        yield _struct(struct, unit)
+    yield _operation(unit)
+    for kind, struct in unit.structs.items():
+        if kind not in first:
+            yield _struct(struct, unit)
+
+
+def _gather(unit: Unit, kind: Type, found: dict[Type, Struct]) -> None:
+    if isinstance(kind, Holder):
+        _gather(unit, kind.element, found)
+    elif isinstance(kind, Pairs):
+        _gather(unit, kind.key, found)
+        _gather(unit, kind.value, found)
+    elif kind in unit.structs and kind not in found:
+        for _, member in unit.structs[kind].members:
+            _gather(unit, member, found)
+        found[kind] = unit.structs[kind]
+
+
+def _struct(struct: Struct, unit: Unit) -> str:
+    name, members = struct.name, struct.members
+    fields = " ".join(f"{unit.cpp(kind)} {member}{{}};" for member, kind in members)
+    same = " && ".join(f"eq(a.{member}, b.{member})" for member, _ in members) or "true"
+    order = " ".join(
+        f"if (less(a.{m}, b.{m})) return true; if (less(b.{m}, a.{m})) return false;"
+        for m, kind in members
+        if _ordered(kind)
+    )
+    parts = ", ".join(f"copy(a.{member})" for member, _ in members)
+    return (
+        f"// {struct.about}\n"
+        f"struct {name} {{ {fields} }};\n"
+        f"[[maybe_unused]] static bool eq(const {name}& a, const {name}& b) {{ return {same}; }}\n"
+        f"[[maybe_unused]] static bool less(const {name}& a, const {name}& b) {{ {order} return false; }}\n"
+        f"[[maybe_unused]] static {name} copy(const {name}& a) {{ return {{{parts}}}; }}"
+    )
+
+
+def _ordered(kind: Type) -> bool:
+    if isinstance(kind, Pairs) and kind.form == "Dict":
+        return False
+    return not isinstance(kind, (AnyOperation, Const))
+
+
+def _operation(unit: Unit) -> str:
+    names = {tag: unit.structs[record_of(owner)].name for owner, tag in unit.operations.items()}
+    members = " ".join(f"{name} m{tag};" for tag, name in names.items())
+    lines = [
+        "// Any operation",
+        f"struct Op {{ Int tag = -1; union {{ Int none; {members} }}; Op() : none(0) {{}} }};",
+    ]
+    for tag, name in names.items():
+        lines.append(
+            f"[[maybe_unused]] static Op op_of_{tag}(const {name}& a) {{ Op made; std::memset("
+            f"static_cast<void*>(&made), 0, sizeof made); made.tag = {tag}; made.m{tag} = a; return made; }}"
+        )
+        lines.append(f"[[maybe_unused]] static const {name}& op_as_{tag}(const Op& a) {{ return a.m{tag}; }}")
+    same = " ".join(f"case {tag}: return eq(a.m{tag}, b.m{tag});" for tag in names)
+    order = " ".join(f"case {tag}: return less(a.m{tag}, b.m{tag});" for tag in names)
+    kept = " ".join(f"case {tag}: return op_of_{tag}(copy(a.m{tag}));" for tag in names)
+    lines.append(
+        f"[[maybe_unused]] static bool eq(const Op& a, const Op& b)"
+        f" {{ if (a.tag != b.tag) return false; switch (a.tag) {{ {same} }} return true; }}"
+    )
+    lines.append(
+        f"[[maybe_unused]] static bool less(const Op& a, const Op& b)"
+        f" {{ if (a.tag != b.tag) return a.tag < b.tag; switch (a.tag) {{ {order} }} return false; }}"
+    )
+    lines.append(f"[[maybe_unused]] static Op copy(const Op& a) {{ switch (a.tag) {{ {kept} }} return a; }}")
+    return "\n".join(lines)
+
+
+def _classes(compiler: Compiler) -> Iterator[str]:
+    """What operations of any class are asked: of which class they are, and for a field."""
+    unit = compiler.unit
+    for owner, name in compiler.classes.items():
+        tests = " || ".join(f"a.tag == {tag}" for tag in unit.tags_below(owner)) or "false"
+        yield f"[[maybe_unused]] static bool op_is_{name}(const Op& a) {{ return {tests}; }}"
+    for name, kind in unit.accessors.items():
+        cases, tags = [], []
+        for owner, tag in unit.operations.items():
+            own = record_of(owner).field(name)
+            if own is not None:
+                text = coerce(unit, Val(f"a.m{tag}.{member_name(name)}", own), kind)
+                cases.append(f"case {tag}: return {text};")
+                tags.append(f"a.tag == {tag}")
+        yield (
+            f"[[maybe_unused]] static {unit.cpp(kind)} op_get_{name}(const Op& a)"
+            f' {{ switch (a.tag) {{ {" ".join(cases)} }} fail("an operation without {name}"); }}'
+        )
+        yield f"[[maybe_unused]] static bool op_has_{name}(const Op& a) {{ return {' || '.join(tags)}; }}"
+
+
+def _functions(unit: Unit) -> Iterator[str]:
+    made = [each for each in unit.instances.values() if has_value(each.result)]
+    for instance in made:
+        yield f"{_head(unit, instance)};"
+    for instance in made:
+        yield function_text(unit, instance)
+
+
+def function_text(unit: Unit, instance: Instance) -> str:
+    """One function."""
+    return _kept(unit, instance) if instance.persistent else _plain(unit, instance)
+
+
+def _head(unit: Unit, instance: Instance) -> str:
+    parameters = ", ".join(f"const {unit.cpp(kind)}& {name}" for name, kind in instance.parameters)
+    result = unit.cpp(instance.result)
+    if instance.persistent:
+        result = f"const {result}&"
+    return f"static {result} {instance.name}({parameters})"
+
+
+def _plain(unit: Unit, instance: Instance) -> str:
+    return f"// {instance.about}\n{_head(unit, instance)} {{\n{instance.body}\n}}"
+
+
+def _kept(unit: Unit, instance: Instance) -> str:
+    """A function that remembers what it gave."""
+    parameters = ", ".join(f"const {unit.cpp(kind)}& {name}" for name, kind in instance.parameters)
+    fields = " ".join(f"{unit.cpp(kind)} {name};" for name, kind in instance.parameters)
+    result = unit.cpp(instance.result)
+    same = " && ".join(f"eq(each->{name}, {name})" for name, _ in instance.parameters) or "true"
+    identical = (
+        " && ".join(f"std::memcmp(&each->{name}, &{name}, sizeof {name}) == 0" for name, _ in instance.parameters)
+        or "true"
+    )
+    copies = " ".join(f"made->{name} = copy({name});" for name, _ in instance.parameters)
+    given = ", ".join(f"made->{name}" for name, _ in instance.parameters)
+    return (
+        f"static {result} {instance.name}_made({parameters}) {{\n{instance.body}\n}}\n"
+        f"// {instance.about}\n"
+        f"{_head(unit, instance)} {{\n"
+        f"    struct Known {{ {fields} {result} result; }};\n"
+        f"    static std::vector<Known*> known;\n"
+        f"    for (const Known* each : known) if ({identical}) return each->result;\n"
+        f"    for (const Known* each : known) if ({same}) return each->result;\n"
+        f"    const Lasting lasting_;\n"
+        f"    Known* made = new Known();\n"
+        f"    {copies}\n"
+        f"    made->result = {instance.name}_made({given});\n"
+        f"    known.push_back(made);\n"
+        f"    return made->result;\n"
+        f"}}"
+    )
