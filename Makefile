@@ -23,7 +23,7 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants
+NIGHTLY := nightly-check nightly-native nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -68,6 +68,12 @@ nightly: $(READY)  ## everything that takes longer: the large scopes, long runs,
 nightly-check: $(READY)
 	$(BIN)/cacheproof check --set all
 
+# The compiled specification finds what the scope files expect of the reference engine; and planted faults are noticed.
+nightly-native: $(READY)
+	$(BIN)/cacheproof compile
+	$(BIN)/cacheproof check --set all --engine native
+	$(BIN)/python -m pytest -m nightly tests/proofs/search/native
+
 nightly-catalogue: $(READY)
 	$(BIN)/cacheproof catalogue --everywhere
 
@@ -107,10 +113,10 @@ nightly-historic: $(READY)
 # A whole engine on a CPU, with the release's managers and with ours: do all requests get the same tokens?
 nightly-engine: $(READY)
 	$(BIN)/cacheproof target add vllm==0.33.0 --engine
-	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000 --seconds 3600
-	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --seconds 3600 --rules KV_2026_11
+	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000
+	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --rules KV_2026_11
 	$(BIN)/cacheproof target add vllm==0.32.0 --engine
-	$(BIN)/cacheproof engine vllm==0.32.0 --requests 500 --seconds 3600
+	$(BIN)/cacheproof engine vllm==0.32.0 --requests 500
 	$(BIN)/python -m pytest -m "" tests/proofs/engine
 
 # vLLM's own tests over our classes: each one that does not pass stands in a ledger, with its reason.

@@ -46,7 +46,7 @@ def command(
         str | None, typer.Option(help="Check only this scope. It may be in any set.", show_default="all of --set")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="The explorer: reference (the specification) or tensor (our implementation).")
+        str, typer.Option(help="The explorer: reference or native (the specification), or tensor (our implementation).")
     ] = REFERENCE,
     which: Annotated[str, typer.Option("--set", help="The set of scopes: default, nightly or all.")] = DEFAULT,
     jobs: JobsOption = 0,

@@ -1,0 +1,84 @@
+"""`cacheproof compile`: the specification as C++, to be read or to be ready."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cacheproof.foundation.console import Report, progress
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, components, variant_named
+from cacheproof.search.native.build import ready
+from cacheproof.search.native.library import library_name, translated
+from cacheproof.search.native.reading import Shown, functions_named
+
+PANEL = "Check and prove"
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="COMPONENT", help="Components to compile.", show_default="all")
+    ] = None,
+    *,
+    variant: Annotated[
+        str | None, typer.Option(help="Compile only this variant, given by tag or title.", show_default="all")
+    ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(metavar="FUNCTION", help="Print this function in Python and in C++.", show_default="compile all"),
+    ] = None,
+) -> Report:
+    """Compile the specification for `check --engine native`, or show what a function becomes.
+
+    A library is kept in the user's cache folder and made anew when the specification, the compiler or the project
+    changes. A construct that cannot be translated is an error with its file and line.
+    """
+    chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
+    units = [
+        (component, each)
+        for component in chosen
+        for each in (component.variants.values() if variant is None else [variant_named(component, variant)])
+    ]
+    if show is not None:
+        return _shown(units, show)
+    rows = []
+    with progress() as tell:
+        for component, each in units:
+            tell(f"{component.name} {each.tag}")
+            rows.append(_ready(component, each))
+    lines = [f"{row['component']} {row['variant']}: {row['lines']:,} lines, {row['seconds']:.1f} s" for row in rows]
+    return Report({"units": rows}, ["\n".join(lines)])
+
+
+def _ready(component: AnyComponent, variant: AnyVariant) -> dict[str, object]:
+    """One library, and how long it took; nearly nothing if it was there."""
+    begun = time.perf_counter()
+    glue = translated(component, variant)
+    path: Path = ready(glue.text, library_name(component, variant))
+    return {
+        "component": component.name,
+        "variant": variant.tag,
+        "lines": glue.text.count("\n"),
+        "library": str(path),
+        "seconds": time.perf_counter() - begun,
+    }
+
+
+def _shown(units: list[tuple[AnyComponent, AnyVariant]], name: str) -> Report:
+    """A function of the first variant that has it, once for the types that it is compiled for."""
+    for component, variant in units:
+        found = functions_named(translated(component, variant), name)
+        if found:
+            head = f"{component.name} ({variant.tag})"
+            return Report(
+                {"component": component.name, "variant": variant.tag, "functions": found},
+                ["\n\n".join([head, *map(_side_by_side, found)])],
+            )
+    raise InputError(f"no function '{name}' is compiled for these variants: see the specification of the component")
+
+
+def _side_by_side(shown: Shown) -> str:
+    return f"{shown.place}\n\n{shown.python}\n\n{shown.cpp}"

@@ -1,0 +1,140 @@
+"""Planted faults of the compiler and its runtime: the comparison with the reference engine catches each of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacheproof.foundation.cache_folder import CACHE_VARIABLE
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.plan import Granularity, Plan
+from cacheproof.model.registry import component_named
+from cacheproof.search import native, reference
+from cacheproof.search.native import build, library
+from cacheproof.search.native.unit import HEADERS
+from cacheproof.search.path import UnsoundReductionError
+from cacheproof.search.result import Exploration
+from cachespec.lru.configuration import Config
+
+pytestmark = pytest.mark.skipif(build.compiler_of_this_machine() is None, reason="there is no C++ compiler")
+
+LRU = component_named("lru")
+CONFIG = Config(capacity=2, sizes=(1, 1, 2), grown=(2, 2, 2), lookups=1, pins=1)
+PLAN = Plan(granularity=Granularity.STEP, limit_states=5_000)
+
+IN_FUNCTIONS = (
+    ("put_", "(p_op.size > p_config.capacity)", "(p_op.size >= p_config.capacity)"),
+    ("cannot_fit", "- p_cache.pinned.get(p_key, Int(0))", "- Int(0)"),
+    ("lacks_room", " > p_config.capacity", " < p_config.capacity"),
+    ("begin_or_store", "r_1.putting = p_key;", ""),
+    ("stored", "r_1.pinned = v_pinned;", ""),
+    ("stored", "r_1.used =", "r_1.hits ="),
+    ("recent", ".push(", ".push_front("),
+    ("get_", "r_1.total = (p_cache.total + Int(1));", ""),
+    ("lookup", "(!p_cache.entries.has(p_op.key))", "(p_cache.entries.has(p_op.key))"),
+    ("evict", "(!(p_cache.doing == Int(1)))", "(p_cache.doing == Int(1))"),
+    ("evict_oldest", "oldest_outside(p_cache.pinned, Int(-1))", "oldest(Int(-1))"),
+    ("without_", "r_1.pinned = p_cache.pinned.remove(p_key);", ""),
+    ("pin", "p_cache.entries.get(p_op.key, Int(0))", "Int(0)"),
+    ("clear_", "r_1.total = Int(0);", ""),
+    ("stat", "v_hits = t_1.f0", "v_hits = t_1.f1"),
+    ("alphabet", "< p_config.lookups", "<= p_config.lookups"),
+    ("counters_agree", "<=", "<"),
+    ("continuation", "(!(p_cache.doing == Int(0)))", "(p_cache.doing == Int(2))"),
+)
+IN_HEADERS = (
+    ("runtime.hpp", "const Int size = n + (known ? 0 : 1);", "const Int size = n + 1; if (known) return *this;"),
+    (
+        "runtime.hpp",
+        "if (back) made[count++] = {key, weight};",
+        "if (back && weight > 1) made[count++] = {key, weight};",
+    ),
+    ("search.hpp", "uint64_t z = (uint64_t(a) << 1)", "uint64_t z = (uint64_t(uint8_t(a)) << 1)"),
+    ("search.hpp", "0x01010000 ^ 8", "0x01010000 ^ 4"),
+    ("search.hpp", "return key(a, b) < 0;", "return key(a, b) > 0;"),
+    ("search.hpp", "moved = moved || old != now;", ""),
+    ("explorer.hpp", "++coverage[", "coverage["),
+    (
+        "explorer.hpp",
+        "const Int at = Int(place) * MOVES + move++;",
+        "const Int at = Int(place) * MOVES + move; move += 2;",
+    ),
+    ("explorer.hpp", "if (!next.has && !supported(op.tag)) continue;", "if (!next.has && op.tag == 0) continue;"),
+)
+QUICK = (IN_FUNCTIONS[4], IN_FUNCTIONS[16])
+
+
+def seen(found: Exploration) -> tuple[Any, ...]:
+    counts = (found.states, found.transitions, found.depth, found.digest, found.ending)
+    return (*counts, found.witnessed, found.coverage, found.violations)
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Headers and libraries of its own, compiled quickly."""
+    for name in HEADERS:
+        shutil.copy(build.HERE / name, tmp_path / name)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(build, "HERE", tmp_path)
+    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag == "-O2" else flag for flag in build.FLAGS))
+    monkeypatch.setattr(library, "_LOADED", {})
+    return tmp_path
+
+
+def differs() -> bool:
+    """Whether the compiled code, as it is now, finds anything else than the reference engine does."""
+    expected = seen(reference.explore(LRU, LRU.normative, CONFIG, PLAN))
+    try:
+        return seen(native.explore(LRU, LRU.normative, CONFIG, PLAN)) != expected
+    except (InputError, UnsoundReductionError):
+        return True
+
+
+def planted(text: str, function: str, old: str, new: str) -> str:
+    """The unit with a fault in one function: from the comment before it to the end of its body."""
+    found = re.search(
+        rf"^// lru/\w+\.py:\d+ [\w.<>]+\nstatic [^\n]* {function}\(.*?(?=^// |\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    assert found is not None, function
+    assert old in found[0], (function, old)
+    return text[: found.start()] + found[0].replace(old, new) + text[found.end() :]
+
+
+def test_without_a_fault_nothing_differs(alone: Path) -> None:
+    assert not differs()
+
+
+def check_function(monkeypatch: pytest.MonkeyPatch, bug: tuple[str, str, str]) -> None:
+    glue = library.translated(LRU, LRU.normative)
+    monkeypatch.setattr(glue, "text", planted(glue.text, *bug))
+    assert differs()
+
+
+@pytest.mark.parametrize("bug", QUICK)
+def test_a_fault_in_a_function_is_noticed(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, bug: tuple[str, str, str]
+) -> None:
+    check_function(monkeypatch, bug)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("bug", IN_FUNCTIONS)
+def test_every_fault_in_a_function_is_noticed(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, bug: tuple[str, str, str]
+) -> None:
+    check_function(monkeypatch, bug)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("bug", IN_HEADERS)
+def test_every_fault_in_the_headers_is_noticed(alone: Path, bug: tuple[str, str, str]) -> None:
+    header, old, new = bug
+    path = alone / header
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert differs()

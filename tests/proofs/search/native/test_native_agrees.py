@@ -1,0 +1,69 @@
+"""The native engine finds what the reference engine finds: counts, digests, verdicts, traces, lassos and coverage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
+from cacheproof.search import native, reference
+from cacheproof.search.native.build import compiler_of_this_machine
+from cacheproof.search.result import Ending, Exploration
+from cachespec.lru.configuration import Config
+
+pytestmark = pytest.mark.skipif(compiler_of_this_machine() is None, reason="there is no C++ compiler")
+
+CONFIGS = (
+    Config(capacity=3, sizes=(1, 1, 2), pins=1),
+    Config(capacity=4, sizes=(1, 1, 1), grown=(2, 2, 1), lookups=2),
+    Config(capacity=1, sizes=(3, 1)),
+    Config(capacity=10**12, sizes=(6 * 10**11, 6 * 10**11, 1)),
+)
+
+
+def seen(found: Exploration) -> tuple[Any, ...]:
+    """All but the name of the engine, the time and the memory."""
+    counts = (found.states, found.transitions, found.depth, found.digest, found.ending)
+    return (*counts, found.witnessed, found.coverage, found.violations)
+
+
+def explored(tag: str, config: Any, plan: Plan) -> tuple[Any, ...]:
+    component = component_named("lru")
+    variant = component.variants[tag]
+    ours = native.explore(component, variant, config, plan)
+    assert ours.engine == "native"
+    assert seen(ours) == seen(reference.explore(component, variant, config, plan))
+    return seen(ours)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("symmetry", [True, False])
+def test_a_variant_in_several_configurations(config: Config, symmetry: bool) -> None:
+    explored("normative", config, Plan(symmetry=symmetry))
+
+
+def test_a_lasso_and_shortest_counterexamples() -> None:
+    scope = scope_named(component_named("lru"), "turns")
+    found = explored("M2", scope.config, replace(scope.plan, until=frozenset()))
+    violated = {violation.property for violation in found[-1]}
+    assert {"LRU-5", "LRU-6"} <= violated
+
+
+def test_it_ends_where_the_plan_says() -> None:
+    config = CONFIGS[1]
+    assert explored("normative", config, Plan(depth=2))[4] is Ending.DEPTH
+    assert explored("M2", config, Plan(until=frozenset({"LRU-5"})))[4] is Ending.FOUND
+    component = component_named("lru")
+    limited = native.explore(component, component.normative, config, Plan(limit_states=10))
+    assert limited.ending is Ending.STATES
+
+
+@pytest.mark.parametrize("name", ["lru", "mirror", "scheduler", "engine"])
+def test_every_variant_is_translated(name: str) -> None:
+    component = component_named(name)
+    for variant in component.variants.values():
+        assert native.cannot(component, variant, Plan()) is None
