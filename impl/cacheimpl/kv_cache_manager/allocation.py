@@ -15,22 +15,27 @@ def allocate(
 ) -> list[list[KVCacheBlock]] | None:
     """Slots in every group, behind its hits; the new blocks of each. None, and nothing changed, where room lacks.
 
-    The hits of all groups are touched before a block is taken for any (KV-9, C-KV-12). A request that goes back does so
-    even if room lacks.
+    The hits of all groups are touched before a block is taken for any (KV-9, LG-9, C-KV-12). A request that goes back
+    does so even if room lacks, and so do blocks that its layers do not read any more (LG-5).
     """
     plans = [group.plan(request, demand, its) for group, its in zip(groups, hits, strict=True)]
     pool = groups[0].pool
-    free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for its in hits for block in its)
+    if any(group.awaits_step(plan) for group, plan in zip(groups, plans, strict=True)):
+        return None
     for group in groups:
         group.roll_back(request, demand.computed)
+        group.give_back(request, demand)
+    adopted = (block for plan in plans for block in plan.beginning if not block.is_null)
+    free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for block in adopted)
     room, needed = free - demand.watermark, sum(plan.needed for plan in plans)
     if needed > room - demand.reserved or sum(plan.whole for plan in plans) > room:
         return None
     for group, plan in zip(groups, plans, strict=True):
         group.begin(request, demand, plan)
-    in_advance, fresh = free - needed, list[list[KVCacheBlock]]()
-    for group, plan in zip(groups, plans, strict=True):
+    fresh = [group.lengthen(request, plan.loaded) for group, plan in zip(groups, plans, strict=True)]
+    in_advance = free - needed
+    for group, plan, taken in zip(groups, plans, fresh, strict=True):
         more = min(demand.preallocated, in_advance, plan.spare)
-        fresh.append(group.lengthen(request, plan.needed + more))
+        taken.extend(group.lengthen(request, plan.length + more))
         in_advance -= more
     return fresh

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
@@ -20,9 +20,11 @@ from cacheimpl.kv_cache_manager.errors import (
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form
 from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.reach import FULL, Kind, Reach
 from cacheimpl.kv_cache_manager.rules import Register, Rules
+from cacheimpl.kv_cache_manager.sizes import at_least
 from cacheimpl.kv_cache_manager.slots import Demand
-from cacheimpl.kv_cache_manager.tables import Tables, at_least
+from cacheimpl.kv_cache_manager.tables import CrossTables, Tables
 from cacheimpl.request import ComputedRequest
 
 
@@ -46,6 +48,22 @@ class PrefixCacheStats:
             setattr(self, before + name, getattr(self, before + name) + more)
 
 
+class Layout(NamedTuple):
+    """The groups of layers of a manager."""
+
+    reaches: tuple[Reach, ...]
+    block_sizes: tuple[int, ...]
+    """Tokens of a block in each group."""
+    hash_block_size: int
+    """Tokens for which a request brings one hash."""
+    alignment: int
+    """Hits end at multiples of so many tokens."""
+    drafting: frozenset[int] = frozenset()
+    """Groups with layers of a draft model; none: all have."""
+    in_flight: int | None = None
+    """Tokens of a request that are scheduled and not executed, at most; None: not known."""
+
+
 class CommonCalls:
     """What both shapes of `KVCacheManager` share."""
 
@@ -59,7 +77,7 @@ class CommonCalls:
         rules: Rules,
         hash_function: HashFunction,
         null_block: bool,
-        groups: int = 1,
+        layout: Layout | None = None,
         events: bool = False,
         form: Form = MAPS,
         drops_last: bool = False,
@@ -74,6 +92,8 @@ class CommonCalls:
             raise InvalidSettingError(f"hash_function must be a function, not {hash_function!r}")
         self.rules = rules
         self._stats = PrefixCacheStats()
+        layout = layout or Layout((FULL,), (self.block_size,), self.block_size, self.block_size)
+        groups = len(layout.reaches)
         self._pool = BlockPool(
             self.num_gpu_blocks,
             rules,
@@ -81,12 +101,21 @@ class CommonCalls:
             several_groups=groups > 1,
             events=events,
             form=form,
-            hash_block_size=self.block_size,
+            hash_block_size=layout.hash_block_size,
         )
-        chains = [Chains(self.block_size, hash_function, group if groups > 1 else None) for group in range(groups)]
+        self._alignment = layout.alignment
         self._groups = [
-            Tables(self._pool, chain, self.max_model_len, caching=enable_caching, drops_last=drops_last)
-            for chain in chains
+            (CrossTables if reach.kind is Kind.CROSS else Tables)(
+                self._pool,
+                Chains(size, hash_function, number if groups > 1 else None, layout.hash_block_size),
+                self.max_model_len,
+                caching=enable_caching,
+                drops_last=drops_last and (number in layout.drafting or not layout.drafting),
+                reach=reach,
+                alignment=layout.alignment,
+                in_flight=layout.in_flight,
+            )
+            for number, (reach, size) in enumerate(zip(layout.reaches, layout.block_sizes, strict=True))
         ]
         self._tables = self._groups[0]
 
@@ -167,14 +196,46 @@ class CommonCalls:
 
     # For both shapes ------------------------------------------------------------------------------------------------
 
-    def _found(self, request: ComputedRequest) -> list[list[KVCacheBlock]]:
-        """The longest prefix that is cached in all groups of layers, without the last token of the request."""
+    def _found(self, request: ComputedRequest, limit: int | None = None) -> tuple[list[list[KVCacheBlock]], int]:
+        """The longest prefix that is cached in all groups of layers, and its tokens (LG-12).
+
+        It leaves out the last token of the request, and has at most `limit` tokens.
+        """
         check_request(request)
         tokens = len(request.all_token_ids)
         most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
-        prefixes = [group.found(request, most) for group in self._groups]
-        common = min(len(hits) for hits in prefixes)
-        return [hits[:common] for hits in prefixes]
+        most = most if limit is None else min(most, limit)
+        if len(self._groups) == 1 and self._tables.reach.kind is Kind.FULL:
+            hits = self._tables.found(request, most)
+            return [hits], len(hits) * self._tables.block_size
+        return self._found_in_all(request, most)
+
+    def _boundary(self, request: ComputedRequest, tokens: int) -> int:
+        """The end of a longer prefix that groups of full attention have; 0 if there is none.
+
+        A scheduler ends a step there, so that the state or the window behind it is registered, too.
+        """
+        full = [group for group in self._groups if group.reach.kind is Kind.FULL]
+        if len(full) == len(self._groups):
+            return 0
+        most = max(0, len(request.all_token_ids) - 1)
+        ends = [len(group.found(request, most)) * group.block_size for group in full]
+        longest = min(ends, default=0) // self._alignment * self._alignment
+        return longest if longest > tokens else 0
+
+    def _found_in_all(self, request: ComputedRequest, most: int) -> tuple[list[list[KVCacheBlock]], int]:
+        """Full attention says how long a prefix can be; the others are asked for each length, the longest first."""
+        proofs = [most + (group.block_size if group.drops_last else 0) for group in self._groups]
+        links = [group.links_of(request, proof) for group, proof in zip(self._groups, proofs, strict=True)]
+        for group, proof in zip(self._groups, proofs, strict=True):
+            if group.reach.kind is Kind.FULL:
+                most = min(most, len(group.found(request, proof)) * group.block_size)
+        for tokens in range(most // self._alignment * self._alignment, 0, -self._alignment):
+            hits = [group.hits_of(its, tokens) for group, its in zip(self._groups, links, strict=True)]
+            whole = [its for its in hits if its is not None]
+            if len(whole) == len(hits):
+                return whole, tokens
+        return [[] for _ in self._groups], 0
 
     def _allocated(
         self, request: ComputedRequest, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True

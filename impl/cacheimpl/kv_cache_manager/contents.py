@@ -20,6 +20,8 @@ from cacheimpl.request import TokenRequest
 FIRST_PARENT = int.from_bytes(os.urandom(7), "big") + 1
 """The parent of first blocks; random, so that no client can prepare a collision (C-KV-10)."""
 
+GROUP_BYTES = 4
+
 HashFunction = Callable[[Any], int]
 
 
@@ -174,14 +176,35 @@ def check_tokens(request: TokenRequest, tokens: tuple[Any, ...]) -> None:
             counts.whole(f"a token in all_token_ids of request {request.request_id!r}", token, InvalidRequestError)
 
 
+def key_of(block_hash: Hashable, group: int | None) -> Hashable:
+    """The key of a block with this hash in a group of layers; None if there is one group.
+
+    Bytes end with the number of the group, as in the releases. Any other hash is a key by itself if there is one group.
+    """
+    if isinstance(block_hash, bytes):
+        return block_hash + (group or 0).to_bytes(GROUP_BYTES, "big")
+    return block_hash if group is None else (block_hash, group)
+
+
+def hash_of(key: Any, *, several: bool) -> tuple[Hashable, int]:
+    """The hash and the group of a key, if there are several groups or one."""
+    if isinstance(key, bytes):
+        return key[:-GROUP_BYTES], int.from_bytes(key[-GROUP_BYTES:], "big")
+    return key if several else (key, 0)
+
+
 # Chains of one manager ----------------------------------------------------------------------------------------------
 
 
 class Chains:
     """Contents and keys of requests, block by block. Each group of layers has its own."""
 
-    def __init__(self, block_size: int, hash_function: HashFunction, group: int | None = None) -> None:
+    def __init__(
+        self, block_size: int, hash_function: HashFunction, group: int | None = None, hash_size: int | None = None
+    ) -> None:
         self.block_size = block_size
+        self.scale = block_size // (hash_size or block_size)
+        """Hashes that a request brings for each block; the last one stands for the block."""
         self.group = group
         """None where there is one group only."""
         self.contents = Contents()
@@ -206,13 +229,13 @@ class Chains:
         check_tokens(request, tokens)
         extra_keys, _ = generate_block_hash_extra_keys(request, start, stop, 0)
         content = self.contents.of(None if parent is None else parent.content, tokens, extra_keys)
-        position = start // self.block_size
+        position = stop // self.block_size * self.scale - 1
         block_hash = given[position] if position < len(given) else self._hashed(parent, tokens, extra_keys)
         return Link(content, self.key_of(block_hash), block_hash, self.group or 0)
 
     def key_of(self, block_hash: Hashable) -> Hashable:
         """The key under which a block with this hash is registered."""
-        return block_hash if self.group is None else (block_hash, self.group)
+        return key_of(block_hash, self.group)
 
     def _hashed(self, parent: Link | None, tokens: tuple[int, ...], extra_keys: Any) -> BlockHashType:
         """A hash of our own, where the request brings none."""

@@ -9,8 +9,8 @@ from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBloc
 from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, executed_of, several, tokens_of
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Register, Rules
+from cacheimpl.kv_cache_manager.sizes import at_least, blocks_for, whole
 from cacheimpl.kv_cache_manager.slots import Demand
-from cacheimpl.kv_cache_manager.tables import at_least, blocks_for, whole
 from cacheimpl.request import ComputedRequest
 
 
@@ -67,7 +67,7 @@ class EarlyCalls(CommonCalls):
         check_request(request)
         if not self.enable_caching:
             return [], 0
-        (hits,) = self._found(request)
+        (hits,), _ = self._found(request)
         self._stats.record(len(request.all_token_ids) // self.block_size, len(hits))
         self._tell_hashes(request)
         return hits, len(hits) * self.block_size

@@ -1,7 +1,7 @@
 """Kinds of layers: which groups the manager serves, and which it refuses. Specs are recognised by their class names.
 
-A group that is served as full attention keeps every block and finds whole prefixes only. That is right for layers with
-a window, which read a part of what is kept. It is wrong for every other kind, so those are refused.
+Every kind that the specification's groups of layers have is served. The others would be served wrongly, so they are
+refused by name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cacheimpl.kv_cache_manager.errors import UnsupportedError
+from cacheimpl.kv_cache_manager.reach import Kind, Reach
 
 BASE = "KVCacheSpec"
 """The class of the releases from which all of their specs derive."""
@@ -29,11 +30,12 @@ WINDOWED: Mapping[str, str] = {
     "SlidingWindowMLASpec": "sliding_window_mla",
     "ChunkedLocalAttentionSpec": "chunked_local_attention",
 }
-"""Layers that read a window of the tokens. They are served as full attention."""
+"""Layers that read a window of the tokens."""
+
+OTHERS: Mapping[str, Kind] = {"MambaSpec": Kind.STATE, "CrossAttentionSpec": Kind.CROSS}
+"""Layers that read a state, or the encoder's tokens."""
 
 REFUSED: Mapping[str, str] = {
-    "MambaSpec": "state-space layers",
-    "CrossAttentionSpec": "cross-attention layers",
     "EncoderOnlyAttentionSpec": "encoder-only layers",
     "SinkFullAttentionSpec": "attention sinks",
     "RSWASpec": "reference sliding windows",
@@ -43,7 +45,7 @@ REFUSED: Mapping[str, str] = {
 }
 """Layers that the manager does not serve, and their name in an error."""
 
-SERVED: Mapping[str, str] = {**FULL, **WINDOWED}
+SERVED: Mapping[str, str] = {**FULL, **WINDOWED, "MambaSpec": "mamba", "CrossAttentionSpec": "cross_attention"}
 
 
 def check_groups(groups: Any) -> None:
@@ -57,21 +59,21 @@ def check_groups(groups: Any) -> None:
             _check(where, spec)
 
 
-def check_room(config: Any, block_size: int, max_model_len: int) -> None:
-    """Raises `UnsupportedError` if layers with a window have a pool that is too small for them as full attention.
+def reach_of(spec: Any) -> Reach:
+    """What the layers of a group read. Raises `UnsupportedError` if they read different parts of the tokens."""
+    reaches = {_reach(layer) for layer in specs_of(spec)}
+    if len(reaches) != 1:
+        named = " and ".join(sorted(f"{reach.kind.value} {reach.span or ''}".strip() for reach in reaches))
+        raise UnsupportedError(f"the layers of a group must read the same tokens, and these read {named}")
+    return reaches.pop()
 
-    Releases size such a pool by the window. Then a long request would wait for slots for ever.
-    """
-    specs = [spec for group in config.kv_cache_groups for spec in specs_of(group.kv_cache_spec)]
-    if not any(type(spec).__name__ in WINDOWED for spec in specs):
-        return
-    needed = -(-max_model_len // block_size) * len(config.kv_cache_groups)
-    if needed >= config.num_blocks:
-        raise UnsupportedError(
-            "layers with a window are served as full attention, and their longest request needs more blocks than the"
-            f" pool has: max_model_len {max_model_len} takes {needed} beside the null block, and num_blocks is"
-            f" {config.num_blocks}"
-        )
+
+def _reach(spec: Any) -> Reach:
+    name = type(spec).__name__
+    if name in WINDOWED:
+        chunk = getattr(spec, "attention_chunk_size", None)
+        return Reach(Kind.WINDOW, spec.sliding_window) if chunk is None else Reach(Kind.CHUNK, chunk)
+    return Reach(OTHERS.get(name, Kind.FULL))
 
 
 def specs_of(spec: Any) -> Iterator[Any]:
@@ -103,8 +105,19 @@ def _check(where: str, spec: Any) -> None:
     if name in SERVED:
         if not getattr(spec, "prefix_cacheable", True):
             raise UnsupportedError(f"{where} has {name} without a prefix cache, which is not supported")
+        if name == "MambaSpec":
+            _check_states(where, spec)
     elif name in REFUSED:
         raise UnsupportedError(f"{where} has {REFUSED[name]} ({name}), which are not supported: use the release's own")
     elif any(base.__name__ == BASE for base in type(spec).__mro__):
         known = ", ".join(SERVED)
         raise UnsupportedError(f"{where} has layers of an unknown kind ({name}); the supported kinds are {known}")
+
+
+def _check_states(where: str, spec: Any) -> None:
+    """States are kept at the ends of blocks only, and drafts have none."""
+    mode = getattr(spec, "mamba_cache_mode", "none")
+    if mode != "align":
+        raise UnsupportedError(f"{where} has state-space layers, of which the mode 'align' is supported, not {mode!r}")
+    if getattr(spec, "num_speculative_blocks", 0):
+        raise UnsupportedError(f"{where} has state-space layers with blocks for drafts, which are not supported")

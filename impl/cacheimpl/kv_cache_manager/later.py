@@ -12,18 +12,19 @@ from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
     InvalidCountError,
-    InvalidSettingError,
     UnsupportedError,
 )
 from cacheimpl.kv_cache_manager.event_arrays import ARRAYS
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent
-from cacheimpl.kv_cache_manager.kinds import check_groups, check_room, kind_of, window_of
+from cacheimpl.kv_cache_manager.kinds import kind_of, window_of
+from cacheimpl.kv_cache_manager.layouts import layout_of
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
+from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.scheduling import SchedulerCalls, skips
+from cacheimpl.kv_cache_manager.sizes import at_least, whole
 from cacheimpl.kv_cache_manager.slots import Demand
-from cacheimpl.kv_cache_manager.tables import at_least, whole
 from cacheimpl.request import ComputedRequest
 
 
@@ -49,11 +50,12 @@ class LaterCalls(SchedulerCalls):
         num_hash_lookahead_tokens: int = 0,
         num_prefill_lookahead: int = 0,
         enable_mamba_shared_prefix_checkpoint: bool = False,
-        max_in_flight_tokens: int | None = None,  # noqa: ARG002  # no effect on full attention; so the next two
-        max_num_batched_tokens: int | None = None,  # noqa: ARG002
+        max_in_flight_tokens: int | None = None,
+        max_num_batched_tokens: int | None = None,  # noqa: ARG002  # no effect here; so the next one
         metrics_collector: object = None,  # noqa: ARG002
     ) -> None:
-        block_size = _block_size(kv_cache_config, scheduler_block_size, hash_block_size)
+        layout = layout_of(kv_cache_config, scheduler_block_size, hash_block_size, max_in_flight_tokens, rules)
+        crosses = any(reach.kind is Kind.CROSS for reach in layout.reaches)
         counts.amount("watermark", watermark, InvalidCountError, most=1.0)
         _only("dcp_world_size", dcp_world_size, 1)
         _only("pcp_world_size", pcp_world_size, 1)
@@ -61,19 +63,18 @@ class LaterCalls(SchedulerCalls):
         _only("num_prefill_lookahead", num_prefill_lookahead, 0)
         _only("enable_mamba_shared_prefix_checkpoint", enable_mamba_shared_prefix_checkpoint, False)
         self._begin(
-            block_size,
+            layout.block_sizes[0],
             kv_cache_config.num_blocks,
             max_model_len,
-            enable_caching=enable_caching,
+            enable_caching=enable_caching and not crosses,
             rules=rules,
             hash_function=hash_function,
             null_block=True,
-            groups=len(kv_cache_config.kv_cache_groups),
+            layout=layout,
             events=enable_kv_cache_events,
             form=_form(kv_cache_config) if scheduler_block_size is not None else ARRAYS,
             drops_last=use_eagle,
         )
-        check_room(kv_cache_config, block_size, max_model_len)
         self.kv_cache_config = kv_cache_config
         self.num_kv_cache_groups = len(self._groups)
         self.log_stats, self.use_eagle = log_stats, use_eagle
@@ -82,7 +83,8 @@ class LaterCalls(SchedulerCalls):
         self._tells_boundary = scheduler_block_size is not None
         specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
         zeroing = bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False))
-        self._schedules(specs, eagle=use_eagle, zeroing=zeroing)
+        retention = getattr(kv_cache_config, "prefix_cache_retention_interval", None)
+        self._schedules(specs, eagle=use_eagle, zeroing=zeroing, retention=retention)
 
     @property
     def block_pool(self) -> BlockPool:
@@ -101,29 +103,25 @@ class LaterCalls(SchedulerCalls):
     def get_computed_blocks(self, request: ComputedRequest, max_cache_hit_length: int | None = None) -> tuple[Any, ...]:
         """The blocks of the longest cached prefix, and their number of tokens; at least one token is left to compute.
 
-        `max_cache_hit_length` limits the tokens. In the shape of 0.33 there is a third value, always 0: no group of
-        layers keeps less of a prefix than another. The prefix is empty for a request with `skip_reading_prefix_cache`
-        or `sampling_params.prompt_logprobs`.
+        `max_cache_hit_length` limits the tokens. In the shape of 0.33 there is a third value: the end of a longer
+        prefix that all groups of full attention have, and 0 if there is none. The prefix is empty for a request with
+        `skip_reading_prefix_cache` or `sampling_params.prompt_logprobs`.
         """
         check_request(request)
         if max_cache_hit_length is not None:
             max_cache_hit_length = at_least("max_cache_hit_length", max_cache_hit_length, 0)
         if not self.enable_caching or skips(request):
             return (self.empty_kv_cache_blocks, 0, 0) if self._tells_boundary else (self.create_empty_block_list(), 0)
-        hits = self._found(request)
-        if max_cache_hit_length is not None:
-            most = max_cache_hit_length // self.block_size
-            hits = [its[:most] for its in hits]
-        tokens = len(hits[0]) * self.block_size
+        hits, tokens = self._found(request, max_cache_hit_length)
         if not self._tells_boundary:  # from 0.33 on the scheduler counts, by `record_prefix_cache_stats`
             self._stats.record(len(request.all_token_ids), tokens)
         blocks = KVCacheBlocks(tuple(hits))
-        return (blocks, tokens, 0) if self._tells_boundary else (blocks, tokens)
+        return (blocks, tokens, self._boundary(request, tokens)) if self._tells_boundary else (blocks, tokens)
 
     def get_computed_blocks_for_connector(
         self, request: ComputedRequest, max_cache_hit_length: int | None = None
     ) -> tuple[Any, ...]:
-        """The same, and False: no group of layers has more of a prefix than another."""
+        """The same, and False: every group of layers has what it needs behind the prefix."""
         return *self.get_computed_blocks(request, max_cache_hit_length), False
 
     def allocate_slots(
@@ -149,8 +147,12 @@ class LaterCalls(SchedulerCalls):
         before computes the others again; it has gone back even if the pool lacks room. Raises as the early
         `allocate_slots`.
         """
-        if at_least("num_encoder_tokens", num_encoder_tokens, 0):
+        encoder = at_least("num_encoder_tokens", num_encoder_tokens, 0)
+        if encoder and not any(group.reach.kind is Kind.CROSS for group in self._groups):
             raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
+        lookahead = at_least("num_lookahead_tokens", num_lookahead_tokens, 0)
+        if lookahead and any(group.reach.kind is Kind.STATE for group in self._groups):
+            raise UnsupportedError("num_lookahead_tokens must be 0: states of drafts are not supported")
         if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
             raise ForeignBlockError(
                 f"new_computed_blocks must be KVCacheBlocks, not {type(new_computed_blocks).__name__}"
@@ -159,8 +161,8 @@ class LaterCalls(SchedulerCalls):
         hits = (self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks).blocks
         if len(hits) != len(self._groups):
             raise UnsupportedError(f"there are {len(self._groups)} groups of layers, and {len(hits)} are brought along")
-        if any(num_new_computed_tokens != len(its) * self.block_size for its in hits):
-            covered = [len(its) * self.block_size for its in hits]
+        covered = [len(its) * group.block_size for its, group in zip(hits, self._groups, strict=True)]
+        if any(num_new_computed_tokens != tokens for tokens in covered):
             raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {covered}")
         external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         new = whole("num_new_tokens", num_new_tokens)
@@ -168,10 +170,12 @@ class LaterCalls(SchedulerCalls):
         demand = Demand(
             computed=tokens_of(request),
             executed=executed_of(request),
+            external=external,
+            encoder=encoder,
             goes_back=True,
             loads=delay_cache_blocks,
             tokens=new + external if new >= 0 else new,
-            lookahead=at_least("num_lookahead_tokens", num_lookahead_tokens, 0),
+            lookahead=lookahead,
             reserved=at_least("reserved_blocks", reserved_blocks, 0),
             watermark=self.watermark_blocks if waits and has_scheduled_reqs else 0,
             whole=full_sequence_must_fit,
@@ -227,24 +231,6 @@ class LaterCalls(SchedulerCalls):
         as 0.11.0 and 0.20.2 do.
         """
         return self._pool.take_events()
-
-
-def _block_size(kv_cache_config: KVCacheConfig, *others: int | None) -> int:
-    """The block size that all groups of layers and all settings agree on, in tokens."""
-    try:
-        given = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
-        _ = kv_cache_config.num_blocks
-    except (AttributeError, TypeError) as error:
-        wanted = "num_blocks, and kv_cache_groups, each with a kv_cache_spec"
-        raise InvalidSettingError(f"kv_cache_config must have {wanted}: {error}") from None
-    check_groups(kv_cache_config.kv_cache_groups)
-    sizes = {at_least("block_size", size, 1) for size in given}
-    for name, other in zip(("scheduler_block_size", "hash_block_size"), others, strict=True):
-        if other is not None:
-            at_least(name, other, 1)
-    if not sizes or len(sizes | {other for other in others if other is not None}) != 1:
-        raise UnsupportedError(f"all block sizes must be equal, and there are {sorted(sizes)}, {others}")
-    return sizes.pop()
 
 
 def _form(kv_cache_config: KVCacheConfig) -> Form:

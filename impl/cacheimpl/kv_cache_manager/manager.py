@@ -82,11 +82,11 @@ class EarlyKVCacheManager(EarlyCalls, KVCacheManager):
 
 
 class LaterKVCacheManager(LaterCalls, KVCacheManager):
-    """`KVCacheManager` from 0.11 on, for groups of full-attention layers that share one block size.
+    """`KVCacheManager` from 0.11 on, for groups of layers of different kinds in one pool.
 
     Block 0 is reserved as the null block. Of `kv_cache_config` are read `num_blocks` and
-    `kv_cache_groups[i].kv_cache_spec`: its `block_size` and the name of its class. Layers with a window are served as
-    full attention; state-space, cross-attention and other layers raise `UnsupportedError` (see `kinds`). If
+    `kv_cache_groups[i].kv_cache_spec`: its `block_size`, the name of its class, and its window or chunk. Kinds that the
+    specification's groups of layers do not have raise `UnsupportedError` (see `kinds`). If
     `scheduler_block_size` is given, as from 0.33 on, `get_computed_blocks` returns three values. With `use_eagle` the
     last block of a prefix hit is computed again. With `enable_kv_cache_events` `take_events` reports registrations and
     evictions.

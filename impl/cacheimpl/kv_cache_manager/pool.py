@@ -8,7 +8,7 @@ from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link
+from cacheimpl.kv_cache_manager.contents import Link, hash_of, key_of
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
     FreeQueueError,
@@ -78,7 +78,7 @@ class BlockPool:
 
         Compares hashes only. `allocate_slots` compares contents when a block is used as a hit (KV-7).
         """
-        keys = [(block_hash, group) if self.several_groups else block_hash for group in kv_cache_group_ids]
+        keys = [key_of(block_hash, group if self.several_groups else None) for group in kv_cache_group_ids]
         first = [block for key in keys if (block := next(iter(self.copies(key)), None)) is not None]
         return first if len(first) == len(keys) else None
 
@@ -94,7 +94,7 @@ class BlockPool:
         if block.block_hash is None:
             return
         if self.events is not None:
-            block_hash, group = block.block_hash if self.several_groups else (block.block_hash, 0)
+            block_hash, group = hash_of(block.block_hash, several=self.several_groups)
             self.events.append(removed(self.form, block_hash, group))
         copies = self.cached_block_hash_to_block[block.block_hash]
         del copies[block.block_id]

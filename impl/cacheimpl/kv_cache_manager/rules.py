@@ -49,6 +49,10 @@ class Rules(NamedTuple):
     """A registered block has all blocks before it registered. Evicting a block by number also unregisters the blocks
     behind it, and later blocks behind it are not registered (C-KV-19)."""
     common_prefix: CommonPrefix = CommonPrefix.TABLES
+    window_in_flight: bool = False
+    """Blocks go back that are behind the windows of scheduled tokens; otherwise of executed ones only (C-KV-22)."""
+    aligned: bool = False
+    """Registered is only what a hit can end with and, of a window, what a hit can need."""
 
 
 NORMATIVE = Rules()
@@ -64,8 +68,10 @@ KV_2025_02 = Rules(
 )
 """As released with 0.7.3 (K0b)."""
 
-KV_2025_10 = KV_2025_02._replace(leaves_a_token=True, reversed_uncached=True)
+KV_2025_10 = KV_2025_02._replace(leaves_a_token=True, reversed_uncached=True, window_in_flight=True)
 """As released with 0.11.0 (K1)."""
 
-KV_2026_11 = KV_2025_10._replace(unhashed_first=True, common_prefix=CommonPrefix.NONE)
+KV_2026_11 = KV_2025_10._replace(
+    unhashed_first=True, common_prefix=CommonPrefix.NONE, window_in_flight=False, aligned=True
+)
 """As released with 0.33.0 (K2)."""

@@ -14,7 +14,10 @@ from cacheimpl.kv_cache_manager.common import CommonCalls, executed_of
 from cacheimpl.kv_cache_manager.contents import check_request
 from cacheimpl.kv_cache_manager.errors import InvalidCountError
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.tables import Tables, at_least, blocks_for
+from cacheimpl.kv_cache_manager.reach import Kind
+from cacheimpl.kv_cache_manager.sizes import at_least, blocks_for
+from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.tables import Tables
 from cacheimpl.request import ComputedRequest
 
 
@@ -28,20 +31,28 @@ class Coordinator:
     enable_partial_hash_hits: bool = False
     num_reprefillable_tokens: int = 0
     eagle_group_ids: tuple[int, ...] = ()
+    retention_interval: int | None = None
 
     def get_num_blocks_to_allocate(
-        self, request_id: str, num_tokens: int, new_computed_blocks: Sequence[Sequence[KVCacheBlock]], **_: Any
+        self,
+        request_id: str,
+        num_tokens: int,
+        new_computed_blocks: Sequence[Sequence[KVCacheBlock]],
+        num_encoder_tokens: int = 0,
+        total_computed_tokens: int = 0,
+        **_: Any,
     ) -> int:
         """How many free blocks a request needs for `num_tokens` tokens in all, beside its table and these hits.
 
         A hit that is free counts: it is no longer free afterwards. The other arguments of the releases have no effect.
         """
         tokens = at_least("num_tokens", num_tokens, 0)
-        return sum(
-            max(0, blocks_for(tokens, group.block_size) - len(hits) - len(group.req_to_blocks.get(request_id, ())))
-            + sum(block.ref_cnt == 0 for block in hits)
-            for group, hits in zip(self.single_type_managers, new_computed_blocks, strict=True)
-        )
+        demand = Demand(computed=0, tokens=0, encoder=at_least("num_encoder_tokens", num_encoder_tokens, 0))
+        computed = at_least("total_computed_tokens", total_computed_tokens, 0)
+        needed = 0
+        for group, hits in zip(self.single_type_managers, new_computed_blocks, strict=True):
+            needed += group.estimated(request_id, tokens, hits, computed, demand)
+        return needed
 
 
 class SchedulerCalls(CommonCalls):
@@ -50,12 +61,14 @@ class SchedulerCalls(CommonCalls):
     mamba_shared_prefix_checkpoint = False
     retained_hit_group_ids: tuple[int, ...] = ()
 
-    def _schedules(self, specs: Sequence[Any], *, eagle: bool, zeroing: bool) -> None:
+    def _schedules(self, specs: Sequence[Any], *, eagle: bool, zeroing: bool, retention: int | None) -> None:
         """Give the groups what schedulers read of them."""
         for number, (group, spec) in enumerate(zip(self._groups, specs, strict=True)):
             group.kv_cache_spec, group.kv_cache_group_id, group.records_new_block_ids = spec, number, zeroing
         eagles = tuple(range(len(self._groups))) if eagle else ()
-        self.coordinator = Coordinator(self._pool, tuple(self._groups), eagle_group_ids=eagles)
+        self.coordinator = Coordinator(
+            self._pool, tuple(self._groups), eagle_group_ids=eagles, retention_interval=retention
+        )
         self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))
 
     # Look-ups
@@ -78,25 +91,35 @@ class SchedulerCalls(CommonCalls):
     def truncate_computed_blocks(self, blocks: KVCacheBlocks, num_computed_tokens: int) -> KVCacheBlocks:
         """The hits that cover the first `num_computed_tokens` tokens: whole blocks, and no more than were found."""
         tokens = at_least("num_computed_tokens", num_computed_tokens, 0)
-        count, rest = divmod(tokens, self.block_size)
-        if rest or any(len(its) < count for its in blocks.blocks):
+        counts = [tokens // group.block_size for group in self._groups]
+        short = any(len(its) < count for its, count in zip(blocks.blocks, counts, strict=True))
+        if short or any(tokens % group.block_size for group in self._groups):
             raise InvalidCountError(f"num_computed_tokens must be of whole blocks among the hits, not {tokens}")
-        return self.create_kv_cache_blocks(tuple(list(its[:count]) for its in blocks.blocks))
+        cut = (list(its[:count]) for its, count in zip(blocks.blocks, counts, strict=True))
+        return self.create_kv_cache_blocks(tuple(cut))
 
     # Tables
 
     def get_block_ids_for_computed_tokens(self, request_id: str, num_computed_tokens: int) -> tuple[list[int], ...]:
         """The numbers of the blocks that cover the first `num_computed_tokens` tokens, by group of layers."""
-        count = blocks_for(at_least("num_computed_tokens", num_computed_tokens, 0), self.block_size)
-        tables = (group.req_to_blocks.get(request_id, ()) for group in self._groups)
-        return tuple([block.block_id for block in its[:count]] for its in tables)
+        tokens = at_least("num_computed_tokens", num_computed_tokens, 0)
+        tables = [group.req_to_blocks.get(request_id, []) for group in self._groups]
+        cut = (
+            its[: blocks_for(tokens, group.block_size)] if group.reach.kind.is_by_token else its
+            for group, its in zip(self._groups, tables, strict=True)
+        )
+        return tuple([block.block_id for block in its] for its in cut)
 
     def estimate_cached_tokens(self, request: ComputedRequest) -> int:
         """The request's tokens in registered blocks, as far as all groups of layers have them."""
         check_request(request)
-        tables = [group.req_to_blocks.get(request.request_id, ()) for group in self._groups]
-        last = (max((n for n, block in enumerate(its, 1) if block.block_hash is not None), default=0) for its in tables)
-        return min(last) * self.block_size
+        ends = list[int]()
+        for group in self._groups:
+            if group.reach.kind is not Kind.CROSS:
+                table = group.req_to_blocks.get(request.request_id, ())
+                last = max((n for n, block in enumerate(table, 1) if block.block_hash is not None), default=0)
+                ends.append(last * group.block_size)
+        return min(ends, default=0)
 
     def can_fit_full_sequence(
         self,
@@ -125,16 +148,27 @@ class SchedulerCalls(CommonCalls):
         blocks = list[KVCacheBlock]()
         for group in self._groups:
             group.passed(request, executed)
-            blocks.extend(group.pop(request.request_id))
+            blocks.extend(block for block in group.pop(request.request_id) if not block.is_null)
         return blocks
 
-    def remove_skipped_blocks(self, *arguments: Any, **named: Any) -> None:
-        """Does nothing: no layer skips a block here."""
+    def remove_skipped_blocks(
+        self,
+        request_id: str,
+        processed_computed_tokens: int,
+        num_prompt_tokens: int | None = None,  # noqa: ARG002  # the released signature
+    ) -> None:
+        """Blocks go back that the request's layers do not read behind its executed tokens (LG-5)."""
+        tokens = at_least("processed_computed_tokens", processed_computed_tokens, 0)
+        for group in self._groups:
+            if request_id in group.holdings:
+                group.forget_before(group.holdings[request_id], tokens)
 
     # Steps
 
     def new_step_starts(self) -> None:
-        """Does nothing: no group keeps anything of a step."""
+        """What was registered before belongs to an earlier step. Rules of eras ask for it before they find states."""
+        for group in self._groups:
+            group.this_step.clear()
 
     def take_new_block_ids(self) -> list[int]:
         """Blocks taken since the last call, if the configuration wants new blocks to be zeroed."""
@@ -146,10 +180,10 @@ class SchedulerCalls(CommonCalls):
     def record_blocks_for_zeroing(self, request_id: str, start_token: int) -> None:
         """Zero the request's blocks from this token on, too: a failed load has left them unwritten."""
         start = at_least("start_token", start_token, 0)
-        if start % self.block_size:
-            raise InvalidCountError(f"start_token must be a multiple of {self.block_size}, not {start}")
+        if any(start % group.block_size for group in self._groups):
+            raise InvalidCountError(f"start_token must be a multiple of every block size, not {start}")
         for group in self._groups if self._groups[0].records_new_block_ids else ():
-            blocks = group.req_to_blocks.get(request_id, [])[start // self.block_size :]
+            blocks = group.req_to_blocks.get(request_id, [])[start // group.block_size :]
             group.new_block_ids.extend(block.block_id for block in blocks)
 
     def take_kv_cache_block_copies(self) -> tuple[list[Any], list[KVCacheBlock]]:

@@ -20,6 +20,10 @@ class Demand:
     """Tokens more: to be computed, or loaded from outside."""
     executed: int = 0
     """Those of them whose step was executed."""
+    external: int = 0
+    """Those of them that are loaded from outside."""
+    encoder: int = 0
+    """Tokens of the encoder, which cross attention reads."""
     loads: bool = False
     """They are counted as computed while they are loaded, and are written when the caller says so."""
     goes_back: bool = False
@@ -39,11 +43,18 @@ class Demand:
 class Plan(NamedTuple):
     """What that takes in one group of layers."""
 
-    hits: Sequence[KVCacheBlock]
+    beginning: Sequence[KVCacheBlock]
+    """What a new table begins with: hits, and null blocks for what its kind of layers does not need of them."""
+    found: int
+    """Tokens of the hits."""
     links: list[Link]
     """What the request's full blocks hold, up to the end of its slots."""
     end: int
     """Its tokens before this one have slots then."""
+    loaded: int
+    """The table's length with slots for what is loaded; 0 if nothing is."""
+    length: int
+    """The table's length with all slots."""
     needed: int
     """Blocks to be taken."""
     whole: int

@@ -7,119 +7,28 @@ it raises, nothing was changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, Link
+from cacheimpl.kv_cache_manager.contents import Link
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     InvalidCountError,
-    RequestMismatchError,
-    SharedBlocksError,
     StaleBlocksError,
     StaleCountError,
     TooManyTokensError,
     UnknownRequestError,
 )
-from cacheimpl.kv_cache_manager.events import stored
-from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.rules import CommonPrefix, Register, Rules
+from cacheimpl.kv_cache_manager.execution import Execution
+from cacheimpl.kv_cache_manager.finding import Holding
+from cacheimpl.kv_cache_manager.reach import Kind
+from cacheimpl.kv_cache_manager.rules import CommonPrefix, Register
+from cacheimpl.kv_cache_manager.sizes import blocks_for, leading
 from cacheimpl.kv_cache_manager.slots import Demand, Plan
 from cacheimpl.request import ComputedRequest
 
 
-@dataclass
-class Holding:
-    """How far a request has come that has a table. Counts are in tokens, but for blocks."""
-
-    request: ComputedRequest
-    """The object that was seen last: another one with this id is compared with it."""
-    blocks: list[KVCacheBlock]
-    registered: int = 0
-    """So many of its blocks, from the first, were hits or have been registered."""
-    computed: int = 0
-    """Its tokens before this one are written."""
-    scheduled: int = 0
-    """It has slots for its tokens before this one."""
-    loads: bool = False
-    """Its tokens are being loaded: its own count is no word on what is written."""
-    links: list[Link] = field(default_factory=list)
-    """What its full blocks hold, as far as that was known when they got their slots."""
-
-
-class Tables:
+class Tables(Execution):
     """The requests of one pool, by id, in one group of layers."""
-
-    def __init__(
-        self, pool: BlockPool, chains: Chains, longest: int, *, caching: bool = True, drops_last: bool = False
-    ) -> None:
-        self.pool, self.chains, self.longest = pool, chains, longest
-        self.drops_last = drops_last
-        """The last block of a prefix that is found is computed again, for a drafting head needs its hidden states."""
-        self.caching = caching
-        """False: no block is registered, and contents are not computed."""
-        self.block_size = chains.block_size
-        self.kv_cache_spec: Any = None
-        """How these layers store keys and values, as the configuration has it."""
-        self.kv_cache_group_id = 0
-        self.records_new_block_ids = False
-        """Whether the workers want to know which blocks are taken, to zero them."""
-        self.new_block_ids: list[int] = []
-        self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
-        self.holdings: dict[str, Holding] = {}
-
-    @property
-    def rules(self) -> Rules:
-        """The rules of the pool."""
-        return self.pool.rules
-
-    @property
-    def block_pool(self) -> BlockPool:
-        """The same pool under the name that schedulers read."""
-        return self.pool
-
-    @property
-    def num_cached_block(self) -> dict[str, int]:
-        """By request id: how many leading blocks of its table were hits or are registered."""
-        return {name: holding.registered for name, holding in self.holdings.items()}
-
-    def widest(self) -> int:
-        """Blocks of the longest request."""
-        return blocks_for(self.longest, self.block_size)
-
-    # Finding --------------------------------------------------------------------------------------------------------
-
-    def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
-        """The blocks of the longest cached prefix of the request, among its first so many tokens."""
-        links = self.chains.extended(request, (), self.chains.full_blocks(request, most_tokens))
-        hits: list[KVCacheBlock] = []
-        for link in links:
-            block = self.pool.find(link)
-            if block is None:
-                break
-            hits.append(block)
-        return hits[:-1] if self.drops_last else hits
-
-    def holding(self, request: ComputedRequest) -> Holding | None:
-        """The request's table, if it has one. Raises `RequestMismatchError` where its id is another request's."""
-        holding = self.holdings.get(request.request_id)
-        if holding is None or holding.request is request:
-            return holding
-        if self.chains.full_blocks(request, len(holding.links) * self.block_size) < len(holding.links) or any(
-            ours.content is not its.content
-            for ours, its in zip(self.chains.extended(request, (), len(holding.links)), holding.links, strict=True)
-        ):
-            raise RequestMismatchError(f"{request.request_id!r} is another request, with other tokens")
-        return holding
-
-    def known(self, request: ComputedRequest) -> Holding:
-        """The request's table. Raises `UnknownRequestError` where it has none."""
-        holding = self.holding(request)
-        if holding is None:
-            raise UnknownRequestError(f"{request.request_id!r} has no table")
-        return holding
 
     # Slots ----------------------------------------------------------------------------------------------------------
 
@@ -129,19 +38,51 @@ class Tables:
         Raises where what is asked for is not for what is the case now (KV-8).
         """
         holding = self.holding(request)
-        end = demand.computed + len(hits) * self.block_size + demand.tokens
-        links = self._links(request, holding, demand.computed, max(end, len(hits) * self.block_size))
+        found = len(hits) * self.block_size
+        end, start = demand.computed + found + demand.tokens, demand.computed + found + demand.external
+        links = self._links(request, holding, demand.computed, max(end, found))
         self._check(request, holding, demand, hits, links)
-        owned = len(hits) + (len(holding.blocks) if holding else 0)
-        needed = blocks_for(min(end + demand.lookahead, self.longest), self.block_size) - owned
+        beginning = [] if holding else self._beginning(hits, start)
+        owned = len(holding.blocks) if holding else len(beginning)
+        loaded = self._length(owned, start, demand) if demand.external and not holding else 0
+        length = self._length(owned, min(end + demand.lookahead, self.longest), demand)
+        needed = self._needed(owned, loaded) + self._needed(max(owned, loaded), length)
         return Plan(
-            hits=hits,
+            beginning=beginning,
+            found=found,
             links=links,
             end=end,
-            needed=max(0, needed),
+            loaded=loaded,
+            length=length,
+            needed=needed,
             whole=max(0, self._whole(request, owned) if demand.whole else 0),
-            spare=self.widest() - owned - max(0, needed) if needed > 0 else 0,
+            spare=self.widest() - owned - needed if needed > 0 else 0,
         )
+
+    def _beginning(self, hits: Sequence[KVCacheBlock], start: int) -> list[KVCacheBlock]:
+        """What a new table begins with if tokens from `start` on are computed: hits, as far as they are read (LG-9)."""
+        first = self.reach.first_needed(start, self.block_size)
+        return [*self.nulls(first), *hits[first:]]
+
+    def estimated(
+        self, request_id: str, tokens: int, hits: Sequence[KVCacheBlock], computed: int, demand: Demand
+    ) -> int:
+        """How many free blocks slots for so many tokens in all take, the free ones of the hits included."""
+        table = self.req_to_blocks.get(request_id)
+        beginning = self._beginning(hits, computed) if table is None else []
+        owned = len(beginning) if table is None else len(table)
+        free = sum(block.ref_cnt == 0 and not block.is_null for block in beginning)
+        return self._needed(owned, self._length(owned, tokens, demand)) + free
+
+    def _length(self, owned: int, tokens: int, demand: Demand) -> int:
+        """How long a table is with slots for so many tokens."""
+        counted = demand.encoder if self.reach.kind is Kind.CROSS else tokens
+        return max(owned, blocks_for(counted, self.block_size))
+
+    def _needed(self, owned: int, length: int) -> int:
+        """Blocks that a table takes to have this length. A state-space group takes one, for the state behind a step."""
+        missing = max(0, length - owned)
+        return min(1, missing) if self.reach.kind is Kind.STATE else missing
 
     def begin(self, request: ComputedRequest, demand: Demand, plan: Plan) -> None:
         """The hits are adopted, or the request's own word is taken on what was executed; no block is taken yet.
@@ -150,19 +91,48 @@ class Tables:
         """
         holding = self.holdings.get(request.request_id)
         if holding is None:
-            holding = self._adopt(request, plan.hits)
+            holding = self._adopt(request, plan)
         else:
             self._passed(request, holding, demand.executed)
         holding.request, holding.scheduled, holding.links = request, plan.end, plan.links
         holding.loads = demand.loads
 
-    def lengthen(self, request: ComputedRequest, blocks: int) -> list[KVCacheBlock]:
-        """The table becomes longer by so many free blocks."""
-        fresh = [self.pool.take() for _ in range(blocks)]
-        self.holdings[request.request_id].blocks.extend(fresh)
+    def awaits_step(self, plan: Plan) -> bool:
+        """Whether the hit is a state that this step computes: rules that register when they schedule (C-KV-23)."""
+        states = self.reach.kind is Kind.STATE and self.rules.register is Register.SCHEDULED
+        return states and any(block.block_id in self.this_step for block in plan.beginning)
+
+    def lengthen(self, request: ComputedRequest, length: int) -> list[KVCacheBlock]:
+        """The table gets this length with free blocks, which are returned; of states only the last one has a block."""
+        table = self.req_to_blocks[request.request_id]
+        if self.reach.kind is Kind.STATE:
+            table.extend(self.nulls(length - 1 - len(table)))
+        fresh = [self.pool.take() for _ in range(length - len(table))]
+        table.extend(fresh)
         if self.records_new_block_ids:
             self.new_block_ids.extend(block.block_id for block in fresh)
         return fresh
+
+    def give_back(self, request: ComputedRequest, demand: Demand) -> None:
+        """Blocks that no later token reads go back, the last one first, and null blocks are in their places (LG-5).
+
+        Only executed tokens count: a step in flight reads its own window. What has been executed is registered before.
+        """
+        holding = self.holdings.get(request.request_id)
+        if holding is None or self.reach.kind in (Kind.FULL, Kind.CROSS):
+            return
+        self.passed(request, demand.executed)
+        tokens = demand.computed if self.rules.window_in_flight else demand.executed
+        self.forget_before(holding, holding.computed if self.rules.register is Register.COMMITTED else tokens)
+
+    def forget_before(self, holding: Holding, tokens: int) -> None:
+        """The blocks that the token behind these does not read go back."""
+        first = min(self.reach.first_needed(tokens, self.block_size), len(holding.blocks))
+        for position in reversed(range(first)):
+            block = holding.blocks[position]
+            if not block.is_null:
+                (holding.blocks[position],) = self.nulls(1)
+                self.pool.let_go(block)
 
     def _links(self, request: ComputedRequest, holding: Holding | None, computed: int, tokens: int) -> list[Link]:
         """Links of the full blocks among the first `tokens` tokens; none if caching is off."""
@@ -200,135 +170,36 @@ class Tables:
 
     def _hold(self, hits: Sequence[KVCacheBlock], links: Sequence[Link]) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
-        there = zip(hits, links, strict=False)
-        return len(hits) <= len(links) and all(block.content is link.content for block, link in there)
+        first = self.reach.first_needed(len(hits) * self.block_size, self.block_size)
+        there = enumerate(zip(hits, links, strict=False))
+        return len(hits) <= len(links) and all(
+            block.content is link.content or (block.is_null and position < first) for position, (block, link) in there
+        )
 
     def _whole(self, request: ComputedRequest, owned: int) -> int:
         """How many blocks more all tokens of the request need."""
-        return blocks_for(min(len(request.all_token_ids), self.longest), self.block_size) - owned
+        blocks = blocks_for(min(len(request.all_token_ids), self.longest), self.block_size)
+        if self.most_blocks is not None:
+            blocks = min(blocks, self.most_blocks)
+        return 0 if self.reach.kind is Kind.CROSS else blocks - owned
 
-    def _adopt(self, request: ComputedRequest, hits: Sequence[KVCacheBlock]) -> Holding:
+    def _adopt(self, request: ComputedRequest, plan: Plan) -> Holding:
         """The hits become the beginning of a new table (KV-1)."""
-        self.pool.touch(hits)
-        tokens = len(hits) * self.block_size
-        blocks = self.req_to_blocks[request.request_id] = list(hits)
-        holding = Holding(request, blocks, registered=len(hits), computed=tokens, scheduled=tokens)
+        self.pool.touch(block for block in plan.beginning if not block.is_null)
+        blocks = self.req_to_blocks[request.request_id] = list(plan.beginning)
+        holding = Holding(request, blocks, registered=len(blocks), computed=plan.found, scheduled=plan.found)
         self.holdings[request.request_id] = holding
         return holding
 
     def release(self, request_id: str) -> None:
         """The request has no table any more; nothing, where it had none."""
-        blocks = self.pop(request_id)
+        blocks = [block for block in self.pop(request_id) if not block.is_null]
         self.pool.release(blocks if self.caching or self.rules.reversed_uncached else blocks[::-1])
 
     def pop(self, request_id: str) -> list[KVCacheBlock]:
         """The same, and its blocks keep their references; none where it had no table."""
         self.holdings.pop(request_id, None)
         return self.req_to_blocks.pop(request_id, [])
-
-    # Execution ------------------------------------------------------------------------------------------------------
-
-    def commit(self, request: ComputedRequest, computed: int) -> None:
-        """The request's tokens before `computed` are written: what they fill can be found (KV-7).
-
-        Raises `UnknownRequestError`, `StaleCountError`.
-        """
-        holding = self.known(request)
-        if not holding.computed <= computed <= holding.scheduled:
-            least, most = holding.computed, holding.scheduled
-            raise StaleCountError(
-                f"num_computed_tokens of {request.request_id!r} cannot be {computed}: it may be from {least} to {most}"
-            )
-        registers = self.caching and self.rules.register is not Register.SCHEDULED
-        if registers:  # what raises for tokens that are none does so before anything changes
-            full = min(self.chains.full_blocks(request, computed), len(holding.blocks))
-            holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
-        holding.request, holding.computed, holding.loads = request, computed, False
-        if registers:
-            self.register(request, computed)
-
-    def cache(self, request: ComputedRequest, tokens: int) -> None:
-        """The caller says that the request's tokens before `tokens` are written or loaded."""
-        holding = self.known(request)
-        if tokens > holding.scheduled:
-            count = f"num_computed_tokens of {request.request_id!r}"
-            raise StaleCountError(f"{count} cannot be {tokens}: {holding.scheduled} tokens have slots")
-        if self.rules.register is Register.SCHEDULED:
-            self.register(request, tokens)
-        elif tokens > holding.computed:
-            self.commit(request, tokens)
-
-    def passed(self, request: ComputedRequest, executed: int) -> None:
-        """What the request says itself of how far it is, where that can be and is to be believed."""
-        holding = self.holdings.get(request.request_id)
-        if holding is not None and not holding.loads:
-            self._passed(request, holding, executed)
-
-    def _passed(self, request: ComputedRequest, holding: Holding, executed: int) -> None:
-        if self.rules.register is Register.PASSED and holding.computed < executed <= holding.scheduled:
-            self.commit(request, executed)
-
-    def roll_back(self, request: ComputedRequest, computed: int) -> None:
-        """Tokens from `computed` on are computed again, and their blocks are not found until then.
-
-        What stands behind a shared one in other tables is not found either (KV-6). Does nothing if no more tokens were
-        executed. Rules that register what is scheduled leave the blocks findable.
-        """
-        holding = self.holdings.get(request.request_id)
-        if holding is None or computed >= holding.computed:
-            return
-        holding.computed = computed
-        if self.rules.register is Register.SCHEDULED:
-            return
-        first, holding.scheduled = computed // self.block_size, computed
-        del holding.links[first:]
-        for block in reversed(holding.blocks[first : holding.registered]):
-            if block.ref_cnt > 1:
-                self.evict(block)
-            else:
-                self.pool.forget(block)
-        holding.registered = min(holding.registered, first)
-
-    def check_going_back(self, request: ComputedRequest, computed: int) -> None:
-        """Raises `UnknownRequestError`, `StaleCountError`, and `SharedBlocksError` if others have these blocks."""
-        holding = self.known(request)
-        if computed > holding.computed:
-            what = f"num_computed_tokens of {request.request_id!r}"
-            raise StaleCountError(f"{what} cannot go back to {computed}: it is {holding.computed}")
-        shared = [block.block_id for block in holding.blocks[computed // self.block_size :] if block.ref_cnt > 1]
-        if shared:
-            raise SharedBlocksError(f"blocks {shared} of {request.request_id!r} are in other tables too")
-
-    def register(self, request: ComputedRequest, tokens: int) -> None:
-        """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.
-
-        KV-6: a block that is found is found behind all that come before it.
-        """
-        if not self.caching:
-            return
-        holding = self.holdings[request.request_id]
-        full = min(self.chains.full_blocks(request, tokens), len(holding.blocks))
-        holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
-        begin, links = holding.registered, list[Link]()
-        for position in range(begin, full):
-            cut = position > 0 and holding.blocks[position - 1].block_hash is None
-            if not (cut and self.rules.whole_prefixes):
-                self.pool.register(holding.blocks[position], holding.links[position])
-                links.append(holding.links[position])
-        if links and self.pool.events is not None:  # what is cut off begins at the first of them, or there is none
-            before = holding.links[begin - 1] if begin > 0 else None
-            self.pool.events.append(stored(self.pool.form, request, before, links, begin, self.block_size))
-        holding.registered = max(holding.registered, full)
-
-    def evict(self, block: KVCacheBlock) -> None:
-        """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""
-        if block.block_hash is None:
-            return
-        for holding in self.holdings.values() if self.rules.whole_prefixes else ():
-            alike = (position for position, link in enumerate(holding.links) if link.content is block.content)
-            for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
-                self.pool.forget(other)
-        self.pool.forget(block)
 
     # Sharing --------------------------------------------------------------------------------------------------------
 
@@ -354,26 +225,5 @@ class Tables:
         )
 
 
-def leading(flags: Iterable[bool]) -> int:
-    """How many are true before the first that is not."""
-    count = 0
-    for flag in flags:
-        if not flag:
-            break
-        count += 1
-    return count
-
-
-def blocks_for(tokens: int, block_size: int) -> int:
-    """How many blocks so many tokens need."""
-    return -(-tokens // block_size)
-
-
-def whole(what: str, count: Any) -> int:
-    """A count that is an integer. Raises `InvalidCountError`."""
-    return counts.whole(what, count, InvalidCountError)
-
-
-def at_least(what: str, count: Any, least: int) -> int:
-    """A count that is an integer and not too small. Raises `InvalidCountError`."""
-    return counts.whole(what, count, InvalidCountError, least=least)
+class CrossTables(Tables):
+    """The same for cross attention: a class of its own, so that an engine can tell the group."""

@@ -83,6 +83,7 @@ NO_FACE = {
     "Capture": "repeats a step at its addresses, and can read nothing back to look at it",
     "CapturedDecode": "likewise",
     "CapturedRounds": "likewise",
+    "register": "an entry point of the engine, which calls it without an argument",
 }
 """What is public and has no rows, and why."""
 

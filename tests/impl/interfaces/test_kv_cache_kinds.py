@@ -7,17 +7,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.impl.interfaces.kv_requests import later_request
 
-from cacheimpl.kv_cache_manager import KVCacheManager
-from cacheimpl.kv_cache_manager.errors import UnsupportedError
+from cacheimpl.kv_cache_manager import KV_2025_10, KVCacheManager
+from cacheimpl.kv_cache_manager.errors import InvalidCountError, UnsupportedError
 from cacheimpl.kv_cache_manager.kinds import REFUSED, SERVED, UNIFORM, kind_of, window_of
 from cacheproof.targets.vllm.release import START, Release, add, needed_environment
 
 ABSTRACT = {"KVCacheSpec", "AttentionSpec"}
 
 
+READS: dict[str, dict[str, Any]] = {
+    "SlidingWindowSpec": {"sliding_window": 32},
+    "SlidingWindowMLASpec": {"sliding_window": 32},
+    "ChunkedLocalAttentionSpec": {"attention_chunk_size": 32},
+    "MambaSpec": {"mamba_cache_mode": "align"},
+}
+"""What the classes of some kinds say of what they read."""
+
+
 def spec(name: str, **more: Any) -> Any:
     """A spec whose class has this name, and a base as in the releases."""
+    more = {**READS.get(name, {}), **more}
     made = type(name, (type("KVCacheSpec", (), {}),), {"block_size": 16})()
     for field, value in more.items():
         setattr(made, field, value)
@@ -41,9 +52,42 @@ def test_refused_by_name(name: str) -> None:
 
 
 def test_refused_behind_another_layer_of_its_group() -> None:
-    both = spec(UNIFORM, kv_cache_specs={"a": spec("FullAttentionSpec"), "b": spec("MambaSpec")})
-    with pytest.raises(UnsupportedError, match="state-space layers"):
+    both = spec(UNIFORM, kv_cache_specs={"a": spec("FullAttentionSpec"), "b": spec("SinkFullAttentionSpec")})
+    with pytest.raises(UnsupportedError, match="attention sinks"):
         manager_of(both)
+
+
+def test_layers_of_a_group_that_read_different_tokens_are_refused() -> None:
+    both = spec(UNIFORM, kv_cache_specs={"a": spec("FullAttentionSpec"), "b": spec("SlidingWindowSpec")})
+    with pytest.raises(UnsupportedError, match="must read the same tokens"):
+        manager_of(both)
+
+
+@pytest.mark.parametrize(
+    ("problem", "more"),
+    [("mode 'align'", {"mamba_cache_mode": "all"}), ("blocks for drafts", {"num_speculative_blocks": 1})],
+)
+def test_states_that_are_refused(problem: str, more: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match=problem):
+        manager_of(spec("MambaSpec", **more))
+
+
+def test_settings_of_groups_that_are_refused() -> None:
+    """Hits within a state's block; states under rules that find none; drafts beside states; a retention interval."""
+    states = SimpleNamespace(num_blocks=8, kv_cache_groups=[SimpleNamespace(kv_cache_spec=spec("MambaSpec"))])
+    with pytest.raises(UnsupportedError, match="hits within a block"):
+        KVCacheManager(states, max_model_len=64, hash_block_size=8)
+    with pytest.raises(UnsupportedError, match="are not supported under the rules"):
+        KVCacheManager(states, max_model_len=64, rules=KV_2025_10)
+    with pytest.raises(UnsupportedError, match="states of drafts"):
+        KVCacheManager(states, max_model_len=64).allocate_slots(later_request("0", [1] * 4), 4, num_lookahead_tokens=1)
+    states.prefix_cache_retention_interval = 16
+    with pytest.raises(UnsupportedError, match="prefix_cache_retention_interval must be None"):
+        KVCacheManager(states, max_model_len=64)
+    for interval, problem in ((15, "a multiple of scheduler_block_size 16"), (-16, "non-negative")):
+        states.prefix_cache_retention_interval = interval
+        with pytest.raises(InvalidCountError, match=problem):
+            KVCacheManager(states, max_model_len=64)
 
 
 def test_what_no_release_has_is_refused_if_it_derives_from_a_spec() -> None:
@@ -60,13 +104,14 @@ def test_layers_without_a_prefix_cache_and_other_roles_are_refused() -> None:
             manager_of(spec("FullAttentionSpec"), **more)
 
 
-def test_a_pool_sized_for_a_window_is_refused() -> None:
-    """Served as full attention, a request of 64 tokens takes 4 blocks in each group, and 7 are there."""
-    window, full = spec("SlidingWindowSpec", sliding_window=16), spec("FullAttentionSpec")
-    assert manager_of(window).num_kv_cache_groups == 1
-    assert manager_of(full, full).num_kv_cache_groups == 2
-    with pytest.raises(UnsupportedError, match="takes 8 beside the null block, and num_blocks is 8"):
-        manager_of(full, window)
+def test_a_pool_sized_for_a_window_serves_its_longest_request() -> None:
+    """7 blocks are there. A request of 64 tokens takes 4 of full attention, and 2 of the window at once."""
+    manager = manager_of(spec("FullAttentionSpec"), spec("SlidingWindowSpec", sliding_window=16))
+    request: Any = later_request("0", [1] * 64)
+    for end in (16, 32, 48, 64):
+        assert manager.allocate_slots(request, 16) is not None
+        request.num_computed_tokens = end
+    assert [sum(number > 0 for number in its) for its in manager.get_block_ids("0")] == [4, 2]
 
 
 def test_kinds_for_events() -> None:

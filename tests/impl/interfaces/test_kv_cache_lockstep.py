@@ -180,7 +180,7 @@ def test_planted_bugs_are_found(
             Change(allocate, "sum($plan.needed for $its in $plans)", "max($plan.needed for $its in $plans)"),
             "two-groups",
         ),
-        (Change(allocate, "$plan.needed + $more", "1 + $more"), "two-groups"),
+        (Change(allocate, "$plan.length + $more", "1 + $more"), "two-groups"),
         (Change(Tables.plan, "$demand.lookahead", "1"), "any-call"),
         (Change(Tables.begin, "$plan.end", "0"), "any-call"),
         (Change(Tables._check, "$end > self.longest", "$end > self.longest + 1"), "drafts"),

@@ -42,5 +42,5 @@ def test_new_blocks_are_zeroed_if_the_configuration_wants_that() -> None:
     assert made.take_new_block_ids() == []
     made.record_blocks_for_zeroing("0", 16)
     assert made.take_new_block_ids() == [2, 3]
-    with pytest.raises(KVCacheManagerError, match="multiple of 16"):
+    with pytest.raises(KVCacheManagerError, match="multiple of every block size"):
         made.record_blocks_for_zeroing("0", 17)

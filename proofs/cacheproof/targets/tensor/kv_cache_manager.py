@@ -73,6 +73,7 @@ class Request:
     request_id: str
     all_token_ids: list[int]
     num_computed_tokens: int = 0
+    num_in_flight_tokens: int = 0
     block_hashes: list[int] = field(default_factory=list)
     mm_features: tuple[()] = field(default=())
 
@@ -266,7 +267,10 @@ class ManagerTarget:
         return not op.hits and op.computed + op.tokens <= limit_of(self._there.config)
 
     def _allocate_groups(self, op: calls.AllocateGroups) -> Outcome:
-        """The manager's own look-up is made too, and has to give the hits that the caller brings."""
+        """The manager's own look-up is made too, and has to give the hits that the caller brings.
+
+        Slots for what is loaded are counted as others here: `layer_groups` says that all groups take those first.
+        """
         shape = self._there
         if not shape.config.groups or not isinstance(shape, Later):
             return UNSUPPORTED
@@ -276,9 +280,7 @@ class ManagerTarget:
         if tuple(map(shape.numbers, found.blocks)) != (op.hits, op.other_hits):
             return STALE
         try:
-            blocks = shape.manager.allocate_slots(
-                request, op.tokens, computed, brought, num_external_computed_tokens=op.external
-            )
+            blocks = shape.manager.allocate_slots(request, op.external + op.tokens, computed, brought)
         except tuple(CODES) as error:
             return CODES[type(error)]
         if blocks is None:

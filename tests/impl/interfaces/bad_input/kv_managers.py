@@ -233,7 +233,7 @@ LATER = Face(
                     **{f"block_size: {what}": always(config(block_size=bad(None))) for what, bad in count(1).items()},
                 },
                 "max_model_len": count(1),
-                "scheduler_block_size": one_of(0, 8, 1.5, True, "4"),
+                "scheduler_block_size": one_of(0, 6, 1.5, True, "4"),
                 "hash_block_size": one_of(0, 8, 1.5, True, "4"),
                 "watermark": amount(1.0),
                 "dcp_world_size": one_of(0, 2, 1.5, None, "4"),
@@ -359,7 +359,9 @@ LATER = Face(
             misuse={"half a block": (InvalidCountError, lambda made: made.record_blocks_for_zeroing("running", 3))},
         ),
         "remove_skipped_blocks": Call(
-            lambda made: {"request_id": "running"}, {}, {"arguments": "no effect", "named": "no effect"}
+            lambda made: {"request_id": "running", "processed_computed_tokens": 14},
+            {"processed_computed_tokens": count(0)},
+            {"request_id": "any", "num_prompt_tokens": "no effect"},
         ),
         "create_kv_cache_blocks": Call(lambda made: {"blocks": ([],)}, {}, {"blocks": "a record is made of them"}),
         "finalize_partial_tail_offloads": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),

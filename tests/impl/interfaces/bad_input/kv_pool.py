@@ -106,7 +106,13 @@ POOL = Face(
         "__init__": Call(
             lambda made: {"num_gpu_blocks": 3, "rules": NORMATIVE},
             {"num_gpu_blocks": count(1), "rules": one_of(None, 3)},
-            {"null_block": "a flag", "several_groups": "a flag", "events": "a flag", "form": "made by the manager"},
+            {
+                "null_block": "a flag",
+                "several_groups": "a flag",
+                "events": "a flag",
+                "form": "made by the manager",
+                "hash_block_size": "told to others only",
+            },
         ),
         "find": Call(lambda made: {"link": made}, {}, {"link": "made by the manager"}, works=False),
         "copies": Call(lambda made: {"key": 3}, {}, {"key": "what is not there has no copies"}),
@@ -120,6 +126,7 @@ POOL = Face(
             works=False,
         ),
         "forget": Call(lambda made: {"block": made.held[0]}, {"block": BLOCK}),
+        "get_new_blocks": Call(lambda made: {"num_blocks": 2}, {"num_blocks": count(0, most=3)}),
         "touch": Call(
             lambda made: {"blocks": made.held}, {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}}
         ),

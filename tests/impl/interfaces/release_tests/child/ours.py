@@ -97,12 +97,18 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 """The classes of each module that are replaced as soon as it is imported. A release has some of them."""
+REGISTERED: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "vllm.v1.core.single_type_kv_cache_manager": {"CrossAttentionManager": (f"{KV}.tables", "CrossTables")},
+}
+"""Abstract classes of each module that take ours for one of theirs."""
 WITH_RULES = ("KVCacheManager",)
 
 
 def replace(module: ModuleType) -> None:
     """Put ours in the place of the module's own classes; an abstract base takes ours for a class of its own."""
-    for name, (owner, ours) in REPLACED[module.__name__].items():
+    for name, (owner, ours) in REGISTERED.get(module.__name__, {}).items():
+        getattr(module, name, abc.ABC).register(getattr(importlib.import_module(owner), ours))
+    for name, (owner, ours) in REPLACED.get(module.__name__, {}).items():
         theirs = vars(module).get(name)
         if theirs is None or theirs.__module__ != module.__name__:  # another module's, which has replaced it
             continue
@@ -137,7 +143,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The release's module, with a loader that changes it."""
-        if name not in REPLACED:
+        if name not in REPLACED and name not in REGISTERED:
             return None
         sys.meta_path.remove(self)
         try:

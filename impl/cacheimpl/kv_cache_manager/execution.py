@@ -1,0 +1,155 @@
+"""What was executed can be found: registration, and tokens that are computed again (KV-7, LG-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.errors import (
+    SharedBlocksError,
+    StaleCountError,
+)
+from cacheimpl.kv_cache_manager.events import stored
+from cacheimpl.kv_cache_manager.finding import Finding, Holding
+from cacheimpl.kv_cache_manager.reach import Kind
+from cacheimpl.kv_cache_manager.rules import Register
+from cacheimpl.request import ComputedRequest
+
+
+class Execution(Finding):
+    """The tables of one group of layers, and what was executed of their requests."""
+
+    def commit(self, request: ComputedRequest, computed: int) -> None:
+        """The request's tokens before `computed` are written: what they fill can be found (KV-7).
+
+        Raises `UnknownRequestError`, `StaleCountError`.
+        """
+        holding = self.known(request)
+        if not holding.computed <= computed <= holding.scheduled:
+            least, most = holding.computed, holding.scheduled
+            raise StaleCountError(
+                f"num_computed_tokens of {request.request_id!r} cannot be {computed}: it may be from {least} to {most}"
+            )
+        registers = self.caching and self.rules.register is not Register.SCHEDULED
+        if registers:  # what raises for tokens that are none does so before anything changes
+            full = min(self.chains.full_blocks(request, computed), len(holding.blocks))
+            holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
+        holding.request, holding.computed, holding.loads = request, computed, False
+        if registers:
+            self.register(request, computed)
+
+    def cache(self, request: ComputedRequest, tokens: int) -> None:
+        """The caller says that the request's tokens before `tokens` are written or loaded."""
+        holding = self.known(request)
+        if tokens > holding.scheduled:
+            count = f"num_computed_tokens of {request.request_id!r}"
+            raise StaleCountError(f"{count} cannot be {tokens}: {holding.scheduled} tokens have slots")
+        if self.rules.register is Register.SCHEDULED:
+            self.register(request, tokens)
+        elif tokens > holding.computed:
+            self.commit(request, tokens)
+
+    def passed(self, request: ComputedRequest, executed: int) -> None:
+        """What the request says itself of how far it is, where that can be and is to be believed."""
+        holding = self.holdings.get(request.request_id)
+        if holding is not None and not holding.loads:
+            self._passed(request, holding, executed)
+
+    def _passed(self, request: ComputedRequest, holding: Holding, executed: int) -> None:
+        if self.rules.register is Register.PASSED and holding.computed < executed <= holding.scheduled:
+            self.commit(request, executed)
+
+    def roll_back(self, request: ComputedRequest, computed: int) -> None:
+        """Tokens from `computed` on are computed again, and their blocks are not found until then.
+
+        What stands behind a shared one in other tables is not found either (KV-6). Does nothing if no more tokens were
+        executed. Rules that register what is scheduled leave the blocks findable.
+        """
+        holding = self.holdings.get(request.request_id)
+        if holding is None or computed >= holding.computed:
+            return
+        holding.computed = computed
+        if self.rules.register is Register.SCHEDULED:
+            return
+        first, holding.scheduled = computed // self.block_size, computed
+        del holding.links[first:]
+        for block in reversed(holding.blocks[first : holding.registered]):
+            if block.ref_cnt > 1:
+                self.evict(block)
+            else:
+                self.pool.forget(block)
+        holding.registered = min(holding.registered, first)
+
+    def check_going_back(self, request: ComputedRequest, computed: int) -> None:
+        """Raises `UnknownRequestError`, `StaleCountError`, and `SharedBlocksError` if others have these blocks."""
+        holding = self.known(request)
+        if computed > holding.computed:
+            what = f"num_computed_tokens of {request.request_id!r}"
+            raise StaleCountError(f"{what} cannot go back to {computed}: it is {holding.computed}")
+        needed = self.reach.first_needed(computed, self.block_size)
+        if any(block.is_null for block in holding.blocks[needed : computed // self.block_size]):
+            raise StaleCountError(f"{request.request_id!r} cannot go back to {computed} tokens: it gave blocks back")
+        shared = [block.block_id for block in holding.blocks[computed // self.block_size :] if block.ref_cnt > 1]
+        if shared:
+            raise SharedBlocksError(f"blocks {shared} of {request.request_id!r} are in other tables too")
+
+    def register(self, request: ComputedRequest, tokens: int) -> None:
+        """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.
+
+        KV-6: a block that is found is found behind all that come before it.
+        """
+        if not self.caching:
+            return
+        holding = self.holdings[request.request_id]
+        begin, full = holding.registered, self._full(request, tokens, holding)
+        holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
+        run = list[int]()
+        for position in range(begin, full):
+            if not self._is_registered(holding, position, tokens):
+                self._tell(request, holding, run)
+                run = []
+            else:
+                self.pool.register(holding.blocks[position], holding.links[position])
+                self.this_step.add(holding.blocks[position].block_id)
+                run.append(position)
+        self._tell(request, holding, run)
+        holding.registered = max(begin, full)
+
+    def _full(self, request: ComputedRequest, tokens: int, holding: Holding) -> int:
+        """How many leading blocks of the table are full, as far as hits can end with them."""
+        if self.rules.aligned:
+            tokens = min(tokens, len(request.all_token_ids))
+            ends = tokens // self.alignment * self.alignment
+            tokens = min(tokens, ends + self.block_size) if self.drops_last and ends else ends
+        return min(self.chains.full_blocks(request, tokens), len(holding.blocks))
+
+    def _is_registered(self, holding: Holding, position: int, tokens: int) -> bool:
+        """Whether a full block can be found: not a null block, nor a state that is not the last one (LG-7)."""
+        if holding.blocks[position].is_null:
+            return False
+        if self.reach.kind is Kind.FULL:
+            cut = position > 0 and holding.blocks[position - 1].block_hash is None
+            return not (cut and self.rules.whole_prefixes)
+        if self.reach.kind is Kind.STATE and not self.rules.aligned:
+            return (position + 1) * self.block_size == tokens
+        per_hit = self.alignment // self.block_size
+        proofs = int(self.drops_last)
+        return not self.rules.aligned or self.reach.is_reachable(position, per_hit, self.block_size, proofs)
+
+    def _tell(self, request: ComputedRequest, holding: Holding, run: Sequence[int]) -> None:
+        """The event of consecutive blocks that were registered, if events are on."""
+        if not run or self.pool.events is None:
+            return
+        links = [holding.links[position] for position in run]
+        before = holding.links[run[0] - 1] if run[0] > 0 else None
+        self.pool.events.append(stored(self.pool.form, request, before, links, run[0], self.block_size))
+
+    def evict(self, block: KVCacheBlock) -> None:
+        """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""
+        if block.block_hash is None:
+            return
+        for holding in self.holdings.values() if self.rules.whole_prefixes else ():
+            alike = (position for position, link in enumerate(holding.links) if link.content is block.content)
+            for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
+                self.pool.forget(other)
+        self.pool.forget(block)

@@ -1,0 +1,145 @@
+"""The tables of one group of layers, and the blocks that a prefix finds (KV-7, LG-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import Chains, Link
+from cacheimpl.kv_cache_manager.errors import (
+    RequestMismatchError,
+    UnknownRequestError,
+)
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.reach import FULL, Reach
+from cacheimpl.kv_cache_manager.rules import Rules
+from cacheimpl.kv_cache_manager.sizes import blocks_for
+from cacheimpl.request import ComputedRequest
+
+
+@dataclass
+class Holding:
+    """How far a request has come that has a table. Counts are in tokens, but for blocks."""
+
+    request: ComputedRequest
+    """The object that was seen last: another one with this id is compared with it."""
+    blocks: list[KVCacheBlock]
+    registered: int = 0
+    """So many of its blocks, from the first, were hits or have been registered."""
+    computed: int = 0
+    """Its tokens before this one are written."""
+    scheduled: int = 0
+    """It has slots for its tokens before this one."""
+    loads: bool = False
+    """Its tokens are being loaded: its own count is no word on what is written."""
+    links: list[Link] = field(default_factory=list)
+    """What its full blocks hold, as far as that was known when they got their slots."""
+
+
+class Finding:
+    """The tables of one group of layers, and what is found for a request."""
+
+    def __init__(
+        self,
+        pool: BlockPool,
+        chains: Chains,
+        longest: int,
+        *,
+        caching: bool = True,
+        drops_last: bool = False,
+        reach: Reach = FULL,
+        alignment: int | None = None,
+        in_flight: int | None = None,
+    ) -> None:
+        self.pool, self.chains, self.longest, self.reach = pool, chains, longest, reach
+        self.alignment = alignment or chains.block_size
+        """Hits end at multiples of so many tokens."""
+        self.most_blocks = reach.most_blocks(longest if in_flight is None else in_flight, longest, chains.block_size)
+        """Blocks that a request has at once at most; None if it keeps all."""
+        self.drops_last = drops_last
+        """The last block of a prefix that is found is computed again, for a drafting head needs its hidden states."""
+        self.caching = caching
+        """False: no block is registered, and contents are not computed."""
+        self.block_size = chains.block_size
+        self.kv_cache_spec: Any = None
+        """How these layers store keys and values, as the configuration has it."""
+        self.kv_cache_group_id = 0
+        self.records_new_block_ids = False
+        """Whether the workers want to know which blocks are taken, to zero them."""
+        self.new_block_ids: list[int] = []
+        self.this_step: set[int] = set()
+        """Blocks that were registered in this step."""
+        self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
+        self.holdings: dict[str, Holding] = {}
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the pool."""
+        return self.pool.rules
+
+    @property
+    def block_pool(self) -> BlockPool:
+        """The same pool under the name that schedulers read."""
+        return self.pool
+
+    @property
+    def num_cached_block(self) -> dict[str, int]:
+        """By request id: how many leading blocks of its table were hits or are registered."""
+        return {name: holding.registered for name, holding in self.holdings.items()}
+
+    def widest(self) -> int:
+        """Blocks of the longest request."""
+        return blocks_for(self.longest, self.block_size)
+
+    def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
+        """The blocks of the longest cached prefix of the request, among its first so many tokens."""
+        hits: list[KVCacheBlock] = []
+        for link in self.links_of(request, most_tokens):
+            block = self.pool.find(link)
+            if block is None:
+                break
+            hits.append(block)
+        return hits[:-1] if self.drops_last else hits
+
+    def links_of(self, request: ComputedRequest, tokens: int) -> list[Link]:
+        """What the full blocks among the request's first so many tokens hold."""
+        return self.chains.extended(request, (), self.chains.full_blocks(request, tokens))
+
+    def hits_of(self, links: Sequence[Link], tokens: int) -> list[KVCacheBlock] | None:
+        """The blocks of a prefix of so many tokens, null blocks for those that are not read (LG-12). None: not all."""
+        hits, count = list[KVCacheBlock](), tokens // self.block_size
+        first = self.reach.first_needed(tokens, self.block_size)
+        for position in range(first, count + int(self.drops_last)):
+            block = self.pool.find(links[position]) if position < len(links) else None
+            if block is None:
+                return None
+            hits.append(block)
+        return [*self.nulls(first), *hits[: count - first]]
+
+    def nulls(self, count: int) -> list[KVCacheBlock]:
+        """The null block, so many times."""
+        if count <= 0:
+            return []
+        assert self.pool.null_block is not None
+        return [self.pool.null_block] * count
+
+    def holding(self, request: ComputedRequest) -> Holding | None:
+        """The request's table, if it has one. Raises `RequestMismatchError` where its id is another request's."""
+        holding = self.holdings.get(request.request_id)
+        if holding is None or holding.request is request:
+            return holding
+        if self.chains.full_blocks(request, len(holding.links) * self.block_size) < len(holding.links) or any(
+            ours.content is not its.content
+            for ours, its in zip(self.chains.extended(request, (), len(holding.links)), holding.links, strict=True)
+        ):
+            raise RequestMismatchError(f"{request.request_id!r} is another request, with other tokens")
+        return holding
+
+    def known(self, request: ComputedRequest) -> Holding:
+        """The request's table. Raises `UnknownRequestError` where it has none."""
+        holding = self.holding(request)
+        if holding is None:
+            raise UnknownRequestError(f"{request.request_id!r} has no table")
+        return holding

@@ -1,0 +1,66 @@
+"""What each kind of layers reads, so which blocks of its table a group needs and which go back.
+
+The rules are those of the specification's groups of layers (`layer_groups`, LG-5 and LG-12).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """Kinds of layers."""
+
+    FULL = "full attention"
+    """Reads all tokens."""
+    WINDOW = "sliding window"
+    """Reads the last tokens."""
+    CHUNK = "chunked local attention"
+    """Reads back to the start of the current chunk."""
+    STATE = "state space"
+    """Reads one state, which stands for all tokens before it."""
+    CROSS = "cross attention"
+    """Reads the encoder's tokens."""
+
+    @property
+    def is_by_token(self) -> bool:
+        """Whether a table has a position for each block of tokens that are computed."""
+        return self not in (Kind.STATE, Kind.CROSS)
+
+
+class Reach(NamedTuple):
+    """A kind of layers, and how far they read."""
+
+    kind: Kind = Kind.FULL
+    span: int = 0
+    """The window or the chunk in tokens; 0 for other kinds."""
+
+    def first_needed(self, tokens: int, block_size: int) -> int:
+        """The first position that the token behind these reads. Blocks before it may go back (LG-5)."""
+        skipped = 0
+        if self.kind is Kind.WINDOW:
+            skipped = tokens - self.span + 1
+        elif self.kind is Kind.CHUNK:
+            skipped = tokens // self.span * self.span
+        elif self.kind is Kind.STATE:
+            skipped = tokens - 1
+        return max(0, skipped) // block_size
+
+    def most_blocks(self, in_flight: int, longest: int, block_size: int) -> int | None:
+        """How many blocks a request holds at once if so many tokens are in flight; None if it keeps them all."""
+        if self.kind is Kind.WINDOW:
+            return -(-min(self.span - 1 + in_flight, longest) // block_size) + 1
+        if self.kind is Kind.CHUNK:
+            return -(-min(self.span + in_flight, longest) // block_size)
+        return 1 if self.kind is Kind.STATE else None
+
+    def is_reachable(self, position: int, per_hit: int, block_size: int, proofs: int) -> bool:
+        """Whether a hit can need this block, if hits end at every `per_hit`th block, and need `proofs` more behind."""
+        need = -(-(self.span - 1) // block_size) + proofs
+        if self.kind is not Kind.WINDOW or need >= per_hit:
+            return True
+        return position >= proofs and (position - proofs) % per_hit >= per_hit - need
+
+
+FULL = Reach()

@@ -1,0 +1,124 @@
+"""`KVCacheManager` over groups of layers of different kinds, beside the specification and its latest era."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.impl.interfaces.kv_requests import later_request
+from tests.impl.interfaces.lockstep import differs, findings
+from tests.planting import Change, planted
+
+from cacheimpl.kv_cache_manager import KVCacheManagerError, LaterKVCacheManager
+from cacheimpl.kv_cache_manager.reach import Reach
+from cacheimpl.kv_cache_manager.tables import Tables
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.scope import Scope
+from cacheproof.targets.tensor import layer_groups_manager as targets
+from cachespec.kernel import Code
+from cachespec.layer_groups.configuration import FULL, STATE, Config
+from cachespec.layer_groups.operations import AllocateSlots, Commit
+
+Open = Callable[[str], Any]
+
+
+def is_driven(scope: Scope) -> bool:
+    """Callers that keep the engine's order; and no wrong estimate of 0.33.0, where ours refuses (C-KV-14)."""
+    config = scope.config
+    return bool(config.disciplined) and not (config.external and STATE in config.kinds)
+
+
+@pytest.mark.parametrize("opened", [targets.open_later, targets.open_passed])
+def test_lockstep_in_every_scope(opened: Open) -> None:
+    found = dict(findings("layer_groups", "normative", opened, steps=300))
+    assert len(found) >= 10
+    assert set(found.values()) == {None}
+
+
+def test_the_latest_era() -> None:
+    found = dict(findings("layer_groups", "K2", targets.open_2026_11, steps=300, only=is_driven))
+    assert len(found) >= 8
+    assert set(found.values()) == {None}
+    assert differs("layer_groups", "normative", targets.open_2026_11, steps=300, only=is_driven)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_long_runs() -> None:
+    for variant, opened, only in (
+        ("normative", targets.open_later, lambda scope: True),
+        ("K2", targets.open_2026_11, is_driven),
+    ):
+        found = dict(findings("layer_groups", variant, opened, steps=10_000, only=only, seed=7))
+        assert set(found.values()) == {None}
+
+
+def test_a_target_of_another_component() -> None:
+    with pytest.raises(InputError, match="not of lru"):
+        targets.open_later("lru")
+
+
+def test_a_state_in_the_middle_of_a_block_is_not_found() -> None:
+    """A step ends in the middle of block 2, and the next one in block 5: no state is that of a whole block."""
+    target = targets.open_later("layer_groups")
+    config = Config(blocks=6, kinds=(FULL, STATE), chains=((0, 1),), lengths=(5,), hash_size=2)
+    target.reset(config)
+    for operation in (AllocateSlots(0, 0, 1), Commit(0), AllocateSlots(0, 0, 4), Commit(0)):
+        assert target.apply(operation).code is Code.DONE
+    seen = target.observe()
+    assert seen["tables"] == (0, 0, 3, 1, 3, 4, 0, 1, 3, 2, 0, 5)
+    assert seen["carried"] == (1, 0, 0, 3, 0, 1)
+
+
+def test_the_end_of_a_longer_prefix_is_told() -> None:
+    """Full attention has two blocks and the state behind the second one: a scheduler is to cut a step behind them."""
+    groups = [
+        SimpleNamespace(kv_cache_spec=type(name, (SimpleNamespace,), {})(block_size=2, **more))
+        for name, more in (("FullAttentionSpec", {}), ("MambaSpec", {"mamba_cache_mode": "align"}))
+    ]
+    config = SimpleNamespace(num_blocks=12, kv_cache_groups=groups)
+    manager = LaterKVCacheManager(config, 64, scheduler_block_size=2, hash_block_size=2)
+    first: Any = later_request("0", [1, 2, 3, 4, 5, 6])
+    manager.allocate_slots(first, 6)
+    manager.cache_blocks(first, 6)
+    second: Any = later_request("1", [1, 2, 3, 4, 9])
+    assert manager.get_computed_blocks(second)[1:] == (0, 4)
+    manager.allocate_slots(second, 4)
+    manager.cache_blocks(second, 4)
+    third: Any = later_request("2", [1, 2, 3, 4, 8])
+    assert manager.get_computed_blocks(third)[1:] == (4, 0)
+
+
+# Planted bugs -------------------------------------------------------------------------------------------------------
+
+
+BUGS: dict[str, tuple[str, Change]] = {
+    "a window that begins too late": (
+        "window",
+        Change(Reach.first_needed, "tokens - self.span + 1", "tokens - self.span + 2"),
+    ),
+    "a chunk that begins too early": (
+        "chunks",
+        Change(Reach.first_needed, "tokens // self.span * self.span", "(tokens + 1) // self.span * self.span"),
+    ),
+    "a window that keeps its blocks": ("window", Change(Tables.forget_before, "not block.is_null", "False")),
+    "a step in flight loses its window": ("ahead", Change(Tables.give_back, "holding.computed", "demand.computed")),
+    "a block for each position of a state": ("states", Change(Tables._needed, "min(1, missing)", "missing")),
+    "loaded blocks that are not counted": ("loaded", Change(Tables.plan, "max(owned, loaded)", "max(owned, length)")),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs_are_noticed(bug: str) -> None:
+    """A difference in this scope, or an exception that no outcome stands for."""
+    where, change = BUGS[bug]
+    with planted(change):
+        try:
+            noticed = differs(
+                "layer_groups", "normative", targets.open_later, steps=3000, only=lambda scope: scope.name == where
+            )
+        except (AssertionError, IndexError, KVCacheManagerError):
+            noticed = True
+    assert noticed
