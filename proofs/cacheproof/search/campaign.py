@@ -235,7 +235,8 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
         )
     except UnsoundReductionError as error:
         exploration = _unreduced(task, variant, scope, plan, watch)
-        return Run(task, scope, exploration, judge(component, variant, scope, exploration, (f"{error}; {UNSOUND}",)))
+        remark = f"{error}; {MISCOMPILED if task.engine == NATIVE else UNSOUND}"
+        return Run(task, scope, exploration, judge(component, variant, scope, exploration, (remark,)))
     return Run(task, scope, exploration, judge(component, variant, scope, exploration))
 
 
@@ -246,6 +247,10 @@ def bounded(plan: Plan, golden: int | None) -> Plan:
     return replace(plan, limit_states=max(TIMES_BEYOND * golden, golden + STATES_BEYOND))
 
 
+MISCOMPILED = (
+    "the compiled code does another step than the specification, or the reduction is wrong: compare with --engine "
+    "reference; the properties below were looked for without reductions, up to the first violation"
+)
 UNSOUND = (
     "a transition does not respect the declared reduction (`interchangeable`, ranks or `normal`), or the declaration "
     "is wrong; the properties below were looked for without reductions, up to the first violation"

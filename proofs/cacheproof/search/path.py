@@ -93,7 +93,10 @@ def violation_at(graph: Graph, rule: AnyRule, at: Where, lineage: Lineage) -> Vi
     number, move = divmod(at, MOVES)
     states = lineage(number)
     operations, actual = graph.reach(states)
-    kind = type(next(islice(graph.moves(states[-1]), move, None))[0])
+    step = next(islice(graph.moves(states[-1]), move, None), None)
+    if step is None:
+        raise UnsoundReductionError(f"{graph.component.name}: a state has no move number {move} in the specification")
+    kind = type(step[0])
     last, _ = graph.next(actual, _breaks(graph, rule, actual, kind))
     return Violation(rule.name, rule.statement, graph.trace([*operations, last]))
 
