@@ -58,11 +58,7 @@ IN_HEADERS = (
     ("search.hpp", "return key(a, b) < 0;", "return key(a, b) > 0;"),
     ("search.hpp", "moved = moved || old != now;", ""),
     ("explorer.hpp", "++coverage[", "coverage["),
-    (
-        "explorer.hpp",
-        "const Int at = Int(place) * MOVES + move++;",
-        "const Int at = Int(place) * MOVES + move; move += 2;",
-    ),
+    ("explorer.hpp", "++transitions;", ""),
     ("explorer.hpp", "if (!next.has && !supported(op.tag)) continue;", "if (!next.has && op.tag == 0) continue;"),
 )
 QUICK = (IN_FUNCTIONS[4], IN_FUNCTIONS[16])

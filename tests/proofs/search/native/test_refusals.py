@@ -16,7 +16,7 @@ from cacheproof.model.registry import component_named
 from cacheproof.search import native
 from cacheproof.search.native import build, glue
 from cacheproof.search.native.unit import CompileError
-from cachespec.kernel import DONE, Outcome
+from cachespec.kernel import ABSENT, DONE, Outcome
 from cachespec.lru.configuration import Config
 from cachespec.lru.operations import Touch
 from cachespec.lru.state import Cache
@@ -43,7 +43,7 @@ def with_two_types(config: Config, cache: Cache, op: Touch) -> tuple[Cache, Outc
 
 
 def with_identity(config: Config, cache: Cache, op: Touch) -> tuple[Cache, Outcome]:
-    return cache, DONE if cache.entries is cache.pinned else DONE
+    return cache, DONE if cache.entries is cache.pinned else ABSENT
 
 
 @pytest.mark.parametrize(
