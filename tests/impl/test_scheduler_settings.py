@@ -21,6 +21,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"adapters": (1, 0)},
     {"grammars": (1, 0)},
     {"pipelined": 1},
+    {"running_resets": 1},
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tests.planting import Change
 
-from cachespec.scheduler import Config, counts, readiness, requests
+from cachespec.scheduler import Config, counts, readiness, requests, rounds
 
 
 class Planted(NamedTuple):
@@ -33,6 +33,8 @@ WAITING = [
     ),
     bug("SCH-2/awaited", "pipelined", (counts.awaits_output, "$sync and $flying > 0", "$flying < 0")),
     bug("SCH-2/least", "stops", (requests.sampled, "$length == $whole", "$length >= $whole - 2")),
+    bug("X-4/running", "running-resets", (requests.reset_running, "range(len($running))", "range(len($running) - 1)")),
+    bug("X-4/running", "running-resets", (rounds.lose_everything, "voided($state, $request)", "$state")),
     bug("SCH-6/forgotten", "stops-ahead", (requests.sampled, "voided($state, $request)", "$state")),
     bug("ENC-13/first", "adapters-apart", (readiness.adapter_fits, "len($there) < $most", "len($there) + 1 < $most")),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachespec.kernel import ABSENT, DONE, FAILED, Operation
-from cachespec.scheduler import COMPONENT, Abort, Add, Compile, Config, Schedule, Update
+from cachespec.scheduler import COMPONENT, Abort, Add, Compile, Config, ResetRunning, Schedule, Update
 from cachespec.scheduler.configuration import chains, ended_length, final_length
 
 ADAPTERS = Config(2, 10, 8, 2, 6, 3, 9, (6, 4, 2), (1, 1, 2), (((0, 0, 2), (1, 4, 2)), ((2, 2, 2),), ()))
@@ -89,3 +89,19 @@ def test_the_length_of_the_model_ends_a_request(tag: str, ends: bool) -> None:
 def test_pipeline_stages_wait_for_the_token_before(tag: str, pipelined: int, code: str) -> None:
     config = Config(2, 6, 4, 1, 1, 1, 9, (3,), (3,), ahead=2, pipelined=pipelined)
     assert after(tag, config, Add(0), Schedule(), Schedule())[0][-1] == code
+
+
+@pytest.mark.parametrize(("policy", "waiting"), [(0, (0, 1, 2)), (1, (1, 0, 2))])
+@pytest.mark.parametrize("tag", ["normative", "S3"])
+def test_a_reset_sets_running_requests_back_in_their_order(tag: str, policy: int, waiting: tuple[int, ...]) -> None:
+    """Request 2 waits already; with priorities, request 1 is the most important."""
+    config = TEXT._replace(priorities=(1, 0, 2), policy=policy, running_resets=1, ahead=2)
+    calls = (Add(0), Add(1), Schedule(), Add(2), ResetRunning(), Update(0), Schedule())
+    variant = COMPONENT.variants[tag]
+    state = variant.start(config)
+    for call in calls[:-2]:
+        state, outcome = variant.step(config, state, call)
+    assert (outcome, state.waiting, state.running) == (DONE, waiting, ())
+    state, outcome = variant.step(config, state, calls[-2])
+    assert (outcome, tuple(state.produced.items())) == (DONE, ())
+    assert variant.step(config, state, calls[-1])[1].values == (waiting[0], 0, 2, waiting[1], 0, 2)

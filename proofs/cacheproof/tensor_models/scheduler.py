@@ -36,7 +36,16 @@ from cachespec.scheduler.state import Plan, Scheduled, State
 from cachespec.scheduler.worker import Worker, blocks_of, token
 from cachespec.scheduler.worker_properties import last_tokens
 
-NOT_THERE = ("prefix_caching", "watermark", "stops", "min_tokens", "adapters", "grammars", "pipelined")
+NOT_THERE = (
+    "prefix_caching",
+    "watermark",
+    "stops",
+    "min_tokens",
+    "adapters",
+    "grammars",
+    "pipelined",
+    "running_resets",
+)
 """Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
 
 

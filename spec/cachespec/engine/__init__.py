@@ -27,7 +27,14 @@ from cachespec.kernel import NORMATIVE, Component, variants
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Transmit
 from cachespec.object_store.operations import Clear, End
-from cachespec.scheduler.operations import Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 
 NORMATIVE_ENGINE = replace(engine(NORMATIVE, "normative", NORMATIVE_PARTS), transitions=TRANSITIONS)
 
@@ -55,6 +62,7 @@ COMPONENT: Component[Config, State, View] = Component(
         ResetReceiver,
         Clear,
         ResetPrefixCache,
+        ResetRunning,
         ResetEncoderCache,
     ),
     variants=variants(NORMATIVE_ENGINE, *ERAS),

@@ -57,6 +57,8 @@ def invalid(config: Config) -> str | None:
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
     if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
         return "with shared memory there is one frontend, and one step in flight"
+    if config.shared_memory and scheduler_config(config).running_resets:
+        return "with shared memory no reset preempts running requests"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
     if wrong is not None:
         return wrong

@@ -21,7 +21,14 @@ from cachespec.kernel import Operation
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
-from cachespec.scheduler.operations import Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 
 OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join, Retry)
 MIRRORED: tuple[type[Operation], ...] = (*OF_THE_MIRROR, ResetReceiver)
@@ -42,6 +49,8 @@ def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
             yield Execute(name)
     if state.resets_left > 0:
         yield from (Clear() if config.shared_memory else ResetReceiver(), ResetPrefixCache(), ResetEncoderCache())
+        if scheduler_config(config).running_resets:
+            yield ResetRunning()
 
 
 def with_mirror(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
@@ -100,6 +109,8 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
         off.update(dict.fromkeys((Cancel, DeliverAbort), "aborts = 0"))
     if not any(scheduler_config(config).grammars):
         off[Compile] = "no request has a grammar"
+    if not config.resets or not scheduler_config(config).running_resets:
+        off[ResetRunning] = "running_resets = 0, or resets = 0"
     if not config.resets:
         off.update(dict.fromkeys((ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
         off[Transmit] = "every message arrives in its turn"

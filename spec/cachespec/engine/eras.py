@@ -34,7 +34,7 @@ from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
 from cachespec.scheduler.eras import scheduler as scheduler_by
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import Add, ResetEncoderCache, Schedule, Update
+from cachespec.scheduler.operations import Add, ResetEncoderCache, ResetRunning, Schedule, Update
 
 
 def allocate_and_still_report(config: EncoderConfig, cache: Cache, op: Allocate) -> tuple[Cache, Outcome]:
@@ -108,7 +108,7 @@ def engine_with(
         Schedule: scheduler.differences[Schedule],
         Update: scheduler.differences[Update],
     }
-    newer = {ResetEncoderCache: "not there yet", Retry: "a miss is an error"}
+    newer = {ResetEncoderCache: "not there yet", ResetRunning: "not there yet", Retry: "a miss is an error"}
     there = {*mirror.transitions, *scheduler.transitions}
     parts = replace(NORMATIVE_PARTS, mirror=mirror, scheduler=scheduler, ledger=IN_TURN)
     return engine(

@@ -11,7 +11,14 @@ from cachespec.kernel import Outcome, Transitions
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Transmit
 from cachespec.object_store.operations import Clear, End
-from cachespec.scheduler.operations import Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 
 Result = tuple[State, Outcome]
 
@@ -101,6 +108,11 @@ def reset_prefix_cache(config: Config, state: State, op: ResetPrefixCache) -> Re
     return transitions.reset_prefix_cache(NORMATIVE_PARTS, config, state, op)
 
 
+def reset_running(config: Config, state: State, op: ResetRunning) -> Result:
+    """X-4."""
+    return transitions.reset_running(NORMATIVE_PARTS, config, state, op)
+
+
 def reset_encoder_cache(config: Config, state: State, op: ResetEncoderCache) -> Result:
     """X-1, X-4."""
     return transitions.reset_encoder_cache(NORMATIVE_PARTS, config, state, op)
@@ -124,5 +136,6 @@ TRANSITIONS: Transitions[Config, State] = {
     Update: update,
     ResetReceiver: reset_receiver,
     ResetPrefixCache: reset_prefix_cache,
+    ResetRunning: reset_running,
     ResetEncoderCache: reset_encoder_cache,
 }

@@ -9,7 +9,7 @@ from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.object_store.operations import Clear
-from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, ResetRunning, Schedule, Update
 from cachespec.scheduler.worker import UNWRITTEN, holds
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
@@ -61,7 +61,7 @@ def empties_beside_a_step(config: Config, before: View, op: Operation, outcome: 
 
 
 def resets_are_counted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return after.resets_left == before.resets_left - isinstance(op, RESETS)
+    return after.resets_left == before.resets_left - isinstance(op, (*RESETS, ResetRunning))
 
 
 def clients_are_heard(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

@@ -31,7 +31,16 @@ from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.counts import rejected_drafts
-from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.state import Scheduled
 from cachespec.scheduler.worker import truncated
 
@@ -269,6 +278,14 @@ def reset_prefix_cache(parts: Parts, config: Config, state: State, op: ResetPref
     return state._replace(scheduler=after, resets_left=state.resets_left - 1), outcome
 
 
+def reset_running(parts: Parts, config: Config, state: State, op: ResetRunning) -> Result:
+    """X-4: steps in flight are executed, and their output is dropped."""
+    if state.resets_left == 0:
+        return state, REFUSED
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    return forgotten(config, state._replace(scheduler=after, resets_left=state.resets_left - 1)), outcome
+
+
 def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEncoderCache) -> Result:
     """X-4: the workers are told in the order of their steps, so what is in flight still finds what it relies on."""
     if state.resets_left == 0:
@@ -300,5 +317,6 @@ def following(parts: Parts) -> Transitions[Config, State]:
         Update: partial(update, parts),
         ResetReceiver: partial(reset_receiver, parts),
         ResetPrefixCache: partial(reset_prefix_cache, parts),
+        ResetRunning: partial(reset_running, parts),
         ResetEncoderCache: partial(reset_encoder_cache, parts),
     }

@@ -19,7 +19,16 @@ from cachespec.scheduler.configuration import Config, interchangeable, invalid
 from cachespec.scheduler.environment import calls, switched_off, unknown
 from cachespec.scheduler.eras import S0, S1, S2, S2B, S3
 from cachespec.scheduler.normative import RULES, TRANSITIONS
-from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.properties import PROGRESS, SAFETY
 from cachespec.scheduler.service import SERVICE
 from cachespec.scheduler.single_faults import SINGLE_FAULTS
@@ -44,7 +53,7 @@ COMPONENT: Component[Config, State, View] = Component(
     summary="the scheduling step: tokens, KV blocks and encoder outputs for requests",
     config=Config,
     invalid=invalid,
-    operations=(Add, Compile, Schedule, Update, Abort, ResetPrefixCache, ResetEncoderCache),
+    operations=(Add, Compile, Schedule, Update, Abort, ResetPrefixCache, ResetRunning, ResetEncoderCache),
     variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S2B, S3, *SINGLE_FAULTS),
     observe=observe,
     observables=OBSERVABLES,
@@ -68,6 +77,7 @@ __all__ = [
     "Plan",
     "ResetEncoderCache",
     "ResetPrefixCache",
+    "ResetRunning",
     "Schedule",
     "Scheduled",
     "State",

@@ -28,6 +28,7 @@ SWITCHES = (
     "pipelined",
     "aborts",
     "resets",
+    "running_resets",
 )
 """Settings that are 0 or 1."""
 
@@ -116,6 +117,8 @@ class Config(NamedTuple):
     """1: a request may be aborted at any time."""
     resets: int = 0
     """1: the caches may be reset at any time."""
+    running_resets: int = 0
+    """1: the prefix cache may be reset at any time, which preempts all running requests (`reset_running_requests`)."""
 
 
 def invalid(config: Config) -> str | None:

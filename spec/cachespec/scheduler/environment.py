@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from cachespec.kernel import Operation
 from cachespec.scheduler.configuration import Config
-from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.rounds import listed
 from cachespec.scheduler.state import State
 
@@ -36,6 +45,8 @@ def faults(config: Config, live: tuple[int, ...]) -> Iterable[Operation]:
     if config.resets:
         yield ResetPrefixCache()
         yield ResetEncoderCache()
+    if config.running_resets:
+        yield ResetRunning()
 
 
 def switched_off(config: Config) -> Mapping[type[Operation], str]:
@@ -45,6 +56,8 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
         off[Compile] = "no request has a grammar"
     if not config.aborts:
         off[Abort] = "aborts = 0"
+    if not config.running_resets:
+        off[ResetRunning] = "running_resets = 0"
     if not config.resets:
         off.update(dict.fromkeys((ResetPrefixCache, ResetEncoderCache), "resets = 0"))
     return off

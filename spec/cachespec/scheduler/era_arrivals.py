@@ -7,7 +7,7 @@ from typing import TypeVar
 from cachespec.kernel import Code, Map, Operation, Outcome, Transition, Transitions
 from cachespec.scheduler.configuration import FIRST_COME, Config, Request, priority_of
 from cachespec.scheduler.era_states import marks, with_marks
-from cachespec.scheduler.operations import Add
+from cachespec.scheduler.operations import Add, ResetRunning
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import preempt
 from cachespec.scheduler.rules import Table
@@ -37,8 +37,13 @@ def preempt_by_arrival(rules: Table, config: Config, current: Round, victim: Req
     current = preempt(rules, config, current, victim)
     if config.policy == FIRST_COME:
         return current
-    line = sorted(current.state.waiting, key=lambda request: rank_of(config, current.state, request))
-    return current._replace(state=current.state._replace(waiting=tuple(line)))
+    return current._replace(state=in_order(config, current.state))
+
+
+def in_order(config: Config, state: State) -> State:
+    """With the waiting requests by rank."""
+    line = sorted(state.waiting, key=lambda request: rank_of(config, state, request))
+    return state._replace(waiting=tuple(line))
 
 
 def with_arrivals(transitions: Transitions[Config, State]) -> Transitions[Config, State]:
@@ -56,7 +61,8 @@ def keeping_ranks(transition: Transition[Config, State, Op]) -> Transition[Confi
         ranks = marks(after, ARRIVED)
         if isinstance(op, Add) and outcome.code is Code.DONE:
             ranks = ranks.set(op.request, 1 + max((rank for _, rank in ranks.items()), default=0))
-        return with_marks(after, ARRIVED, left(ranks, after)), outcome
+        after = with_marks(after, ARRIVED, left(ranks, after))
+        return (in_order(config, after) if isinstance(op, ResetRunning) else after), outcome
 
     return called
 

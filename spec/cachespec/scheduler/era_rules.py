@@ -41,6 +41,7 @@ from cachespec.scheduler.parts import (
 )
 from cachespec.scheduler.requests import sampled
 from cachespec.scheduler.round_state import Fit, Prefix, Round
+from cachespec.scheduler.rounds import voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Line, Scheduled, State
 
@@ -261,6 +262,17 @@ def lose_blocks_only(rules: Table, config: Config, state: State, request: Reques
 def lose_both(rules: Table, config: Config, state: State, request: Request) -> State:
     """S2, S3: what is in flight still counts: its output is delivered."""
     return without_items(rules, config, without_blocks(rules, config, state, request), request)
+
+
+def lose_and_drop(rules: Table, config: Config, state: State, request: Request) -> State:
+    """S3: a reset drops the output in flight."""
+    return lose_both(rules, config, voided(state, request), request)
+
+
+def lose_with_earlier(rules: Table, config: Config, state: State, request: Request) -> State:
+    """S3: while output that a reset has dropped is in flight, all that is in flight is dropped with it."""
+    dropped = any(part.request == request and part.void for plan in state.plans for part in plan.scheduled)
+    return lose_and_drop(rules, config, state, request) if dropped else lose_both(rules, config, state, request)
 
 
 def joined_last(config: Config, line: Line, request: Request) -> Line:

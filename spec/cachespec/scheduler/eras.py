@@ -24,7 +24,16 @@ from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import start_over
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import State, View
 from cachespec.scheduler.view import seen
@@ -45,6 +54,7 @@ def following(rules: Table) -> SchedulerTransitions:
         Update: lambda config, state, op: requests.update(rules, config, state, op.accepted),
         Abort: lambda config, state, op: requests.abort(rules, config, state, op.request),
         ResetPrefixCache: lambda config, state, op: requests.reset_blocks(rules, config, state),
+        ResetRunning: lambda config, state, op: requests.reset_running(rules, config, state),
         ResetEncoderCache: lambda config, state, op: requests.reset_items(rules, config, state),
     }
 
@@ -92,7 +102,7 @@ early = partial(
 )
 """As `scheduler`, of those that keep the names of the requests that are in a step, and that an error can end."""
 
-NO_RESET: Mapping[type[Operation], str] = {ResetEncoderCache: "not there yet"}
+NO_RESET: Mapping[type[Operation], str] = dict.fromkeys((ResetEncoderCache, ResetRunning), "not there yet")
 NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released omits tokens sampled in flight"}
@@ -154,6 +164,7 @@ SHARING_RULES = RELEASED_RULES._replace(
     victim=era_arrivals.least_important,
     joined=era_rules.joined_last,
     lose=era_rules.lose_both,
+    lose_at_reset=era_rules.lose_both,
     offered_whole=era_rules.whole_or_as_is,
     allocated=era_blocks.allocated_up_to_known,
 )
@@ -223,7 +234,7 @@ S2B = scheduler(
     ),
     alphabet=era_placeholders.calls_of_the_living,
     marks={**ARRIVED, **MORTAL, "skipped": Map[int, int]},
-)
+).lacking({ResetRunning: "not modelled: one output is dropped after it, the one in flight or the next (C-SCH-23)"})
 
 S3 = scheduler(
     "S3",
@@ -233,6 +244,8 @@ S3 = scheduler(
         encoder=SHARED_BY_COUNT,
         serve_running=era_rounds.serve_and_restore,
         admit_waiting=era_admission.admit_delivered,
+        lose=era_rules.lose_with_earlier,
+        lose_at_reset=era_rules.lose_and_drop,
         queued=RULES.queued,
         may_join=RULES.may_join,
         passed_by=RULES.passed_by,

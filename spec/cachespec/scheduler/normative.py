@@ -11,7 +11,16 @@ from cachespec.scheduler.counts import known_length, offered, wanted
 from cachespec.scheduler.feasibility import is_feasible, limited
 from cachespec.scheduler.items import fit_item
 from cachespec.scheduler.lines import in_front, placed
-from cachespec.scheduler.operations import Abort, Add, Compile, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.parts import cached_prefix
 from cachespec.scheduler.readiness import in_its_turn, may_join, passed_by
 from cachespec.scheduler.round_state import Prefix
@@ -58,6 +67,7 @@ RULES = Table(
     passed_over=rounds.closing,
     victim=rounds.last_running,
     lose=rounds.lose_everything,
+    lose_at_reset=rounds.lose_everything,
     joined=placed,
     back_in_line=in_front,
     may_join=may_join,
@@ -105,6 +115,11 @@ def reset_prefix_cache(config: Config, state: State, op: ResetPrefixCache) -> Re
     return requests.reset_blocks(RULES, config, state)
 
 
+def reset_running(config: Config, state: State, op: ResetRunning) -> Result:
+    """X-4."""
+    return requests.reset_running(RULES, config, state)
+
+
 def reset_encoder_cache(config: Config, state: State, op: ResetEncoderCache) -> Result:
     """X-4."""
     return requests.reset_items(RULES, config, state)
@@ -117,5 +132,6 @@ TRANSITIONS: Transitions[Config, State] = {
     Update: update,
     Abort: abort,
     ResetPrefixCache: reset_prefix_cache,
+    ResetRunning: reset_running,
     ResetEncoderCache: reset_encoder_cache,
 }

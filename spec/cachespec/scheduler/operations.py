@@ -75,6 +75,17 @@ class ResetPrefixCache(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class ResetRunning(Operation):
+    """`reset_prefix_cache(reset_running_requests=True)`: preempts all running requests and empties the prefix map.
+
+    Their output in flight is dropped. DONE.
+    """
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
+
+
+@dataclass(frozen=True, slots=True)
 class ResetEncoderCache(Operation):
     """`reset_encoder_cache`: empties the encoder cache; workers first execute the plans in flight."""
 

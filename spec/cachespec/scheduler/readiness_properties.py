@@ -62,16 +62,21 @@ def known_tokens_only(config: Config, before: View, op: Operation, outcome: Outc
 
 
 def ends_are_the_outputs(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """Of the requests that an update finishes: the output that they would have had at the least."""
+    """Of the requests that an update finishes: the stop token was among their output, or it is complete."""
     if not isinstance(op, Update) or outcome.code is not Code.DONE:
         return True
     produced = dict(before.produced)
     sampled = {part.request: 1 + min(op.accepted, part.drafts) for part in before.plans[0].scheduled if part.samples}
     return all(
-        produced.get(request, 0) + sampled.get(request, 0)
-        >= min(least_output(config, request), final_length(config, request) - config.prompts[request])
-        for request in outcome.values
+        may_end(config, request, produced.get(request, 0) + sampled.get(request, 0)) for request in outcome.values
     )
+
+
+def may_end(config: Config, request: int, output: int) -> bool:
+    """With so many output tokens."""
+    stop = config.stops[request] if config.stops else 0
+    stopped = 0 < stop <= output and stop >= least_output(config, request)
+    return stopped or config.prompts[request] + output >= final_length(config, request)
 
 
 READY: tuple[Safety[Config, View], ...] = (
@@ -111,7 +116,7 @@ READINESS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-2/least",
-        "no output ends before `min_tokens`, unless the request has as many tokens as it may",
+        "a request is finished by a stop token from `min_tokens` on, or with as many tokens as it may have",
         ends_are_the_outputs,
         lambda c, b, op, o, a: (
             isinstance(op, Update) and any(ended_length(c, r) < final_length(c, r) for r in o.values)

@@ -19,7 +19,7 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.counts import known_length, rejected_drafts
 from cachespec.scheduler.lines import left_out, placed
 from cachespec.scheduler.parts import release, without_blocks, without_items, written
-from cachespec.scheduler.rounds import voided
+from cachespec.scheduler.rounds import set_back, voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
 from cachespec.scheduler.work import with_outputs_cleared, with_rejected
@@ -149,6 +149,14 @@ def reset_blocks(rules: Table, config: Config, state: State) -> Result:
     """X-4: blocks in use are what their requests believe; so it waits until there are none."""
     kv, outcome = rules.kv.step(kv_config(config), state.kv, ResetBlocks())
     return state._replace(kv=kv), Outcome(outcome.code)
+
+
+def reset_running(rules: Table, config: Config, state: State) -> Result:
+    """X-4: no request uses a block any more, so the prefix map is emptied. The last is preempted first: SCH-8/place."""
+    for _ in range(len(state.running)):
+        victim = state.running[-1]
+        state = set_back(rules, config, rules.lose_at_reset(rules, config, state, victim), victim)
+    return reset_blocks(rules, config, state)
 
 
 def reset_items(rules: Table, config: Config, state: State) -> Result:

@@ -118,14 +118,18 @@ def last_running(config: Config, state: State) -> Request:
 
 def preempt(rules: Table, config: Config, current: Round, victim: Request) -> Round:
     """SCH-5, SCH-10: it gives back everything and waits ahead of requests that arrived later."""
-    state = rules.lose(rules, config, current.state, victim)
-    state = state._replace(
+    state = set_back(rules, config, rules.lose(rules, config, current.state, victim), victim)
+    return current._replace(state=state, preempted=(*current.preempted, victim), ended=1)
+
+
+def set_back(rules: Table, config: Config, state: State, victim: Request) -> State:
+    """The victim, which holds nothing any more, waits again."""
+    return state._replace(
         running=left_out(state.running, victim),
         waiting=rules.back_in_line(config, state.waiting, victim),
         computed=state.computed.remove(victim),
         proposed=state.proposed.remove(victim),
     )
-    return current._replace(state=state, preempted=(*current.preempted, victim), ended=1)
 
 
 def lose_everything(rules: Table, config: Config, state: State, request: Request) -> State:

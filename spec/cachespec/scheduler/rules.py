@@ -182,6 +182,8 @@ class Table(NamedTuple):
     victim: Victim
     lose: GivesBack
     """When it is preempted."""
+    lose_at_reset: GivesBack
+    """When a reset preempts it."""
     joined: Placed
     """The running requests, with an admitted one."""
     back_in_line: Placed

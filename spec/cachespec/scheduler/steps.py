@@ -16,7 +16,15 @@ from cachespec.scheduler.configuration import (
     items_of,
     priority_of,
 )
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.readiness_properties import READINESS, could_join
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import (
@@ -243,6 +251,17 @@ def reset_empties(config: Config, before: View, op: Operation, outcome: Outcome,
     return not isinstance(op, ResetPrefixCache) or (after.kv.registered == () and after.encoder == before.encoder)
 
 
+def reset_sets_all_back(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, ResetRunning) or outcome.code is Code.FAILED:
+        return True
+    held = holders_of_blocks(after) | holders_of_items(after)
+    dropped = not any(in_flight(after, request) for request in before.running)
+    there = sorted((*before.running, *before.waiting)) == sorted(after.waiting)
+    return (
+        outcome.code is Code.DONE and after.kv.registered == () and not after.running and not held and dropped and there
+    )
+
+
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "SCH-2/known",
@@ -359,6 +378,15 @@ STEPS: tuple[Step[Config, View], ...] = (
         "a reset empties its own cache and leaves the other unchanged",
         reset_empties,
         lambda c, b, op, o, a: isinstance(op, ResetEncoderCache) and bool(b.encoder.held) and bool(b.kv.tables),
+    ),
+    Step(
+        "X-4/running",
+        "a reset that preempts running requests empties the prefix map; all requests wait, hold nothing and have no "
+        "output in flight",
+        reset_sets_all_back,
+        lambda c, b, op, o, a: (
+            isinstance(op, ResetRunning) and len(b.running) > 1 and bool(b.plans and b.kv.registered)
+        ),
     ),
     *ACCOUNTS,
     *ADMISSION,

@@ -78,6 +78,7 @@ def further(source: random.Random, config: Config) -> dict[str, Any]:
         "adapters": tuple(source.randint(0, 3) for _ in config.prompts),
         "grammars": tuple(source.randint(0, 1) for _ in config.prompts),
         "pipelined": 1 if config.ahead > 1 else 0,
+        "running_resets": 1,
     }
     there = {name: value for name, value in drawn.items() if source.random() < share}
     return {**there, "max_adapters": source.randint(1, 2)} if "adapters" in there else there

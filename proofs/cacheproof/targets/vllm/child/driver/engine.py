@@ -19,7 +19,7 @@ from .worker import Stage, Worker
 NO_TENSOR, NO_BYTES, DROPPED_TWICE = 1, 2, 3
 """What a worker finds missing: an encoder output, KV, an output that it is told to drop."""
 FAILED = Reply("failed")
-RESETS = ("reset_receiver", "reset_prefix_cache", "reset_encoder_cache")
+RESETS = ("reset_receiver", "reset_prefix_cache", "reset_running", "reset_encoder_cache")
 
 
 @dataclass(slots=True)
@@ -83,6 +83,7 @@ class EngineDriver:
             "reset_prefix_cache": lambda message: self._reset(
                 self._scheduler.operations["reset_prefix_cache"], message
             ),
+            "reset_running": lambda message: self._reset(self._scheduler.operations["reset_running"], message),
             "reset_encoder_cache": self._reset_encoder_cache,
         }
         parts = {**self._mirror.operations, **self._scheduler.operations}

@@ -12,6 +12,7 @@ from typing import Any
 from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, integer, without
 from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
+from .kv_managers import parameters
 from .modules import module_if_there
 from .schedulers import SCHEDULER, STOP, Classes, Item, Part, Settings, Step
 from .worker import Stage, Worker
@@ -72,6 +73,8 @@ class SchedulerDriver:
         }
         if isinstance(self._classes, Classes):
             named["compile"] = self._compile
+        if "reset_running_requests" in parameters(self._classes.scheduler.reset_prefix_cache):
+            named["reset_running"] = self._reset_running
         resets = hasattr(self._classes.scheduler, "reset_encoder_cache")
         there = without(named, ("reset_encoder_cache", not resets))
         self.operations = {name: self._while_alive(call) for name, call in there.items()}
@@ -332,6 +335,11 @@ class SchedulerDriver:
 
     def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
         return self._calls.perform(lambda: DONE if self._scheduler.reset_prefix_cache() else REFUSED)
+
+    def _reset_running(self, message: Mapping[str, Any]) -> Reply:
+        return self._calls.perform(
+            lambda: DONE if self._scheduler.reset_prefix_cache(reset_running_requests=True) else REFUSED
+        )
 
     def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
         self._worker.reset_outputs()
