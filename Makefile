@@ -113,10 +113,10 @@ nightly-historic: $(READY)
 # A whole engine on a CPU, with the release's managers and with ours: do all requests get the same tokens?
 nightly-engine: $(READY)
 	$(BIN)/cacheproof target add vllm==0.33.0 --engine
-	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000
-	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --rules KV_2026_11
+	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000 --seconds 3600
+	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --seconds 3600 --rules KV_2026_11
 	$(BIN)/cacheproof target add vllm==0.32.0 --engine
-	$(BIN)/cacheproof engine vllm==0.32.0 --requests 500
+	$(BIN)/cacheproof engine vllm==0.32.0 --requests 500 --seconds 3600
 	$(BIN)/python -m pytest -m "" tests/proofs/engine
 
 # vLLM's own tests over our classes: each one that does not pass stands in a ledger, with its reason.
