@@ -19,6 +19,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 BLOCK = 32
 MODELS = sys.argv[2] if len(sys.argv) > 2 else "."
 OPTIONS = dict(option.split("=", 1) for option in sys.argv[3:])
+OPTIONS = {name: {"True": True, "False": False}.get(value, value) for name, value in OPTIONS.items()}
 
 
 def settings(model, **options):
