@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tests.planting import Change
 
-from cachespec.scheduler import Config, counts, readiness, requests, rounds
+from cachespec.scheduler import Config, configuration, counts, readiness, requests, rounds
 
 
 class Planted(NamedTuple):
@@ -25,6 +25,7 @@ def bug(breaks: str, where: str | Config, *changes: tuple[Any, str, str]) -> Pla
 WAITING = [
     bug("SCH-12", "adapters-apart", (readiness.may_join, "$compiled and $fits", "$compiled")),
     bug("SCH-12", "adapters", (readiness.adapters_of, "$adapter > 0 and $new", "$adapter > 1 and $new")),
+    bug("SCH-13/awaited", "grammars", (configuration.has_grammar, "$there and $value == 1", "$there")),
     bug("SCH-13", "grammars", (readiness.may_join, "$compiled and $fits", "$fits")),
     bug(
         "SCH-8/last",

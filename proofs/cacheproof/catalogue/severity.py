@@ -45,7 +45,8 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
     Severity.WRONG_DATA: (
         *("ENC-6", "ENC-7", "ENC-8", "HASH-1", "HASH-3"),
         *("KV-4", "KV-6/chain", "KV-7", "KV-9", "KV-10", "KV-13"),
-        *("MIR-2", "MIR-6", "SCH-1", "SCH-2/drafts", "SCH-3", "SCH-5"),
+        *("MIR-2", "MIR-6", "SCH-1", "SCH-2/awaited", "SCH-2/drafts", "SCH-3", "SCH-5"),
+        *("SCH-12", "SCH-13"),
         *("SHM-1", "SHM-2", "SHM-3", "SHM-5", "SHM-9", "SHM-10", "X-1", "X-2"),
     ),
     Severity.LEAK: (
@@ -58,9 +59,11 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
         *("KV-8/reasons", "KV-8/turned-down", "KV-10/counted", "KV-13/all", "MIR-6/kept", "MIR-7/channel"),
         *("SCH-1/answered", "SCH-3/named", "SCH-3/whole", "SCH-5/named", "SCH-8/aligned", "SCH-8/line", "SCH-8/place"),
         *(
+            "SCH-8/last",
             "SCH-8/reason",
             "SCH-9/answered",
             "SCH-9/queued",
+            "SCH-13/awaited",
             "SHM-1/window",
             "SHM-4/metadata",
             "SHM-8/sent",

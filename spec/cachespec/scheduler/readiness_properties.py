@@ -11,11 +11,10 @@ from cachespec.scheduler.configuration import (
     adapter_of,
     ended_length,
     final_length,
-    is_asynchronous,
     least_output,
     priority_of,
 )
-from cachespec.scheduler.operations import Add, Schedule, Update
+from cachespec.scheduler.operations import Add, Compile, Schedule, Update
 from cachespec.scheduler.state import View
 from cachespec.scheduler.view import in_flight, new_plan
 
@@ -44,6 +43,18 @@ def grammars_are_there(config: Config, view: View) -> bool:
     return not set(view.compiling) & set(view.running)
 
 
+def grammars_are_awaited(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """From the arrival of a request that has one, until it is compiled or the request is gone."""
+    awaited, compiled = set(before.compiling), set[int]()
+    if isinstance(op, Add) and op.request in after.waiting and config.grammars and config.grammars[op.request]:
+        awaited |= {op.request} - set(before.waiting)
+    if isinstance(op, Compile):
+        compiled = {op.request}
+        if outcome.code is not (Code.DONE if op.request in before.compiling else Code.ABSENT):
+            return False
+    return set(after.compiling) == awaited - compiled - set(after.gone)
+
+
 def arrivals_are_last(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Add) or op.request in before.waiting or op.request not in after.waiting:
         return True
@@ -52,7 +63,7 @@ def arrivals_are_last(config: Config, before: View, op: Operation, outcome: Outc
 
 
 def known_tokens_only(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if is_asynchronous(config):
+    if config.pipelined == 0:
         return True
     produced = dict(before.produced)
     return all(
@@ -98,6 +109,12 @@ READY: tuple[Safety[Config, View], ...] = (
 )
 
 READINESS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SCH-13/awaited",
+        "a request waits for its grammar from its arrival until the grammar is compiled or the request ends",
+        grammars_are_awaited,
+        lambda c, b, op, o, a: isinstance(op, Compile) and len(b.compiling) > 1,
+    ),
     Step(
         "SCH-8/last",
         "an arrival waits behind every waiting request that is as important",

@@ -12,7 +12,6 @@ from cachespec.scheduler.configuration import (
     Item,
     ended_length,
     final_length,
-    is_asynchronous,
     items_of,
     priority_of,
 )
@@ -100,7 +99,7 @@ def could_go_on(config: Config, before: View, after: View, request: int) -> bool
     computed, flying = dict(before.computed)[request], in_flight(before, request)
     if any(part.drafts for part in flying) or waits_for_item(config, after, request):
         return False
-    if not is_asynchronous(config) and any(part.samples for part in flying):
+    if config.pipelined == 1 and any(part.samples for part in flying):
         return False
     return computed < min(length_in_sight(config, before, request), final_length(config, request) - 1)
 
