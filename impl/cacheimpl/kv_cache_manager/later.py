@@ -51,10 +51,11 @@ class LaterCalls(SchedulerCalls):
         num_prefill_lookahead: int = 0,
         enable_mamba_shared_prefix_checkpoint: bool = False,
         max_in_flight_tokens: int | None = None,
-        max_num_batched_tokens: int | None = None,  # noqa: ARG002  # no effect here; so the next one
-        metrics_collector: object = None,  # noqa: ARG002
+        max_num_batched_tokens: int | None = None,
+        metrics_collector: object = None,  # noqa: ARG002  # no effect here
     ) -> None:
-        layout = layout_of(kv_cache_config, scheduler_block_size, hash_block_size, max_in_flight_tokens, rules)
+        in_flight = max_num_batched_tokens if max_in_flight_tokens is None else max_in_flight_tokens
+        layout = layout_of(kv_cache_config, scheduler_block_size, hash_block_size, in_flight, rules)
         crosses = any(reach.kind is Kind.CROSS for reach in layout.reaches)
         counts.amount("watermark", watermark, InvalidCountError, most=1.0)
         _only("dcp_world_size", dcp_world_size, 1)

@@ -40,6 +40,8 @@ class Coordinator:
         new_computed_blocks: Sequence[Sequence[KVCacheBlock]],
         num_encoder_tokens: int = 0,
         total_computed_tokens: int = 0,
+        *,
+        apply_admission_cap: bool = False,
         **_: Any,
     ) -> int:
         """How many free blocks a request needs for `num_tokens` tokens in all, beside its table and these hits.
@@ -47,7 +49,12 @@ class Coordinator:
         A hit that is free counts: it is no longer free afterwards. The other arguments of the releases have no effect.
         """
         tokens = at_least("num_tokens", num_tokens, 0)
-        demand = Demand(computed=0, tokens=0, encoder=at_least("num_encoder_tokens", num_encoder_tokens, 0))
+        demand = Demand(
+            computed=0,
+            tokens=0,
+            encoder=at_least("num_encoder_tokens", num_encoder_tokens, 0),
+            whole=apply_admission_cap,
+        )
         computed = at_least("total_computed_tokens", total_computed_tokens, 0)
         needed = 0
         for group, hits in zip(self.single_type_managers, new_computed_blocks, strict=True):
@@ -124,16 +131,24 @@ class SchedulerCalls(CommonCalls):
     def can_fit_full_sequence(
         self,
         request: ComputedRequest,
-        num_new_computed_tokens: int = 0,  # noqa: ARG002  # what the hits cover; so the next two: the released signature
+        num_new_computed_tokens: int = 0,
         new_computed_blocks: KVCacheBlocks | None = None,
-        num_external_computed_tokens: int = 0,  # noqa: ARG002
-        num_encoder_tokens: int = 0,  # noqa: ARG002
+        num_external_computed_tokens: int = 0,
+        num_encoder_tokens: int = 0,
     ) -> bool:
         """Whether the pool has room for all tokens of the request, behind these hits. A call of 0.20."""
         check_request(request)
         tokens = min(len(request.all_token_ids), self.max_model_len)
         hits = self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks
-        needed = self.coordinator.get_num_blocks_to_allocate(request.request_id, tokens, hits.blocks)
+        needed = self.coordinator.get_num_blocks_to_allocate(
+            request.request_id,
+            tokens,
+            hits.blocks,
+            at_least("num_encoder_tokens", num_encoder_tokens, 0),
+            at_least("num_new_computed_tokens", num_new_computed_tokens, 0)
+            + at_least("num_external_computed_tokens", num_external_computed_tokens, 0),
+            apply_admission_cap=True,
+        )
         return needed <= self._pool.get_num_free_blocks()
 
     def pop_blocks_for_free(self, request: ComputedRequest) -> list[KVCacheBlock]:
@@ -154,11 +169,17 @@ class SchedulerCalls(CommonCalls):
     def remove_skipped_blocks(
         self,
         request_id: str,
-        processed_computed_tokens: int,
+        processed_computed_tokens: int = 0,
         num_prompt_tokens: int | None = None,  # noqa: ARG002  # the released signature
+        *,
+        total_computed_tokens: int | None = None,
     ) -> None:
-        """Blocks go back that the request's layers do not read behind its executed tokens (LG-5)."""
-        tokens = at_least("processed_computed_tokens", processed_computed_tokens, 0)
+        """Blocks go back that the request's layers do not read behind its executed tokens (LG-5).
+
+        Until 0.20.2 the count is called `total_computed_tokens`.
+        """
+        given = processed_computed_tokens if total_computed_tokens is None else total_computed_tokens
+        tokens = at_least("processed_computed_tokens (total_computed_tokens)", given, 0)
         for group in self._groups:
             if request_id in group.holdings:
                 group.forget_before(group.holdings[request_id], tokens)

@@ -67,12 +67,18 @@ class Tables(Execution):
     def estimated(
         self, request_id: str, tokens: int, hits: Sequence[KVCacheBlock], computed: int, demand: Demand
     ) -> int:
-        """How many free blocks slots for so many tokens in all take, the free ones of the hits included."""
+        """How many free blocks slots for so many tokens in all take, the free ones of the hits included.
+
+        If the demand is for a whole request, blocks that go back before the last ones are taken do not count.
+        """
         table = self.req_to_blocks.get(request_id)
         beginning = self._beginning(hits, computed) if table is None else []
         owned = len(beginning) if table is None else len(table)
         free = sum(block.ref_cnt == 0 and not block.is_null for block in beginning)
-        return self._needed(owned, self._length(owned, tokens, demand)) + free
+        length = self._length(owned, tokens, demand)
+        if demand.whole and self.most_blocks is not None:
+            length = max(owned, min(length, self.most_blocks))
+        return self._needed(owned, length) + free
 
     def _length(self, owned: int, tokens: int, demand: Demand) -> int:
         """How long a table is with slots for so many tokens."""

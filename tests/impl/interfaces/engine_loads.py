@@ -27,8 +27,11 @@ MODES = {
     **{name: (*steps, "") for name, steps in STEPPING.items()},
     **{f"{name}, by priority": (*steps, "priority") for name, steps in STEPPING.items()},
     **{f"{name}, loads": (*STEPPING[name], "loads") for name in ("sync", "drafts")},
+    **{f"{name}, window": (*STEPPING[name], "window") for name in ("sync", "async and drafts")},
 }
-"""With priorities, and with keys and values that come from outside, at once or later, some of which fail to load."""
+"""With priorities; with keys and values that come from outside, at once or later, some of which fail to load; and with
+a sliding window in the place of full attention."""
+WINDOW = 9
 VOCABULARY = 3
 """Few tokens, so that requests share prefixes that their outputs have filled, too."""
 
@@ -43,6 +46,8 @@ class Worker:
     def __init__(self, classes: Any, rng: random.Random) -> None:
         self.classes, self.rng = classes, rng
         self.slots: dict[tuple[int, int], int] = {}
+        self.looks_back = LIMIT
+        """Tokens before the next one that are read."""
         self.goes_back = False
         """The scheduler says where each request begins, which may be before what it had."""
         self.failed: set[int] = set()
@@ -73,7 +78,7 @@ class Worker:
 
     def _computed(self, request: int, count: int, drafts: int) -> list[int]:
         tokens, start = self.tokens[request], self.computed[request]
-        for position in range(start):
+        for position in range(max(0, start - self.looks_back), start):
             if self.slots.get(self._slot(request, position)) != self.known(request, position):
                 if self._slot(request, position)[0] in self.failed:
                     return []  # the scheduler drops what this step makes of it
@@ -243,11 +248,13 @@ class Load:
                 asynchronous=asynchronous,
                 drafts=self.drafts,
                 by_priority=self.by_priority,
+                window=WINDOW if more == "window" else 0,
             )
         )
         self.hasher = self.classes.hasher(BLOCK)
         self.ahead = 1 if asynchronous else 0
         self.worker = Worker(self.classes, random.Random(seed + 1))
+        self.worker.looks_back = WINDOW - 1 if more == "window" else LIMIT
         self.connector: Any = None
         if more == "loads":
             self.connector = Connector(self.worker, random.Random(seed + 2))

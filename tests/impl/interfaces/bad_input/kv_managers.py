@@ -343,13 +343,13 @@ LATER = Face(
         "estimate_cached_tokens": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),
         "can_fit_full_sequence": Call(
             lambda made: {"request": made.again},
-            {"request": COUNTED_ONLY},
             {
-                "num_new_computed_tokens": "no effect",
-                "new_computed_blocks": "what a look-up has returned",
-                "num_external_computed_tokens": "no effect",
-                "num_encoder_tokens": "no effect",
+                "request": COUNTED_ONLY,
+                "num_new_computed_tokens": count(0),
+                "num_external_computed_tokens": count(0),
+                "num_encoder_tokens": count(0),
             },
+            {"new_computed_blocks": "what a look-up has returned"},
         ),
         "pop_blocks_for_free": Call(lambda made: {"request": made.running}, {"request": COUNTED_ONLY}),
         "record_blocks_for_zeroing": Call(
@@ -360,7 +360,7 @@ LATER = Face(
         ),
         "remove_skipped_blocks": Call(
             lambda made: {"request_id": "running", "processed_computed_tokens": 14},
-            {"processed_computed_tokens": count(0)},
+            {"processed_computed_tokens": count(0), "total_computed_tokens": count(0, optional=True)},
             {"request_id": "any", "num_prompt_tokens": "no effect"},
         ),
         "create_kv_cache_blocks": Call(lambda made: {"blocks": ([],)}, {}, {"blocks": "a record is made of them"}),
