@@ -60,7 +60,7 @@ class Builtins(Loops):
                 element = argument.elt
                 self.clauses(argument.generators, lambda: body(self.condition(element)))
             else:
-                self.loop("x", argument, body)
+                self.loop(argument, body)
         label = f"{stop}:;" if any(f"goto {stop};" in line for line in lines) else ""
         text = f"({{ bool {found} = {str(not wanted).lower()}; {{ {' '.join(lines)} }} {label} {found}; }})"
         return Val(text, BOOL)
@@ -78,7 +78,7 @@ class Builtins(Loops):
             self.out.append(f"{name} += {coerce(self.unit, there(self.unit, element), INT)};")
 
         with self.nested() as lines:
-            self.loop("x", node.args[0], body)
+            self.loop(node.args[0], body)
         return Val(f"({{ Int {name} = 0; {{ {' '.join(lines)} }} {name}; }})", INT)
 
     def b_next(self, node: ast.Call) -> Val:
@@ -93,7 +93,7 @@ class Builtins(Loops):
         if default is not None:
             self.widen(key, plain(self.unit, default).type, node)
         with self.nested() as lines:
-            self.loop("x", node.args[0], body)
+            self.loop(node.args[0], body)
         kind = self.types.get(key, BOTTOM)
         first = f" = {coerce(self.unit, default, kind)}" if default is not None else "{}"
         label = f"{stop}:;" if any(f"goto {stop};" in line for line in lines) else ""
@@ -154,9 +154,6 @@ class Builtins(Loops):
 
     b_frozenset = b_set
 
-    def as_set(self, found: Val) -> Val:
-        raise NotImplementedError
-
     def b_dict(self, node: ast.Call) -> Val:
         if not node.args:
             return Val("Dict<Bottom, Bottom>::make()", Pairs("Dict", BOTTOM, BOTTOM))
@@ -203,7 +200,7 @@ class Builtins(Loops):
             self.out.append(f"{name}.add({coerce(self.unit, element, kind)});")
 
         with self.nested() as lines:
-            self.loop("x", node, body)
+            self.loop(node, body)
         kind = self.types.get(key, BOTTOM)
         text = f"({{ Builder<{self.unit.cpp(kind)}> {name}; {{ {' '.join(lines)} }} {name}.seq(); }})"
         return Val(text, seq(kind))
@@ -228,13 +225,10 @@ class Builtins(Loops):
             self.out.append(f"{name}.add({coerce(self.unit, result, kind)});")
 
         with self.nested() as lines:
-            self.loop("x", node.args[1], body)
+            self.loop(node.args[1], body)
         kind = self.types.get(key, BOTTOM)
         text = f"({{ Builder<{self.unit.cpp(kind)}> {name}; {{ {' '.join(lines)} }} {name}.seq(); }})"
         return Val(text, seq(kind))
-
-    def called(self, node: ast.AST, function: Val, positional: list[Val], named: dict[str, Val]) -> Val:
-        raise NotImplementedError
 
     def with_key(self, node: ast.Call, element: Type) -> tuple[str, str] | None:
         """The C++ function of `key=...`, and the type of the keys."""

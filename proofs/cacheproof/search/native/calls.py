@@ -80,9 +80,6 @@ class Calls(Records):
             return Val(f"least_common_multiple({numbers.text})", INT)
         return self.called(node, function, *self.arguments(node))
 
-    def gathered(self, nodes: list[ast.expr]) -> Val:
-        raise NotImplementedError
-
     def arguments(self, node: ast.Call) -> tuple[list[Val], dict[str, Val]]:
         """The arguments of a call, by position and by name."""
         positional: list[Val] = []
@@ -263,7 +260,7 @@ class Calls(Records):
         if isinstance(operation.type, Record):
             function = variant.transitions.get(operation.type.owner)
             if function is None:
-                return self.expression_of(self.unsupported(state))
+                return self.unsupported(state)
             return self.as_result(self.called(node, const(function), [config, state, operation], {}), state.type)
         name, result = self.compiler.dispatch(variant, plain(self.unit, config).type, state.type)
         return Val(f"{name}({plain(self.unit, config).text}, {state.text}, {operation.text})", result)
@@ -278,9 +275,6 @@ class Calls(Records):
         kind = self.compiler.result_of(state.type)
         outcome = self.compiler.unsupported()
         return Val(f"{self.unit.cpp(kind)}{{{state.text}, {outcome.text}}}", kind)
-
-    def expression_of(self, val: Val) -> Val:
-        return val
 
     def method(self, node: ast.Call, owner: Val, name: str) -> Val:
         """A method of a value."""

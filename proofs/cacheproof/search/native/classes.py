@@ -104,9 +104,6 @@ class ClassQuestions(Builtins):
             return const(owner.type.field(name) is not None or hasattr(owner.type.owner, name))
         raise self.error(node, f"whether {owner.type} has {name}")
 
-    def attribute(self, node: ast.AST, owner: Val, name: str) -> Val:
-        raise NotImplementedError
-
     def b_callable(self, node: ast.Call) -> Val:
         value = self.expression(node.args[0])
         return const(callable(const_of(value)) if is_const(value) else type(value.type).__name__ == "Closure")

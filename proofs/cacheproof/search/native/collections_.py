@@ -199,7 +199,7 @@ class Collections(Calls):
 
         self.scope = Scope(before)
         try:
-            self.loop("x", first.iter, body)
+            self.loop(first.iter, body)
         finally:
             self.scope = before
 

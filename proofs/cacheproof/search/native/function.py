@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -63,7 +64,7 @@ class Scope:
         return {**(self.around.all() if self.around else {}), **self.names}
 
 
-class Body:
+class Body(ABC):
     """The statements of one function. They are emitted again and again until the types of its variables are found."""
 
     def __init__(self, compiler: Services, source: Source, instance: Instance, scope: Scope, hint: Type | None) -> None:
@@ -311,25 +312,47 @@ class Body:
         """A member; of a function nothing is there at run time."""
         return Val("", kind) if isinstance(kind, Const) else Val(text, kind)
 
-    # Branches and loops -----------------------------------------------------------------------------------------------
+    # What the classes on top of this one add --------------------------------------------------------------------
 
-    # Overridden where expressions are ------------------------------------------------------------------------------
-
+    @abstractmethod
     def expression(self, node: ast.expr) -> Val:
         """The value of an expression."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def loop(self, node: ast.expr, body: Callable[[Val], None]) -> None:
+        """Emit a loop over what an expression gives."""
+
+    @abstractmethod
+    def clauses(self, generators: list[ast.comprehension], innermost: Callable[[], None]) -> None:
+        """The loops and conditions of a comprehension, around what stands innermost."""
+
+    @abstractmethod
+    def gathered(self, nodes: list[ast.expr]) -> Val:
+        """A tuple of expressions; with a starred one of another length than its parts, a sequence."""
+
+    @abstractmethod
+    def as_set(self, found: Val) -> Val:
+        """A set of what can be iterated over."""
+
+    @abstractmethod
+    def called(self, node: ast.AST, function: Val, positional: list[Val], named: dict[str, Val]) -> Val:
+        """The result of a call."""
+
+    @abstractmethod
+    def bound(self, function: Val, arguments: list[Val]) -> Val:
+        """A function with its first arguments given."""
+
+    @abstractmethod
+    def attribute(self, node: ast.AST, owner: Val, name: str) -> Val:
+        """A field, a property, or a method as a function of one argument less."""
+
+    @abstractmethod
+    def is_instance(self, node: ast.AST, value: Val, classes: Val) -> Val:
+        """Whether a value is of a class, or of one of several."""
 
     def condition(self, node: ast.expr) -> Val:
         """Whether an expression is true."""
         return truth(self.unit, self.expression(node))
-
-    def loop(self, stem: str, node: ast.expr, body: Callable[[Val], None]) -> None:
-        """Emit a loop over what an expression gives."""
-        raise NotImplementedError
-
-    def is_instance(self, node: ast.AST, value: Val, classes: Val) -> Val:
-        """Whether a value is of a class, or of one of several."""
-        raise NotImplementedError
 
     def closure(self, node: ast.FunctionDef | ast.Lambda) -> Val:
         """A function that is made while running."""

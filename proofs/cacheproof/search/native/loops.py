@@ -27,7 +27,7 @@ Each = Callable[[Val], None]
 class Loops(Statements):
     """Loops."""
 
-    def loop(self, stem: str, node: ast.expr, body: Each) -> None:
+    def loop(self, node: ast.expr, body: Each) -> None:
         name = ""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.is_own(node.func.id):
             name = node.func.id
@@ -50,10 +50,6 @@ class Loops(Statements):
         """What a generator gives, one by one."""
         before = self.scope
         self.clauses(node.generators, lambda: self.inside(before, self.expression(node.elt), body))
-
-    def clauses(self, generators: list[ast.comprehension], innermost: Callable[[], None]) -> None:
-        """The loops and conditions of a comprehension, around what stands innermost."""
-        raise NotImplementedError
 
     def inside(self, scope: Scope, value: Val, body: Each) -> None:
         """The body sees the names around the generator, not those of the generator."""

@@ -140,9 +140,6 @@ class Standard(ClassQuestions):
             f"map_of<{self.unit.cpp(first[1])}, {self.unit.cpp(second[1])}>({found.text}, {each[0]}, {each[1]})", kind
         )
 
-    def bound(self, function: Val, arguments: list[Val]) -> Val:
-        raise NotImplementedError
-
     def replaced_fields(self, node: ast.AST, owner: Val, named: dict[str, Val]) -> Val:
         """`dataclasses.replace`."""
         kind = owner.type

@@ -44,7 +44,7 @@ class Statements(Body):
             self.out.append(f"made.add({coerce(self.unit, value, element)});")
             return True
         if isinstance(node.value, ast.YieldFrom):
-            self.loop("x", node.value.value, self.add_each(node))
+            self.loop(node.value.value, self.add_each(node))
             return True
         value = self.expression(node.value)
         if not is_const(value):
@@ -144,7 +144,7 @@ class Statements(Body):
 
         stop = self.fresh("stop")
         self.breaks.append(stop)
-        self.loop("x", node.iter, body)
+        self.loop(node.iter, body)
         self.breaks.pop()
         if any(f"goto {stop};" in line for line in self.out):
             self.out.append(f"{stop}:;")

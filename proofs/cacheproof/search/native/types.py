@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
@@ -297,6 +297,3 @@ def field_names(owner: Any) -> tuple[str, ...]:
 def has_value(kind: Type) -> bool:
     """Whether there is anything of it at run time."""
     return not isinstance(kind, Const)
-
-
-Hint = Callable[..., Any]

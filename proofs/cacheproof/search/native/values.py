@@ -243,7 +243,6 @@ def _container(unit: Unit, kind: Type, text: str, to: Type) -> str | None:
 def _as_sequence(unit: Unit, kind: Type, text: str, to: Holder) -> str | None:
     element = unit.cpp(to.element)
     if isinstance(kind, Record) and not is_operation(kind):
-        kind = _parts_of(kind)
         names, t = _names(kind), unit.local()
         inside = several(
             coerce(unit, Val(f"{t}.{member}", part), to.element)
@@ -267,10 +266,6 @@ def _as_sequence(unit: Unit, kind: Type, text: str, to: Holder) -> str | None:
     inner = coerce(unit, Val("x", source.type.element), to.element)
     each = f"[&](const {unit.cpp(source.type.element)}& x) {{ return {inner}; }}"
     return f"convert_seq<{element}>({source.text}, {each})"
-
-
-def _parts_of(kind: Record) -> Record:
-    return kind
 
 
 def _names(kind: Record) -> list[str]:
