@@ -304,6 +304,7 @@ template <class K, class V> struct Pair { K key; V value; };
 
 template <class K, class V> struct Dict {
     Builder<Pair<K, V>>* of_ = nullptr;
+    bool counts = false;  // a Counter: what is not there is 0
     static Dict make() { auto* made = room<Builder<Pair<K, V>>>(1); *made = Builder<Pair<K, V>>{}; return {made}; }
     Int size() const { return of_ ? of_->n : 0; }
     Seq<Pair<K, V>> pairs() const { return of_ ? of_->seq() : Seq<Pair<K, V>>{}; }
@@ -311,14 +312,15 @@ template <class K, class V> struct Dict {
     bool has(const K& key) const { return look(key) != nullptr; }
     Opt<V> find(const K& key) const { auto* at = look(key); return at ? Opt<V>{true, at->value} : Opt<V>{}; }
     V get(const K& key, const V& other) const { auto* at = look(key); return at ? at->value : other; }
-    V at(const K& key) const { auto* at = look(key); if (!at) { if constexpr (std::is_same_v<V, Int>) return 0; else fail("a key that is not there"); } return at->value; }
+    V at(const K& key) const { auto* at = look(key); if (at) return at->value; if (!counts) fail("a key that is not there"); return V{}; }
     void put(const K& key, const V& value) { auto* at = look(key); if (at) at->value = value; else of_->add({key, value}); }
     V set_default(const K& key, const V& value) { auto* at = look(key); if (at) return at->value; of_->add({key, value}); return value; }
     void put_all(Dict other) { for (const auto& each : other.pairs()) put(each.key, each.value); }
     void drop(const K& key) { auto* at = look(key); if (!at) return; for (auto* next = at + 1; next < of_->p + of_->n; ++next) next[-1] = *next; --of_->n; }
     Seq<K> keys() const { Builder<K> made; for (const auto& each : pairs()) made.add(each.key); return made.seq(); }
     Seq<V> values() const { Builder<V> made; for (const auto& each : pairs()) made.add(each.value); return made.seq(); }
-    Dict copy() const { Dict made = make(); made.of_->add_all(pairs()); return made; }
+    Dict copy() const { Dict made = make(); made.of_->add_all(pairs()); made.counts = counts; return made; }
+    Dict counting() const { Dict made = copy(); made.counts = true; return made; }
 };
 template <class K, class V> bool eq(Dict<K, V> const& a, Dict<K, V> const& b) {
     if (a.size() != b.size()) return false;
@@ -329,7 +331,7 @@ template <class K, class V> Dict<K, V> copy(Dict<K, V> const& a) { Dict<K, V> ma
 template <class K, class V, class T, class F, class G> Dict<K, V> dict_of(Seq<T> all, F key, G value) { auto made = Dict<K, V>::make(); for (const T& each : all) made.put(key(each), value(each)); return made; }
 template <class K, class V> Dict<K, V> merged(Dict<K, V> a, Dict<K, V> b) { Dict<K, V> made = a.copy(); made.put_all(b); return made; }
 template <class K, class V> Dict<K, V> positive(Dict<K, V> a) { auto made = Dict<K, V>::make(); for (const auto& each : a.pairs()) if (each.value > 0) made.put(each.key, each.value); return made; }
-template <class K> Dict<K, Int> counted(Seq<K> all) { auto made = Dict<K, Int>::make(); for (const K& each : all) made.put(each, made.get(each, 0) + 1); return made; }
+template <class K> Dict<K, Int> counted(Seq<K> all) { auto made = Dict<K, Int>::make(); for (const K& each : all) made.put(each, made.get(each, 0) + 1); return made.counting(); }
 template <class K, class V> Dict<K, V> from_keys(Seq<K> all, V value) { auto made = Dict<K, V>::make(); for (const K& each : all) made.put(each, value); return made; }
 template <class K, class V, class A, class B, class F, class G> Dict<K, V> convert_dict(Dict<A, B> all, F key, G value) { auto made = Dict<K, V>::make(); for (const auto& each : all.pairs()) made.put(key(each.key), value(each.value)); return made; }
 

@@ -194,7 +194,7 @@ class Standard(ClassQuestions):
 
     def counter(self, node: ast.AST, values: list[Val]) -> Val:
         if is_form(values[0].type, "Dict"):
-            return values[0]
+            return Val(f"{values[0].text}.counting()", values[0].type)
         (found,) = self.several(node, values)
         assert isinstance(found.type, Holder)
         return Val(f"counted({found.text})", Pairs("Dict", found.type.element, INT))
