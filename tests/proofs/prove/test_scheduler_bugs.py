@@ -37,7 +37,7 @@ BUGS = (
             "loops/schedule",
         ),
     ),
-    (STEP, Bug(rounds.preempt, "left_out($state.running, $victim)", "$state.running", "loops/schedule")),
+    (STEP, Bug(rounds.set_back, "left_out($state.running, $victim)", "$state.running", "loops/schedule")),
     (
         ITEMS,
         Bug(items.up_to, "max(0, min($fit.tokens, $item[START] - $start))", "$item[START] - $start", "loops/schedule"),
