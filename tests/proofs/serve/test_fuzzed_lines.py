@@ -127,7 +127,7 @@ def test_an_oracle_that_forgets_is_found() -> None:
                 super().answer(b'{"do":"reset"}')
             return answer
 
-    # Hypothesis draws constants of the modules that the process has imported, too: what it tries differs by what ran before.
+    # Hypothesis also draws constants of imported modules: what it tries depends on what ran before.
     @settings(
         max_examples=2_000, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
