@@ -49,12 +49,12 @@ def _after(first: Canonical, second: Canonical) -> Canonical:
 def _least_renaming(owner: Any, classes: Classes) -> Canonical | None:
     """The function that takes the least of all allowed renamings, or None where nothing is exchangeable."""
     shape = shape_of(owner)
-    several = {sort: groups for sort, groups in classes.items() if any(len(group) > 1 for group in groups)}
+    several = exchanged(classes)
     sorts = frozenset(several) & shape.names()
     scan, rename = scanner(shape, sorts), renaming(owner)
     if scan is None or rename is None:
         return None
-    first = {sort: _first_colours(several[sort]) for sort in sorts}
+    first = {sort: first_colours(several[sort]) for sort in sorts}
     order = _comparison(shape)
 
     def least(state: Any) -> Any:
@@ -77,7 +77,12 @@ def _comparison(shape: Shape) -> Callable[[Any], Any] | None:
     return repr if any(inner.form is Form.OPTIONAL for inner in shape.inside()) else None
 
 
-def _first_colours(classes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+def exchanged(classes: Classes) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """The sorts of names of which any may be exchanged with another one."""
+    return {sort: groups for sort, groups in classes.items() if any(len(group) > 1 for group in groups)}
+
+
+def first_colours(classes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     """Before anything is known, names differ by their class; a name in no class is like no other."""
     size = 1 + max(name for members in classes for name in members)
     colours = [-1 - name for name in range(size)]

@@ -255,7 +255,7 @@ template <class State> struct Symmetry {
         }
         return parts;
     }
-    Names identity(bool active_only) const {
+    Names identity() const {
         Names names;
         names.to.resize(classes.size());
         for (size_t sort = 0; sort < classes.size(); ++sort)
@@ -282,7 +282,7 @@ template <class State> struct Symmetry {
     }
     void told_apart(const State& state, const Colours& colours, State& best, bool& any) const {
         Grouped made = grouped(state, colours, true);
-        if (made.candidates <= FEW) { Names names = identity(true); try_orders(state, made.groups, 0, 0, names, best, any); return; }
+        if (made.candidates <= FEW) { Names names = identity(); try_orders(state, made.groups, 0, 0, names, best, any); return; }
         for (const auto& group : made.groups)
             for (const auto& part : group.parts)
                 if (part.size() > 1) {
@@ -299,7 +299,7 @@ template <class State> struct Symmetry {
         Grouped made = grouped(state, first, false);
         State best{};
         bool any = false;
-        if (made.candidates <= FEW) { Names names = identity(true); try_orders(state, made.groups, 0, 0, names, best, any); }
+        if (made.candidates <= FEW) { Names names = identity(); try_orders(state, made.groups, 0, 0, names, best, any); }
         else told_apart(state, made.colours, best, any);
         return best;
     }

@@ -14,7 +14,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.memory import peak_bytes, resident_bytes
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.search.canonical import canonical
+from cacheproof.search.canonical import Classes, canonical, exchanged, first_colours
 from cacheproof.search.native.library import Compiled, compiled, packed
 from cacheproof.search.result import Coverage
 from cacheproof.search.rules import Where
@@ -47,23 +47,18 @@ class NativeShard:
     ) -> None:
         self.library.cp_free(self.search)
 
-    def _exchange(self, classes: Any) -> None:
-        """Which names may be exchanged: the classes of every sort of which one has several names."""
-        for number, sort in enumerate(self.made.sorts):
-            groups = classes.get(sort, ())
-            if not any(len(group) > 1 for group in groups):
+    def _exchange(self, classes: Classes) -> None:
+        """Which names may be exchanged, with the colours that they have at first."""
+        for sort, groups in exchanged(classes).items():
+            if sort not in self.made.sorts:
                 continue
-            size = 1 + max(name for group in groups for name in group)
-            colours = [-1 - name for name in range(size)]
-            for colour, group in enumerate(groups):
-                for name in group:
-                    colours[name] = colour
+            colours = first_colours(groups)
             flat = [number for group in groups for number in (len(group), *group)]
             self.library.cp_exchange(
                 self.search,
-                number,
-                (ctypes.c_int64 * size)(*colours),
-                size,
+                self.made.sorts.index(sort),
+                (ctypes.c_int64 * len(colours))(*colours),
+                len(colours),
                 (ctypes.c_int64 * len(flat))(*flat),
                 len(flat),
             )
