@@ -57,7 +57,7 @@ class Layout(NamedTuple):
     hash_block_size: int
     """Tokens for which a request brings one hash."""
     alignment: int
-    """Hits end at multiples of so many tokens."""
+    """Tokens. The end of a hit is a multiple of this number."""
     drafting: frozenset[int] = frozenset()
     """Groups with layers of a draft model; none: all have."""
     in_flight: int | None = None

@@ -94,7 +94,7 @@ class Execution(Finding):
             raise SharedBlocksError(f"blocks {shared} of {request.request_id!r} are in other tables too")
 
     def register(self, request: ComputedRequest, tokens: int) -> None:
-        """The full blocks among the first so many tokens can be found; what comes behind one that is evicted stays out.
+        """Register the full blocks of the first `tokens` tokens. A block behind an evicted one is not registered.
 
         KV-6: a block that is found is found behind all that come before it.
         """

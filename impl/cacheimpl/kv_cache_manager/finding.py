@@ -55,7 +55,7 @@ class Finding:
     ) -> None:
         self.pool, self.chains, self.longest, self.reach = pool, chains, longest, reach
         self.alignment = alignment or chains.block_size
-        """Hits end at multiples of so many tokens."""
+        """Tokens. The end of a hit is a multiple of this number."""
         self.most_blocks = reach.most_blocks(longest if in_flight is None else in_flight, longest, chains.block_size)
         """Blocks that a request has at once at most; None if it keeps all."""
         self.drops_last = drops_last
@@ -94,7 +94,7 @@ class Finding:
         return blocks_for(self.longest, self.block_size)
 
     def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
-        """The blocks of the longest cached prefix of the request, among its first so many tokens."""
+        """The blocks of the longest cached prefix of the request that is within the given number of tokens."""
         hits: list[KVCacheBlock] = []
         for link in self.links_of(request, most_tokens):
             block = self.pool.find(link)
@@ -104,11 +104,11 @@ class Finding:
         return hits[:-1] if self.drops_last else hits
 
     def links_of(self, request: ComputedRequest, tokens: int) -> list[Link]:
-        """What the full blocks among the request's first so many tokens hold."""
+        """The contents of the request's full blocks within the given number of tokens."""
         return self.chains.extended(request, (), self.chains.full_blocks(request, tokens))
 
     def hits_of(self, links: Sequence[Link], tokens: int) -> list[KVCacheBlock] | None:
-        """The blocks of a prefix of so many tokens, null blocks for those that are not read (LG-12). None: not all."""
+        """The blocks of a prefix, with null blocks for those that are not read (LG-12). None if one is not cached."""
         hits, count = list[KVCacheBlock](), tokens // self.block_size
         first = self.reach.first_needed(tokens, self.block_size)
         for position in range(first, count + int(self.drops_last)):
@@ -119,7 +119,7 @@ class Finding:
         return [*self.nulls(first), *hits[: count - first]]
 
     def nulls(self, count: int) -> list[KVCacheBlock]:
-        """The null block, so many times."""
+        """The null block, repeated."""
         if count <= 0:
             return []
         assert self.pool.null_block is not None

@@ -48,7 +48,7 @@ class Reach(NamedTuple):
         return max(0, skipped) // block_size
 
     def most_blocks(self, in_flight: int, longest: int, block_size: int) -> int | None:
-        """How many blocks a request holds at once if so many tokens are in flight; None if it keeps them all."""
+        """The most blocks that a request holds at once with these tokens in flight. None if it keeps them all."""
         if self.kind is Kind.WINDOW:
             return -(-min(self.span - 1 + in_flight, longest) // block_size) + 1
         if self.kind is Kind.CHUNK:

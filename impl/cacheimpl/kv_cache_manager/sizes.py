@@ -20,7 +20,7 @@ def leading(flags: Iterable[bool]) -> int:
 
 
 def blocks_for(tokens: int, block_size: int) -> int:
-    """How many blocks so many tokens need."""
+    """The number of blocks that hold these tokens."""
     return -(-tokens // block_size)
 
 

@@ -67,7 +67,7 @@ class Tables(Execution):
     def estimated(
         self, request_id: str, tokens: int, hits: Sequence[KVCacheBlock], computed: int, demand: Demand
     ) -> int:
-        """How many free blocks slots for so many tokens in all take, the free ones of the hits included.
+        """The free blocks that slots for `tokens` tokens in all take. Free blocks among the hits count.
 
         If the demand is for a whole request, blocks that go back before the last ones are taken do not count.
         """
@@ -81,7 +81,7 @@ class Tables(Execution):
         return self._needed(owned, length) + free
 
     def _length(self, owned: int, tokens: int, demand: Demand) -> int:
-        """How long a table is with slots for so many tokens."""
+        """The length of a table that has slots for these tokens."""
         counted = demand.encoder if self.reach.kind is Kind.CROSS else tokens
         return max(owned, blocks_for(counted, self.block_size))
 

@@ -118,7 +118,7 @@ Show = Callable[[str], object]
 
 
 def compare(engine: Engine, name: str, rules: str, requests: int, seed: int, seconds: float, show: Show) -> Compared:
-    """One load, with the release's managers and with ours. Raises InconclusiveError after so many seconds each."""
+    """One load, with the release's managers and with ours. Each has `seconds`; then it raises InconclusiveError."""
     both = [run(engine, name, manager, requests, seed, seconds, show) for manager in (RELEASED, rules)]
     return Compared(name, seed, *both)
 

@@ -40,7 +40,7 @@ class Wanted:
     images: list[int]
     outputs: int
     aborted_after: int
-    """It is aborted when it has so many tokens; 0 if it is not."""
+    """Output tokens after which it is aborted; 0 if it is not aborted."""
     priority: int
     step: int
     """The step before which it arrives."""
