@@ -54,8 +54,9 @@ docs: $(READY)  ## the book: generated parts are current, links lead somewhere; 
 	$(BIN)/cacheproof results write --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-prove: $(READY)  ## what is proved for all sizes or confirmed to a bound
+prove: $(READY)  ## what is proved for all sizes, at stated shapes, or confirmed to a bound
 	$(BIN)/cacheproof prove
+	$(BIN)/cacheproof prove --implementation
 
 mutants: $(READY)  ## small changes of the normative transitions, and whether properties and witnesses notice them
 	$(BIN)/cacheproof mutants
@@ -82,6 +83,7 @@ nightly-tensor: $(READY)
 
 nightly-prove: $(READY)
 	$(BIN)/cacheproof prove
+	$(BIN)/cacheproof prove --implementation --set all
 
 nightly-tests: $(READY)
 	$(BIN)/python -m pytest -m ""

@@ -1,4 +1,4 @@
-"""`cacheproof prove`: what holds for all sizes, and what is confirmed up to a bound."""
+"""`cacheproof prove`: what holds for all sizes, at stated shapes of the tensor code, or up to a bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Report, interruptible, progress
-from cacheproof.foundation.errors import ExitStatus, MissingExtraError
+from cacheproof.foundation.errors import ExitStatus, InputError, MissingExtraError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.foundation.workers import cores
 from cacheproof.present.evidence import UNANSWERED
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PANEL = "Check and prove"
 
 
+DEFAULT, ALL = "default", "all"
+GAVE_UP = "gave up"
 EXTRA = ("z3", "cvc5", "crosshair", "icontract")
 """The modules that the extra brings."""
 
@@ -43,19 +45,43 @@ def command(
         typer.Option(help="Run only the proofs (smt) or only the bounded contracts (crosshair).", show_default="both"),
     ] = None,
     second_opinion: Annotated[bool, typer.Option(help="Ask a second solver about each check of a proof.")] = True,
+    implementation: Annotated[
+        bool,
+        typer.Option(
+            "--implementation",
+            help="Prove the tensor code equal to the specification (default: prove the specification).",
+        ),
+    ] = False,
+    which: Annotated[
+        str, typer.Option("--set", help="The set of shapes of --implementation: default, or all with the larger ones.")
+    ] = DEFAULT,
     every: Annotated[
         bool, typer.Option("--every", help="Print one line for each obligation (default: one for each claim).")
     ] = False,
     jobs: JobsOption = 0,
     junit: JunitOption = None,
 ) -> Report:
-    """Prove properties of the specification for all sizes, and confirm contracts up to a bound."""
+    """Prove properties of the specification for all sizes, and confirm contracts up to a bound.
+
+    With --implementation: prove that the tensor code does what the specification does, at stated shapes.
+    """
     file_to_write(junit)
+    if which not in (DEFAULT, ALL):
+        raise InputError(f"there is no set '{which}': there are {DEFAULT} and {ALL}")
+    if implementation and method is not None:
+        raise InputError("--method chooses among the proofs of the specification: leave it out with --implementation")
+    if which == ALL and not implementation:
+        raise InputError("--set chooses among the shapes of --implementation")
     try:
         from cacheproof.prove import session  # noqa: PLC0415  # z3, cvc5 and CrossHair come with an extra
 
-        chosen = session.chosen(names or [], method.value if method else None)
+        if implementation:
+            chosen = session.chosen_shapes(names or [], nightly=which == ALL)
+        else:
+            chosen = session.chosen(names or [], method.value if method else None)
     except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise MissingExtraError("torch", "`cacheproof prove --implementation`") from None
         if error.name not in EXTRA:
             raise
         raise MissingExtraError("prove", "`cacheproof prove`") from None
@@ -88,6 +114,8 @@ def _case(finding: Finding) -> Case:
 def _report(findings: Sequence[Finding], *, every: bool, interrupted: bool) -> Report:
     bad = [one for one in findings if not one.good]
     status = ExitStatus.AS_EXPECTED if findings and not bad else ExitStatus.FELL_SHORT
+    if bad and all(one.verdict.value == GAVE_UP for one in bad):
+        status = ExitStatus.INCONCLUSIVE
     parts: list[Any] = [_every(findings) if every else _by_claim(findings)]
     parts += [f"{one.component} {one.name}: {one.verdict.value}\n{_indented(one.detail)}" for one in bad]
     parts += _without_second_opinion(findings)
@@ -97,12 +125,12 @@ def _report(findings: Sequence[Finding], *, every: bool, interrupted: bool) -> R
 
 
 def _by_claim(findings: Sequence[Finding]) -> Table:
-    """One line for each claim: the operations that keep it are counted."""
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    """One line for each claim and bound: the operations that keep it are counted."""
+    groups: dict[tuple[str, str, str, str], list[Finding]] = {}
     for one in findings:
         claim = one.name.rpartition("/")[0] or one.name
-        groups.setdefault((one.component, claim, one.method), []).append(one)
-    return _table([(component, claim, rows) for (component, claim, _), rows in groups.items()])
+        groups.setdefault((one.component, claim, one.method, one.bound), []).append(one)
+    return _table([(component, claim, rows) for (component, claim, _, _), rows in groups.items()])
 
 
 def _every(findings: Sequence[Finding]) -> Table:

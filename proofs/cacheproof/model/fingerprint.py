@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import cachespec
@@ -20,6 +21,13 @@ def specification_digest() -> str:
 def explorer_digest() -> str:
     """The same over the explorer and all that it rests on: what a state is taken for depends on it."""
     return digest_of([Path(__file__).parents[1] / "search"])
+
+
+@cache
+def implementation_digest() -> str:
+    """The same over the tensor implementation, without importing it."""
+    found = find_spec("cacheimpl")
+    return digest_of(map(Path, found.submodule_search_locations or ())) if found else ""
 
 
 def digest_of(folders: Iterable[Path]) -> str:

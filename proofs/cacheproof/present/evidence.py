@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.foundation.errors import ExitStatus
-from cacheproof.model.fingerprint import specification_digest
+from cacheproof.model.fingerprint import implementation_digest, specification_digest
 from cacheproof.model.registry import AnyComponent, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.store import Record
 from cacheproof.model.wording import count
 
 NOTHING = "no run yet"
-UNANSWERED = ("unknown", "hangs")
+UNANSWERED = ("unknown", "hangs", "gave up")
 """Verdicts of `prove` that are no answer."""
 
 
@@ -117,7 +117,8 @@ def obligations(verdict: str) -> Callable[[Record], Iterable[Record]]:
         for found in record["obligations"]:
             if _claims(found) == verdict:
                 status = _judged(found["verdict"], verdict).name.lower()
-                yield {**found, "status": status, "source": record.get("source")}
+                current = record.get("implementation") in (None, implementation_digest())
+                yield {**found, "status": status, "source": record.get("source") if current else None}
 
     return chosen
 
@@ -129,7 +130,11 @@ def _judged(found: str, wanted: str) -> ExitStatus:
 
 
 def _claims(found: Mapping[str, Any]) -> str:
-    return "proved" if found["method"] == "smt" else "confirmed"
+    return CLAIMS[found["method"]]
+
+
+CLAIMS = {"smt": "proved", "implementation": "proved at stated shapes", "crosshair": "confirmed"}
+"""The verdict that an obligation has to end with, by its method."""
 
 
 def bounds(found: list[Record]) -> str:
@@ -150,6 +155,11 @@ def explored(found: list[Record]) -> str:
 def proved(found: list[Record]) -> str:
     """How many obligations are proved, and for what, in the words of the proofs."""
     return f"{count(len(found), 'obligation')} proved: {bounds(found)}"
+
+
+def at_shapes(found: list[Record]) -> str:
+    """How many obligations about the tensor code are proved, and at which shapes."""
+    return f"{count(len(found), 'obligation')} of the tensor code proved at stated shapes: {bounds(found)}"
 
 
 def confirmed(found: list[Record]) -> str:
@@ -207,6 +217,7 @@ def replayed(found: list[Record]) -> str:
 
 METHODS = (
     Method("proved", "prove", obligations("proved"), proved),
+    Method("proved at stated shapes", "prove", obligations("proved at stated shapes"), at_shapes),
     Method("confirmed to a bound", "prove", obligations("confirmed"), confirmed),
     Method("explored", "check", whole, explored),
     Method("fuzzed", "fuzz", lockstep, fuzzed),

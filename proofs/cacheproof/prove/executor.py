@@ -65,6 +65,7 @@ class Path:
     """What a counterexample is printed from: the inputs and the results, by name."""
     names: int = 0
     solver: Any = field(default_factory=z3.Solver)
+    depth: int = DEPTH_LIMIT
 
     def __post_init__(self) -> None:
         self.solver.set("timeout", FEASIBILITY_MILLISECONDS)
@@ -90,8 +91,8 @@ class Path:
     def branch(self, condition: Term) -> bool:
         """Which way this path goes."""
         place = len(self.trail)
-        if place >= DEPTH_LIMIT:
-            raise NotFollowedError(f"more than {DEPTH_LIMIT} decisions on one path: a loop that needs to be cut?")
+        if place >= self.depth:
+            raise NotFollowedError(f"more than {self.depth} decisions on one path: a loop that needs to be cut?")
         decision = self.prefix[place] if place < len(self.prefix) else self._decide(condition)
         self.trail.append(decision)
         self.assume(condition if decision else z3.Not(condition))
@@ -134,13 +135,18 @@ def following(one: Path) -> Iterator[Path]:
         _CURRENT.reset(token)
 
 
-def explore(body: Callable[[], None]) -> Iterator[Path]:
-    """Every path through the body; paths that end in a contradiction are left out."""
+def explore(
+    body: Callable[[], None], *, solver: Callable[[], Any] = z3.Solver, depth: int = DEPTH_LIMIT
+) -> Iterator[Path]:
+    """Every path through the body; paths that end in a contradiction are left out.
+
+    `solver` makes the solver that tells which decisions are possible, `depth` is the most decisions of one path.
+    """
     waiting: list[tuple[bool, ...]] = [()]
     for _ in range(PATH_LIMIT):
         if not waiting:
             return
-        with following(Path(prefix=waiting.pop())) as one:
+        with following(Path(prefix=waiting.pop(), solver=solver(), depth=depth)) as one:
             try:
                 body()
                 ended = True

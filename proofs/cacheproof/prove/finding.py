@@ -8,14 +8,18 @@ from typing import Any
 
 
 class Verdict(Enum):
-    """How an obligation ended. Only the first two are good."""
+    """How an obligation ended. Only the first three are good."""
 
     PROVED = "proved"
     """It holds for all sizes."""
+    PROVED_AT_SHAPES = "proved at stated shapes"
+    """It holds for any numbers, in tensors of the stated shape."""
     CONFIRMED = "confirmed"
     """Every path up to the stated bound was taken, and it holds."""
     REFUTED = "refuted"
     """There is a counterexample."""
+    GAVE_UP = "gave up"
+    """The solver reached the time limit of a question, at the shape that the detail names."""
     UNKNOWN = "unknown"
     """The solver gave no answer in time."""
     VACUOUS = "vacuous"
@@ -32,8 +36,8 @@ class Verdict(Enum):
     """The check itself failed."""
 
 
-GOOD = frozenset({Verdict.PROVED, Verdict.CONFIRMED})
-SMT, CROSSHAIR = "smt", "crosshair"
+GOOD = frozenset({Verdict.PROVED, Verdict.PROVED_AT_SHAPES, Verdict.CONFIRMED})
+SMT, CROSSHAIR, IMPLEMENTATION = "smt", "crosshair", "implementation"
 
 
 @dataclass(frozen=True, slots=True)

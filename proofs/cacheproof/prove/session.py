@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cacheproof.foundation.discover import discover, modules_in
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.workers import shared_out, stopped, tell
+from cacheproof.model.fingerprint import implementation_digest
 from cacheproof.model.store import save
-from cacheproof.prove.finding import CROSSHAIR, SMT, Finding
+from cacheproof.prove.finding import CROSSHAIR, IMPLEMENTATION, SMT, Finding
 from cacheproof.prove.ledger import confirm
 from cacheproof.prove.proof import INITIAL, Proof
 from cacheproof.prove.prover import prove_at
 from cacheproof.prove.witness import Examples, examples
+
+if TYPE_CHECKING:
+    from cacheproof.prove.implementation.correspondence import Correspondence
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +30,17 @@ class Chosen:
 
     obligations: dict[str, tuple[Proof, ...]]
     contracts: dict[str, ModuleType]
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of the tensor code: which of its correspondences, by number."""
 
 
 PROOFS: Mapping[str, tuple[Proof, ...]] = discover("cacheproof.prove.obligations", "PROOFS", tuple)
 """The proofs of each component, by its name."""
+
+CORRESPONDENCES: Mapping[str, tuple[Correspondence, ...]] = discover(
+    "cacheproof.prove.implementation.correspondences", "CORRESPONDENCES", tuple
+)
+"""What is proved of the tensor code of each component: it needs torch, and is imported when it is asked for."""
 
 SECONDS_TO_STOP = 5.0
 """After Ctrl-C, for a solver to end its question."""
@@ -51,6 +62,23 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
     return Chosen(
         {name: proofs[name] for name in wanted if name in proofs},
         {name: ledgers[name] for name in wanted if name in ledgers},
+    )
+
+
+def chosen_shapes(components: Iterable[str], *, nightly: bool) -> Chosen:
+    """The tensor code of these components, or of all; at the default shapes, or at the larger ones beside them."""
+    wanted = list(dict.fromkeys(components)) or sorted(CORRESPONDENCES)
+    for name in wanted:
+        if name not in CORRESPONDENCES:
+            there = ", ".join(sorted(CORRESPONDENCES))
+            raise InputError(f"nothing is proved of the tensor code of '{name}': there are {there}")
+    return Chosen(
+        {},
+        {},
+        {
+            name: tuple(number for number, one in enumerate(CORRESPONDENCES[name]) if nightly or not one.nightly)
+            for name in wanted
+        },
     )
 
 
@@ -86,18 +114,26 @@ class Part(NamedTuple):
 
     component: str
     number: int = -1
-    """Which of its proofs; -1: its contracts."""
+    """Which of its proofs, or of its shapes; -1: its contracts."""
     place: str = ""
+    method: str = SMT
 
     def __str__(self) -> str:
         if self.number < 0:
             return f"{self.component}: contracts"
+        if self.method == IMPLEMENTATION:
+            return f"{self.component}: {self.place}, {CORRESPONDENCES[self.component][self.number].shape}"
         return f"{self.component}: {self.place}, proof {self.number + 1} of {len(PROOFS[self.component])}"
 
     def findings(self, *, ask_second: bool) -> Iterator[Finding]:
         """One for each obligation."""
         if self.number < 0:
             yield from confirm(self.component, modules_in(CONTRACTS)[self.component])
+            return
+        if self.method == IMPLEMENTATION:
+            from cacheproof.prove.implementation.prover import prove_place  # noqa: PLC0415  # it needs torch
+
+            yield from prove_place(CORRESPONDENCES[self.component][self.number], self.place)
             return
         proof = PROOFS[self.component][self.number]
         reachable = {} if self.place == INITIAL else _examples(self.component, self.number)
@@ -110,6 +146,9 @@ def parts_of(what: Chosen) -> Iterator[Part]:
         for number, proof in enumerate(proofs):
             yield from (Part(name, number, place) for place in proof.places())
     yield from (Part(name) for name in what.contracts)
+    for name, numbers in what.shapes.items():
+        for number in numbers:
+            yield from (Part(name, number, place, IMPLEMENTATION) for place in CORRESPONDENCES[name][number].places())
 
 
 @cache
@@ -132,9 +171,11 @@ def _in_worker(ask_second: bool, part: tuple[int, Part]) -> tuple[int, list[Find
 def keep(what: Chosen, findings: Iterable[Finding]) -> None:
     """Store the rows of each component that was run."""
     rows = [one.record() for one in findings]
-    methods = [SMT] * bool(what.obligations) + [CROSSHAIR] * bool(what.contracts)
-    for name in {**what.obligations, **what.contracts}:
+    methods = [SMT] * bool(what.obligations) + [CROSSHAIR] * bool(what.contracts) + [IMPLEMENTATION] * bool(what.shapes)
+    for name in {**what.obligations, **what.contracts, **what.shapes}:
         for method in methods:
             mine = [row for row in rows if row["component"] == name and row["method"] == method]
             if mine:
-                save("prove", f"{name}-{method}", {"component": name, "method": method, "obligations": mine})
+                of_code = {"implementation": implementation_digest()} if method == IMPLEMENTATION else {}
+                record: dict[str, Any] = {"component": name, "method": method, **of_code, "obligations": mine}
+                save("prove", f"{name}-{method}", record)

@@ -81,7 +81,13 @@ def test_an_interruption_shows_what_is_known_and_keeps_nothing(monkeypatch: pyte
     assert list(load_all("prove")) == []
 
 
-@pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in GOOD])
+def test_what_was_given_up_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = Finding("lru", "equal/put", "", "implementation", Verdict.GAVE_UP, "3 keys", 30.0)
+    monkeypatch.setattr(session, "run", lambda what, *, ask_second, jobs, begin: iter([finding]))
+    assert command(["lru"], implementation=True).exit_status is ExitStatus.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in {*GOOD, Verdict.GAVE_UP}])
 def test_any_other_verdict_ends_with_1(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding("lru", "LRU-1/put", "", "smt", verdict, "all sizes", 0.1)
     monkeypatch.setattr(session, "run", lambda what, *, ask_second, jobs, begin: iter([finding]))

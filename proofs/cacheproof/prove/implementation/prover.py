@@ -1,0 +1,287 @@
+"""The obligations of one operation at one shape: equal, in form, inside its tensors, within its types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheimpl import answer as tensor_answer
+from cacheproof.prove.executor import Demand, NotFollowedError, explore, path
+from cacheproof.prove.finding import IMPLEMENTATION, Finding, Verdict
+from cacheproof.prove.implementation import cells
+from cacheproof.prove.implementation.call import Duties
+from cacheproof.prove.implementation.cells import Cell, term
+from cacheproof.prove.implementation.correspondence import (
+    INITIAL,
+    LARGEST,
+    Correspondence,
+    numbers_of,
+    scalar,
+)
+from cacheproof.prove.implementation.execution import Executed, executed
+from cacheproof.prove.implementation.finite import agree, cell_of
+from cacheproof.prove.implementation.following import finite
+from cacheproof.prove.implementation.graph import traced
+from cacheproof.prove.implementation.tensors import CellTensor, of
+from cachespec.kernel import Operation
+
+EQUAL, FORM, INSIDE, WIDTHS = "equal", "form", "inside", "widths"
+STATEMENTS = {
+    EQUAL: "the tensor operation leads to the specification's state and answer",
+    FORM: "the tensors keep their invariant",
+    INSIDE: "every index is inside its tensor, and every divisor positive",
+    WIDTHS: "no number leaves its type, as long as all are within 2**40 of 0",
+}
+DEPTH_LIMIT = 200
+"""Decisions on one path of the specification."""
+LIMIT_MILLISECONDS = 30_000
+"""For one question; then the obligation is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation from any state: what goes in, and what the graph makes of it."""
+
+    correspondence: Correspondence
+    config: Any
+    before: Any
+    operation: Operation
+    after: Any
+    code: Cell
+    values: tuple[Cell, ...]
+    length: Cell
+    duties: Duties
+
+    @property
+    def premises(self) -> list[Any]:
+        """The invariant, and what is promised."""
+        one = self.correspondence
+        state = one.decode(self.config, self.before)
+        conditions = (*one.invariant(self.config, self.before), *one.valid(self.config, state, self.operation))
+        return [term(condition) for condition in conditions if condition is not True]
+
+    @property
+    def choices(self) -> list[Any]:
+        """What is known of values that torch leaves open."""
+        return [term(choice) for choice in self.duties.choices]
+
+
+def step_of(one: Correspondence, operation: Operation) -> Step:
+    """The operation of the tensors, followed on cells."""
+    model, config, before = one.model(), one.unknown(), one.state()
+    kind = model.operations[type(operation)]
+    operands = kind.operands(operation)
+    examples = [*model.parameters, *model.initial, *(torch.tensor(0) for _ in operands)]
+    sizes = len(model.parameters), len(model.initial)
+
+    def flat(*tensors: Any) -> list[Any]:
+        parameters = type(model.parameters)(*tensors[: sizes[0]])
+        state = type(model.initial)(*tensors[sizes[0] : sum(sizes)])
+        following, answer = kind.function(parameters, state, *tensors[sum(sizes) :])
+        return [*following, *answer]
+
+    duties = Duties()
+    inputs: list[CellTensor] = [*one.parameters(config), *before, *map(scalar, operands)]
+    results = traced(flat, examples).run(inputs, duties)
+    after = type(before)(*results[: sizes[1]])
+    code, values, length = results[sizes[1] :]
+    return Step(one, config, before, operation, after, code.cells[0], values.cells, length.cells[0], duties)
+
+
+def ends_alike(step: Step, outcome: Any) -> Cell:
+    """The code and the integers of the answer."""
+    wanted = [cell_of(value) for value in outcome.values]
+    if len(wanted) > len(step.values):
+        return False
+    return cells.every((
+        cells.equal(step.code, int(tensor_answer.Code[outcome.code.name])),
+        cells.equal(step.length, len(wanted)),
+        *(cells.equal(mine, its) for mine, its in zip(step.values, wanted, strict=False)),
+    ))  # fmt: skip
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What came of one row so far."""
+
+    checks: int = 0
+    verdict: Verdict = Verdict.PROVED_AT_SHAPES
+    detail: str = ""
+    seconds: float = 0.0
+    witnessed: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing has failed yet."""
+        return self.verdict is Verdict.PROVED_AT_SHAPES
+
+
+def prove_place(one: Correspondence, place: str, *, only: str | None = None) -> Iterator[Finding]:
+    """The rows of the initial state, or of one kind of operation; or the one of them that is named."""
+    if place == INITIAL:
+        yield _finding(one, FORM, place, _initial(one))
+        return
+    rows = {name: Judgement() for name in STATEMENTS if only in (None, name)}
+    for operation in one.operations():
+        if type(operation).wire_name() != place or not any(row.open for row in rows.values()):
+            continue
+        try:
+            step = step_of(one, operation)
+        except NotFollowedError as error:
+            for row in rows.values():
+                row.verdict, row.detail = Verdict.UNKNOWN, f"cannot be followed: {error}"
+            break
+        except (IndexError, RuntimeError, ValueError) as error:
+            for row in rows.values():
+                row.verdict, row.detail = Verdict.CRASHED, f"torch cannot trace it: {str(error).splitlines()[0]}"
+            break
+        for name, row in rows.items():
+            if row.open:
+                started = perf_counter()
+                JUDGES[name](step, row)
+                row.seconds += perf_counter() - started
+                row.witnessed = row.witnessed or (only not in (None, EQUAL) and _satisfiable(step))
+    witnessed = any(row.witnessed for row in rows.values())
+    for name, row in rows.items():
+        row.witnessed = witnessed
+        yield _finding(one, name, place, row)
+
+
+def _finding(one: Correspondence, name: str, place: str, row: Judgement) -> Finding:
+    if row.open and not row.witnessed:
+        row.verdict, row.detail = Verdict.VACUOUS, "no state satisfies the invariant and the promises"
+    return Finding(
+        component=one.component,
+        name=f"{name}/{place}",
+        statement=STATEMENTS[name],
+        method=IMPLEMENTATION,
+        verdict=row.verdict,
+        bound=one.bound,
+        seconds=row.seconds,
+        detail=row.detail,
+        checks=row.checks,
+    )
+
+
+def _initial(one: Correspondence) -> Judgement:
+    """The initial tensors have the invariant, and stand for the specification's initial state."""
+    started = perf_counter()
+    row, config = Judgement(witnessed=True), one.unknown()
+    model = one.model()
+    state = type(model.initial)(*_initial_cells(one, config))
+    premises = [term(condition) for condition in one.valid(config, one.decode(config, state), None)]
+    if model.decode(model.rows(type(model.initial)(*(tensor.unsqueeze(0) for tensor in model.initial)))[0]) != (
+        model.variant.start(model.config)
+    ):
+        row.verdict, row.detail = Verdict.REFUTED, f"the initial tensors are not those of {model.config}"
+    for condition in one.invariant(config, state):
+        _ask(row, one, premises, condition, lambda found: f"the initial state is not in form: {found}")
+    row.seconds = perf_counter() - started
+    return row
+
+
+def _initial_cells(one: Correspondence, config: Any) -> Sequence[CellTensor]:
+    """The initial tensors; numbers of the configuration stay unknown in them if the component says where they are."""
+    if one.initial is not None:
+        return tuple(one.initial(config))
+    return tuple(of(tensor) for tensor in one.model().initial)
+
+
+def _equal(step: Step, row: Judgement) -> None:
+    one = step.correspondence
+
+    def body() -> None:
+        for premise in (*step.premises, *step.choices):
+            path().assume(premise)
+        state = one.decode(step.config, step.before)
+        after, outcome = one.variant.call(step.config, state, step.operation)
+        decoded = one.decode(step.config, step.after)
+        path().demand(EQUAL, term(cells.every((agree(after, decoded), ends_alike(step, outcome)))))
+
+    try:
+        with finite(one.modules):
+            for followed in explore(body, solver=z3.SimpleSolver, depth=DEPTH_LIMIT):
+                for demand in followed.demands:
+                    _check(step, row, demand)
+                if not row.open:
+                    return
+    except NotFollowedError as error:
+        row.verdict, row.detail = Verdict.UNKNOWN, f"the specification cannot be followed: {error}"
+
+
+def _check(step: Step, row: Judgement, demand: Demand) -> None:
+    one = step.correspondence
+    if not row.open:
+        return
+    found = _ask(row, one, demand.assumptions, demand.formula, lambda model: executed(step, model).shown(demand.name))
+    if not found:
+        return
+    solver = _solver(demand.assumptions)
+    if demand.name == EQUAL and solver.check() == z3.sat:
+        run: Executed = executed(step, solver.model())
+        row.witnessed = True
+        if not run.as_followed:
+            row.verdict, row.detail = Verdict.CRASHED, f"torch does not do what was followed:\n{run.shown(EQUAL)}"
+
+
+def _satisfiable(step: Step) -> bool:
+    """Whether there is a state at all; where `equal` is asked for, it tells by itself."""
+    return bool(_solver(step.premises).check() == z3.sat)
+
+
+def _form(step: Step, row: Judgement) -> None:
+    one = step.correspondence
+    premises = [*step.premises, *step.choices]
+    formula = cells.every(one.invariant(step.config, step.after))
+    _ask(row, one, premises, formula, lambda model: executed(step, model).shown("the invariant"))
+
+
+def _inside(step: Step, row: Judgement) -> None:
+    formula = cells.every(step.duties.inside)
+    premises = [*step.premises, *step.choices]
+    _ask(row, step.correspondence, premises, formula, lambda model: executed(step, model).shown("an index"))
+
+
+def _widths(step: Step, row: Judgement) -> None:
+    bounded = [
+        z3.And(number >= -LARGEST, number <= LARGEST) for number in numbers_of(step.config, step.before, step.operation)
+    ]
+    premises = [*step.premises, *step.choices, *bounded]
+    formula = step.duties.fits()
+    _ask(row, step.correspondence, premises, formula, lambda model: executed(step, model).shown("a width"))
+
+
+JUDGES: dict[str, Callable[[Step, Judgement], None]] = {EQUAL: _equal, FORM: _form, INSIDE: _inside, WIDTHS: _widths}
+
+
+def _solver(premises: Sequence[Any]) -> Any:
+    solver = z3.SimpleSolver()
+    solver.set("timeout", LIMIT_MILLISECONDS)
+    solver.add(*premises)
+    return solver
+
+
+def _ask(
+    row: Judgement, one: Correspondence, premises: Sequence[Any], condition: Cell, shown: Callable[[Any], str]
+) -> bool:
+    """Whether the condition follows; the row says what came of it."""
+    row.checks += 1
+    formula = z3.simplify(term(condition))
+    if z3.is_true(formula):
+        return True
+    solver = _solver(premises)
+    solver.add(z3.Not(formula))
+    answer = solver.check()
+    if answer == z3.unsat:
+        return True
+    if answer == z3.sat:
+        row.verdict, row.detail = Verdict.REFUTED, shown(solver.model())
+    else:
+        row.verdict = Verdict.GAVE_UP
+        row.detail = f"no answer within {LIMIT_MILLISECONDS // 1000} s at {one.shape}"
+    return False

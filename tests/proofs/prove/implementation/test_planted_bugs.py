@@ -1,0 +1,120 @@
+"""Bugs planted in the tensor code: each obligation fails, and the counterexample was run on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from tests.planting import Change, planted
+
+from cacheimpl import recency, table
+from cacheimpl.encoder_cache import accounting, operations, state
+from cacheimpl.lru import operations as lru
+from cacheproof.prove.finding import Verdict
+from cacheproof.prove.implementation.prover import prove_place
+from cacheproof.prove.session import CORRESPONDENCES
+
+
+class Bug(NamedTuple):
+    """One part of a function, another in its place, and the obligation that fails for it."""
+
+    function: Callable[..., Any]
+    right: str
+    wrong: str
+    component: str
+    refuted: str
+    shape: int = 0
+
+
+LRU, ENCODER = "lru", "encoder_cache"
+BUGS = (
+    Bug(recency.total_of_older, "$sums - by_age", "$sums", LRU, "equal/put"),
+    Bug(recency.total_of_older, "torch.where(queued(ranks), ranks, keys)", "ranks.clamp(min=0)", LRU, "equal/put"),
+    Bug(
+        recency.total_of_older,
+        "torch.where(queued(ranks), ranks, keys)",
+        "torch.where(queued(ranks), ranks, 1)",
+        LRU,
+        "equal/put",
+    ),
+    Bug(recency.oldest_until, "gained_before < need", "gained_before <= need", LRU, "equal/put"),
+    Bug(recency.oldest_until, "candidates & queued(ranks)", "queued(ranks)", LRU, "equal/put"),
+    Bug(recency.without, "ranks - $gone", "ranks", LRU, "form/pop"),
+    Bug(recency.without, "queued(ranks) & ~leaving", "queued(ranks)", LRU, "equal/pop"),
+    Bug(recency.with_newest, "length(rest)", "length(ranks)", LRU, "form/touch"),
+    Bug(table.row, "index.clamp(min=0)", "index + 1", LRU, "inside/pin"),
+    Bug(lru.put, "$total + size <= config.capacity", "$total + size < config.capacity", LRU, "equal/put"),
+    Bug(lru.put, "cache.pinned & ~is_row(cache.pinned, key)", "cache.pinned", LRU, "equal/put"),
+    Bug(lru.put, "size > config.capacity", "size >= config.capacity", LRU, "equal/put"),
+    Bug(lru.stored, "cache.used - row(cache.sizes, key) + size", "cache.used + size", LRU, "form/put"),
+    Bug(lru.with_room, "torch.where(is_row(cache.sizes, key), 0, cache.sizes)", "cache.sizes", LRU, "equal/put"),
+    Bug(lru.removed, "cache.pinned & ~leaving", "cache.pinned", LRU, "form/pop"),
+    Bug(lru.lookup, "cache.hits + 1", "cache.hits", LRU, "equal/lookup"),
+    Bug(lru.stat, "(cache.hits - cache.reported_hits, $x)", "(cache.hits, $x)", LRU, "equal/stat"),
+    Bug(lru.stat, "reported_total=cache.total", "reported_total=cache.hits", LRU, "equal/stat"),
+    Bug(lru.lookup, "cache.total + 1", "cache.total + (2**63 - 1)", LRU, "widths/lookup"),
+    Bug(accounting.hold, "entry & queued(cache.idle)", "queued(cache.idle)", ENCODER, "equal/check_and_update"),
+    Bug(accounting.hold, "cache.references + entry", "cache.references", ENCODER, "form/check_and_update"),
+    Bug(accounting.place, "without(cache.freed, entry)", "cache.freed", ENCODER, "form/allocate"),
+    Bug(accounting.place, "cache.freeable - wanted.claim", "cache.freeable", ENCODER, "equal/allocate"),
+    Bug(accounting.release, "letting_go & row(cache.held, request)", "letting_go", ENCODER, "equal/free_request"),
+    Bug(accounting.release, "(released > 0) & (references == 0)", "references == 0", ENCODER, "equal/free_input"),
+    Bug(
+        accounting.turns_to_rest,
+        "rests_here.cumsum(0) - rests_here.long()",
+        "rests_here.cumsum(0)",
+        ENCODER,
+        "form/free_request",
+    ),
+    Bug(accounting.turns_to_rest, "'amax'", "'amin'", ENCODER, "form/free_request"),
+    Bug(accounting.turns_to_rest, "(last.gather(0, rows) == positions)", "letting_go", ENCODER, "form/free_request"),
+    Bug(accounting.with_room, "needed - cache.free", "needed", ENCODER, "equal/can_allocate"),
+    Bug(accounting.with_room, "cache.idle.long()", "torch.zeros_like(cache.idle.long())", ENCODER, "form/can_allocate"),
+    Bug(accounting.promise, "pending >= outstanding", "pending > outstanding", ENCODER, "equal/can_allocate"),
+    Bug(accounting.redeem, "removed(cache.attempted, mine)", "cache.attempted", ENCODER, "equal/allocate"),
+    Bug(accounting.withdraw, "removed(cache.promised, mine)", "cache.promised", ENCODER, "equal/free_request"),
+    Bug(operations.can_allocate, "$needed <= cache.freeable", "$needed <= cache.free", ENCODER, "equal/can_allocate"),
+    Bug(
+        operations.check_and_update,
+        "resident & agreed & ~is_held(cache, wanted)",
+        "resident & agreed",
+        ENCODER,
+        "equal/check_and_update",
+    ),
+    Bug(operations.allocate, "$claim <= cache.free", "$claim < cache.free", ENCODER, "equal/allocate"),
+    Bug(operations.cached_inputs, "held.cumsum(0) - 1", "held.cumsum(0)", ENCODER, "equal/cached_inputs", 1),
+    Bug(
+        operations.indices_of,
+        "torch.where(chosen, turns, count)",
+        "torch.where(chosen, turns, 0)",
+        ENCODER,
+        "equal/report",
+        1,
+    ),
+    Bug(accounting.end_pass, "torch.where(cache.resident, cache.sizes, 0)", "cache.sizes", ENCODER, "form/report", 1),
+    Bug(
+        state.inputs_per_content,
+        "torch.where(chosen, contents, count)",
+        "torch.where(chosen, contents, 0)",
+        ENCODER,
+        "equal/free_input",
+    ),
+)
+
+
+def identified(bug: Bug) -> str:
+    return f"{bug.function.__name__}: {bug.wrong}"
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=identified)
+def test_a_bug_is_refuted_by_a_counterexample_that_was_run(bug: Bug) -> None:
+    claim, _, place = bug.refuted.partition("/")
+    with planted(Change(bug.function, bug.right, bug.wrong)):
+        findings = {one.name: one for one in prove_place(CORRESPONDENCES[bug.component][bug.shape], place, only=claim)}
+    refuted = {name: one.detail for name, one in findings.items() if one.verdict is Verdict.REFUTED}
+    assert bug.refuted in refuted, {name: one.verdict.value for name, one in findings.items()}
+    lines = refuted[bug.refuted].splitlines()
+    (specified,) = (line.partition(": ")[2] for line in lines if line.startswith("specification: "))
+    (computed,) = (line.partition(": ")[2] for line in lines if line.startswith("tensors: "))
+    assert claim != "equal" or specified != computed or any("chose otherwise" in line for line in lines)
