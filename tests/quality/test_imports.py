@@ -85,6 +85,7 @@ KNOWS_THE_IMPLEMENTATION = (
     "cacheproof.search.tensor",
     "cacheproof.bench.tensor",
     "cacheproof.device.tensor",
+    "cacheproof.prove.implementation",
 )
 """The only places where the checkers meet our own implementation."""
 
