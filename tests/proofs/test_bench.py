@@ -44,7 +44,7 @@ ORACLES = ("encoder_cache", "kv_blocks", "lru")
 """Benchmarks of the specification; the others are of our own implementation."""
 
 
-@pytest.mark.parametrize("name", list(benchmarks()))
+@pytest.mark.parametrize("name", [name for name, one in benchmarks().items() if not one.inside])
 def test_contenders_answer_alike_and_are_counted(name: str) -> None:
     (benchmark,) = (one for one in benchmarks_named(name) if one.name == name)
     rows = measured(benchmark, 2, quiet, small=True)
@@ -251,6 +251,26 @@ def test_a_release_comes_first_and_goals_are_times_its_rate() -> None:
     assert log[:6] == ["r warm", "a warm", "b warm", "r0", "a0", "b0"]
     alone = measured(beside([], Goal(("b",), times_the_release=1e9)), 3, quiet)
     assert [row.met for row in alone] == [None, None], "without the release there is nothing to be compared with"
+
+
+def test_ours_in_the_place_of_the_release_come_behind_it() -> None:
+    log: list[str] = []
+    there = {"ours": lambda small: Released("toy", {}, "ours")}
+    inside = replace(beside(log, Goal(("ours",), times_the_release=1e-9)), inside=there)
+
+    def opened(released: Released) -> Counting:
+        return Counting(released.ours or "r", log)
+
+    rows = measured(inside, 2, quiet, release=("old", opened))
+    assert [(row.contender, row.met) for row in rows] == [("old", None), ("ours", True), ("a", None), ("b", None)]
+    assert log[:4] == ["r warm", "ours warm", "a warm", "b warm"]
+    with pytest.raises(InputError, match="toy runs in the scheduler of a release: add --with"):
+        measured(inside, 2, quiet)
+
+
+def test_ours_in_the_place_of_the_release_need_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "schedule"]) is ExitStatus.WRONG_INPUT
+    assert "schedule-256 runs in the scheduler of a release: add --with vllm==X" in capsys.readouterr().err
 
 
 def test_a_release_that_answers_otherwise_is_found() -> None:

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -75,6 +75,8 @@ class Released:
 
     work: str
     sizes: Mapping[str, int | str]
+    ours: str = ""
+    """Which of our classes stands in the place of the release's; each has a process of its own."""
 
 
 class Open(Protocol):
@@ -108,6 +110,8 @@ class Benchmark:
     goal: Goal | None = None
     released: Callable[[bool], Released] | None = None
     """Of a small run or not: what a release does for comparison; None where it cannot do this work."""
+    inside: Mapping[str, Callable[[bool], Released]] = field(default_factory=dict, hash=False)
+    """By name, the same with a class of ours in the place of the release's. Without a release there is no such one."""
     timed: bool = False
     """Shown is the time of a unit, and not how many there are in a second."""
     most_repeats: int | None = None
@@ -176,10 +180,13 @@ def measured(
     """
     if benchmark.most_repeats is not None and repeats > benchmark.most_repeats:
         raise InputError(f"{benchmark.name} has {benchmark.most_repeats} turns at most, not {repeats}")
+    if release is None and benchmark.inside:
+        raise InputError(f"{benchmark.name} runs in the scheduler of a release: add --with vllm==X")
     contenders = dict(benchmark.contenders(small=small))
     beside = release is not None and benchmark.released is not None
     if release is not None and benchmark.released is not None:
-        contenders = {release[0]: release[1](benchmark.released(small)), **contenders}
+        inside = {name: release[1](of(small)) for name, of in benchmark.inside.items()}
+        contenders = {release[0]: release[1](benchmark.released(small)), **inside, **contenders}
     for name, contender in contenders.items():
         show(f"{benchmark.name}: {name} warms up")
         contender.warm_up()

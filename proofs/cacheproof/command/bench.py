@@ -13,7 +13,7 @@ from rich.table import Table
 from cacheproof.bench import benchmarks, benchmarks_named
 from cacheproof.bench.growth import growth_curves
 from cacheproof.bench.measure import Benchmark, Notes, Open, Row, Spread, machine, measured
-from cacheproof.bench.released import ReleasedProcess
+from cacheproof.bench.released import ReleasedProcesses
 from cacheproof.foundation.console import Report, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.files import file_to_write, replace_file
@@ -71,10 +71,10 @@ def command(
 
 
 def _chosen(names: Sequence[str] | None, *, released_only: bool) -> list[Benchmark]:
-    """Those that are named, without repetition; without a name all, or all that a release can do."""
+    """Those that are named, each once; without a name all that need no release, or all that a release can do."""
     if names:
         return list(dict.fromkeys(one for name in names for one in benchmarks_named(name)))
-    return [one for one in benchmarks().values() if one.released is not None or not released_only]
+    return [one for one in benchmarks().values() if (one.released is not None if released_only else not one.inside)]
 
 
 def _notes(results: Results) -> list[Notes]:
@@ -100,11 +100,11 @@ def opened(name: str | None) -> Iterator[tuple[str, Open] | None]:
     if name is None:
         yield None
         return
-    process = ReleasedProcess(name)
+    processes = ReleasedProcesses(name)
     try:
-        yield process.release.name, process
+        yield processes.release.name, processes
     finally:
-        process.close()
+        processes.close()
 
 
 def _messages(results: Results) -> Sequence[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 import subprocess
@@ -16,15 +17,39 @@ RUN = Path(__file__).parent / "child" / "run.py"
 WARM_UP = -1
 
 
-class ReleasedProcess:
-    """The child process of a release: one work after the other, turn by turn."""
+class ReleasedProcesses:
+    """The child processes of a release: one for itself, and one for each of our classes that stand in its place."""
 
     def __init__(self, name: str) -> None:
         self.release = Release.parsed(name)
         there, python = needed(self.release), needed_environment().python
         if "kv_blocks" not in there.record["components"] or there.obstacle("kv_blocks"):
             raise InputError(f"{self.release.name} cannot be measured: {there.obstacle('kv_blocks')}")
-        command = [str(python), "-I", str(RUN), str(START.parent), str(there.source)]
+        ours = importlib.util.find_spec("cacheimpl")
+        assert ours is not None
+        assert ours.origin is not None
+        impl = Path(ours.origin).parents[1]
+        self._command = [str(python), "-I", str(RUN), str(START.parent), str(there.source), str(impl)]
+        self._processes: dict[str, ReleasedProcess] = {}
+
+    def __call__(self, released: Released) -> ReleasedContender:
+        """The work, set up in its process."""
+        process = self._processes.get(released.ours)
+        if process is None:
+            process = self._processes[released.ours] = ReleasedProcess(self.release, self._command)
+        return process(released)
+
+    def close(self) -> None:
+        """End them."""
+        for process in self._processes.values():
+            process.close()
+
+
+class ReleasedProcess:
+    """One child process: one work after the other, turn by turn."""
+
+    def __init__(self, release: Release, command: list[str]) -> None:
+        self.release = release
         self._shown = shlex.join(command)
         self._process = subprocess.Popen(  # noqa: S603  # our own script, by the environment's own interpreter
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

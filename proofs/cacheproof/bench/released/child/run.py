@@ -1,6 +1,7 @@
-"""The script that a release's Python runs: `python -I run.py DRIVER SOURCE`, work of its classes, turn by turn.
+"""The script that a release's Python runs: `python -I run.py DRIVER SOURCE IMPL`, work of its classes, turn by turn.
 
-`DRIVER` is the folder of the driver, whose stand-ins are used; `SOURCE` the one that has the release's package.
+`DRIVER` is the folder of the driver, whose stand-ins are used; `SOURCE` the one that has the release's package, and
+`IMPL` the one that has `cacheimpl`, for work with our classes in the place of the release's.
 One JSON object a line: `{"do": "make", "work": NAME, ...sizes}`, then `{"do": "turn", "number": n}`, answered by the
 seconds of processor time, the units that were done, and what came of it. It stands alone, as the driver does.
 """
@@ -17,18 +18,18 @@ from typing import Any
 FOLDER = str(Path(__file__).parent)
 
 
-def main(driver: str, source: str) -> int:
+def main(driver: str, source: str, impl: str) -> int:
     """Answer line after line until the input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr
-    sys.path[:0] = [FOLDER, driver]
+    sys.path[:0] = [FOLDER, driver, impl]
     importlib.import_module("driver.stand_ins").install(Path(source))
-    works = importlib.import_module("works")
+    works = {**importlib.import_module("works").WORKS, **importlib.import_module("in_place").WORKS}
     work: Any = None
     for line in sys.stdin:
         message = json.loads(line)
         try:
             if message.pop("do") == "make":
-                work = works.WORKS[message.pop("work")](**message)
+                work = works[message.pop("work")](**message)
                 gc.collect()
                 gc.freeze()
                 answer: dict[str, Any] = {"made": True}

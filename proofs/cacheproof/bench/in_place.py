@@ -1,0 +1,77 @@
+"""Our classes in the scheduler loop of a release: its own calls, with its manager and with ours.
+
+`schedule` is a step in which every running request decodes one token, `admit` one that admits as many new prompts,
+and `readmit` one that admits cached prompts. They run in the release only, so they need `--with`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from cacheproof.bench.measure import Benchmark, Contender, Goal, Released
+
+RUNNING = (256, 1024)
+SMALL_PART = 64
+TURNS = 24
+MANAGERS = {"our manager, NORMATIVE": "NORMATIVE", "our manager, KV_2026_11": "KV_2026_11"}
+"""Our manager in the release's scheduler, and its rules."""
+
+
+def none(*, small: bool) -> Mapping[str, Contender]:
+    """No contenders outside of the release."""
+    return {}
+
+
+def work(name: str, sizes: Mapping[str, int], scheduler: str, rules: str, updates: int) -> Callable[[bool], Released]:
+    """The work with this scheduler of ours, or with the release's own for an empty name."""
+
+    def made(small: bool) -> Released:  # noqa: FBT001  # the type of `Benchmark.released`
+        running = sizes["running"] // SMALL_PART if small else sizes["running"]
+        place: dict[str, int | str] = {"scheduler": scheduler, "rules": rules, "updates": updates}
+        return Released(name, {**sizes, **place, "running": running}, f"{scheduler} {rules}")
+
+    return made
+
+
+def in_place(name: str, about: str, of: str, sizes: Mapping[str, int], *, turns: int | None) -> Benchmark:
+    """The release's `schedule()` with its manager and with ours."""
+    make = partial(work, of, sizes, updates=0)
+    return Benchmark(
+        name=f"{name}-{sizes['running']}",
+        about=about,
+        unit="calls of schedule()",
+        size=f"{sizes['running']:,} requests",
+        contenders=none,
+        goal=Goal(tuple(MANAGERS), times_the_release=1),
+        released=make("", ""),
+        inside={shown: make("Scheduler", rules) for shown, rules in MANAGERS.items()},
+        timed=True,
+        most_repeats=turns,
+    )
+
+
+def decoding(running: int) -> dict[str, int]:
+    """Sizes of a load that decodes."""
+    return {"running": running, "block_size": 16, "prompt": 64, "steps": 16, "turns": TURNS}
+
+
+def admitting(running: int, *, repeated: bool) -> dict[str, int]:
+    """Sizes of a load of prompts that are admitted and end at once."""
+    return {"running": running, "block_size": 16, "prompt": 208, "steps": 2, "repeated": int(repeated)}
+
+
+BENCHMARKS = (
+    *(
+        in_place("schedule", "a step of the release's scheduler; all decode", "decoding", decoding(size), turns=TURNS)
+        for size in RUNNING
+    ),
+    *(
+        in_place(name, about, "admitting", admitting(size, repeated=cached), turns=None)
+        for name, about, cached in (
+            ("admit", "a step of the release's scheduler; all are new prompts of 208 tokens", False),
+            ("readmit", "a step of the release's scheduler; all are cached prompts of 208 tokens", True),
+        )
+        for size in RUNNING
+    ),
+)
