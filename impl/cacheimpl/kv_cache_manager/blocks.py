@@ -12,7 +12,7 @@ from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError,
 NO_BLOCK_ID = -1
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class KVCacheBlock:
     """A block of KV memory. Blocks are compared by identity."""
 
@@ -80,10 +80,15 @@ class FreeKVCacheBlockQueue:
 
     def popleft(self) -> KVCacheBlock:
         """Remove the next block and return it. Raises `NoFreeBlocksError`."""
-        block = self.free_list_head
-        if block is None:
+        head = self.fake_free_list_head
+        block = head.next_free_block
+        if block is None or block is self.fake_free_list_tail:
             raise NoFreeBlocksError("no free block is left")
-        self.remove(block)
+        after = block.next_free_block
+        assert after is not None
+        head.next_free_block, after.prev_free_block = after, head
+        block.prev_free_block = block.next_free_block = block._queue = None  # noqa: SLF001  # the queue's mark
+        self.num_free_blocks -= 1
         return block
 
     def popleft_n(self, n: int) -> list[KVCacheBlock]:
@@ -95,11 +100,11 @@ class FreeKVCacheBlockQueue:
 
     def remove(self, block: KVCacheBlock) -> None:
         """Remove this block. Raises `FreeQueueError` if it is not queued."""
-        _check_blocks((block,))
+        _check_block(block)
         before, after = block.prev_free_block, block.next_free_block
-        if block not in self or before is None or after is None:
+        if block._queue is not self or before is None or after is None:  # noqa: SLF001  # the queue's mark
             raise FreeQueueError(f"block {block.block_id} is not in the free queue")
-        _link(before, after)
+        before.next_free_block, after.prev_free_block = after, before
         block.prev_free_block = block.next_free_block = block._queue = None  # noqa: SLF001  # the queue's mark
         self.num_free_blocks -= 1
 
@@ -140,15 +145,21 @@ class FreeKVCacheBlockQueue:
         return new
 
     def _insert(self, block: KVCacheBlock, before: KVCacheBlock) -> None:
-        _check_blocks((block,))
+        _check_block(block)
         if block.prev_free_block is not None:
             raise FreeQueueError(f"block {block.block_id} is in the free queue already")
         block._queue = self  # noqa: SLF001  # the queue's mark on the blocks that are in it
         after = before.next_free_block
         assert after is not None
-        _link(before, block)
-        _link(block, after)
+        before.next_free_block = after.prev_free_block = block
+        block.prev_free_block, block.next_free_block = before, after
         self.num_free_blocks += 1
+
+
+def _check_block(block: Any) -> None:
+    """Raises `ForeignBlockError` for anything but a block."""
+    if not isinstance(block, KVCacheBlock):
+        raise ForeignBlockError(f"a block must be a KVCacheBlock, not {block!r}")
 
 
 def _check_blocks(blocks: Any) -> list[KVCacheBlock]:
@@ -157,8 +168,7 @@ def _check_blocks(blocks: Any) -> list[KVCacheBlock]:
         raise ForeignBlockError(f"blocks must be several, in a list or the like, not {blocks!r}")
     checked = list(blocks)
     for block in checked:
-        if not isinstance(block, KVCacheBlock):
-            raise ForeignBlockError(f"a block must be a KVCacheBlock, not {block!r}")
+        _check_block(block)
     return checked
 
 

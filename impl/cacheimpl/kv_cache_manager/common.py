@@ -5,7 +5,7 @@ One call is about one request; for bursts there are tensors elsewhere in `cachei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form
+from cacheimpl.kv_cache_manager.ordinary import FullTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import FULL, Kind, Reach
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.sizes import at_least
@@ -43,9 +45,14 @@ class PrefixCacheStats:
 
     def record(self, num_tokens: int, num_hits: int, preempted: bool = False) -> None:  # noqa: FBT001, FBT002
         """Count a look-up of `num_tokens` tokens."""
-        before = "preempted_" if preempted else ""
-        for name, more in (("requests", 1), ("queries", num_tokens), ("hits", num_hits)):
-            setattr(self, before + name, getattr(self, before + name) + more)
+        if preempted:
+            self.preempted_requests += 1
+            self.preempted_queries += num_tokens
+            self.preempted_hits += num_hits
+        else:
+            self.requests += 1
+            self.queries += num_tokens
+            self.hits += num_hits
 
 
 class Layout(NamedTuple):
@@ -62,6 +69,10 @@ class Layout(NamedTuple):
     """Groups with layers of a draft model; none: all have."""
     in_flight: int | None = None
     """Tokens of a request that are scheduled and not executed, at most; None: not known."""
+
+
+TABLES: Mapping[Kind, type[Tables]] = {Kind.FULL: FullTables, Kind.CROSS: CrossTables}
+"""The tables of a kind of layers, if they are of a class of their own."""
 
 
 class CommonCalls:
@@ -105,9 +116,15 @@ class CommonCalls:
         )
         self._alignment = layout.alignment
         self._groups = [
-            (CrossTables if reach.kind is Kind.CROSS else Tables)(
+            TABLES.get(reach.kind, Tables)(
                 self._pool,
-                Chains(size, hash_function, number if groups > 1 else None, layout.hash_block_size),
+                Chains(
+                    size,
+                    hash_function,
+                    number if groups > 1 else None,
+                    layout.hash_block_size,
+                    compared=rules.verified or rules.whole_prefixes,
+                ),
                 self.max_model_len,
                 caching=enable_caching,
                 drops_last=drops_last and (number in layout.drafting or not layout.drafting),
@@ -215,6 +232,8 @@ class CommonCalls:
 
         A scheduler ends a step there, so that the state or the window behind it is registered, too.
         """
+        if len(self._groups) == 1:
+            return 0
         full = [group for group in self._groups if group.reach.kind is Kind.FULL]
         if len(full) == len(self._groups):
             return 0
@@ -261,30 +280,6 @@ def check_running(request: ComputedRequest) -> None:
     status = getattr(getattr(request, "status", None), "name", "RUNNING")
     if status != "RUNNING":
         raise NotRunningError(f"{request.request_id!r} is {status}, and does not run")
-
-
-def tokens_of(request: ComputedRequest) -> int:
-    """The request's own count of computed tokens. Raises `InvalidCountError`."""
-    check_request(request)
-    name = f"num_computed_tokens of request {request.request_id!r}"
-    return at_least(name, getattr(request, "num_computed_tokens", None), 0)
-
-
-IN_FLIGHT = ("num_in_flight_tokens", "num_output_placeholders")
-"""What requests of releases say of their tokens in flight: from 0.33 on exactly, before of decodes only."""
-
-
-def executed_of(request: ComputedRequest) -> int:
-    """The request's computed tokens but those in flight, as it says itself. Raises `InvalidCountError`.
-
-    Engines count a token as computed when they schedule it. A request without a count of tokens in flight has none.
-    """
-    computed = at_least("num_computed_tokens", getattr(request, "num_computed_tokens", 0), 0)
-    for name in IN_FLIGHT:
-        count = getattr(request, name, None)
-        if count is not None:
-            return max(0, computed - at_least(f"{name} of request {request.request_id!r}", count, 0))
-    return computed
 
 
 def several(what: str, given: Any) -> list[Any]:

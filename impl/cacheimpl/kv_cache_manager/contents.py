@@ -7,9 +7,10 @@ contents are one object while they are in use, so contents are compared by ident
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import torch
 
@@ -25,31 +26,59 @@ GROUP_BYTES = 4
 HashFunction = Callable[[Any], int]
 
 
+FORM = "q"
+"""The form of a packed token: 64 bits with a sign."""
+
+Piece = bytes | tuple[int, ...]
+"""The tokens of a full block, packed; as they are if one of them has more than 64 bits. Bytes keep their hash."""
+
+
 class Content:
     """The content of one full block. Made by `Contents` only."""
 
-    __slots__ = ("__weakref__", "extra_keys", "parent", "token_ids")
+    __slots__ = ("__weakref__", "extra_keys", "parent", "piece")
 
-    def __init__(self, parent: Content | None, token_ids: tuple[int, ...], extra_keys: Hashable) -> None:
-        self.parent, self.token_ids, self.extra_keys = parent, token_ids, extra_keys
+    def __init__(self, parent: Content | None, piece: Piece, extra_keys: Hashable) -> None:
+        self.parent, self.piece, self.extra_keys = parent, piece, extra_keys
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The tokens of the block."""
+        return self.piece if isinstance(self.piece, tuple) else tuple(array(FORM, self.piece))
+
+
+class Reference(ref[Content]):
+    """A weak reference to a content, with its key."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
 
 
 class Contents:
-    """The contents in use, each once."""
+    """The contents in use, each once. A weak dictionary with less ado: this is made for each full block."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[tuple[Any, ...], Content] = WeakValueDictionary()
+        known: dict[tuple[Any, ...], Reference] = {}
+
+        def gone(reference: Reference) -> None:
+            if known.get(reference.key) is reference:
+                del known[reference.key]
+
+        self._known, self._gone = known, gone
 
     def __len__(self) -> int:
         """The number of contents in use."""
         return len(self._known)
 
-    def of(self, parent: Content | None, token_ids: tuple[int, ...], extra_keys: Hashable) -> Content:
+    def of(self, parent: Content | None, piece: Piece, extra_keys: Hashable) -> Content:
         """The content of these tokens behind this parent."""
-        key = parent, token_ids, extra_keys
-        content = self._known.get(key)
+        key = parent, piece, extra_keys
+        known = self._known.get(key)
+        content = None if known is None else known()
         if content is None:
-            content = self._known[key] = Content(parent, token_ids, extra_keys)
+            content = Content(parent, piece, extra_keys)
+            reference = self._known[key] = Reference(content, self._gone)
+            reference.key = key
         return content
 
 
@@ -159,20 +188,33 @@ def _placed(position: Any) -> tuple[int, int]:
     return position.offset, position.length
 
 
+def is_plain(request: TokenRequest) -> bool:
+    """Whether keys and values of the request depend on its tokens only."""
+    return (
+        not getattr(request, "mm_features", None)
+        and not getattr(request, "lora_request", None)
+        and not getattr(request, "cache_salt", None)
+        and getattr(request, "prompt_embeds", None) is None
+        and not getattr(request, "mm_positions", None)
+        and not getattr(request, "mm_hashes", None)
+    )
+
+
 def check_request(request: TokenRequest) -> None:
     """Raises `InvalidRequestError` for a request without id or tokens."""
-    lacking = [name for name in ("request_id", "all_token_ids") if getattr(request, name, None) is None]
-    if lacking:
+    tokens = getattr(request, "all_token_ids", None)
+    if tokens is None or getattr(request, "request_id", None) is None:
+        lacking = [name for name in ("request_id", "all_token_ids") if getattr(request, name, None) is None]
         raise InvalidRequestError(f"a request has {' and '.join(lacking)}, and {type(request).__name__} has none")
-    if not hasattr(request.all_token_ids, "__len__"):
+    if not hasattr(tokens, "__len__"):
         kind = type(request.all_token_ids).__name__
         raise InvalidRequestError(f"all_token_ids of request {request.request_id!r} must be a sequence, not {kind}")
 
 
-def check_tokens(request: TokenRequest, tokens: tuple[Any, ...]) -> None:
+def check_tokens(request: TokenRequest, tokens: Sequence[Any]) -> None:
     """Raises `InvalidRequestError` for tokens that are not integers. The size of the vocabulary is unknown here."""
-    if {*map(type, tokens)} != {int}:  # what is not of Python is looked at one by one
-        for token in tokens:
+    for token in tokens:
+        if type(token) is not int:
             counts.whole(f"a token in all_token_ids of request {request.request_id!r}", token, InvalidRequestError)
 
 
@@ -193,6 +235,17 @@ def hash_of(key: Any, *, several: bool) -> tuple[Hashable, int]:
     return key if several else (key, 0)
 
 
+def _first(
+    copies: Mapping[int, Any] | None, parent: Content | None, piece: Piece, extra_keys: Hashable
+) -> Content | None:
+    """The content of the first of these blocks, if it is this one."""
+    for block in copies.values() if copies else ():
+        content: Content = block.content
+        same = content.parent is parent and content.piece == piece and content.extra_keys == extra_keys
+        return content if same else None
+    return None
+
+
 # Chains of one manager ----------------------------------------------------------------------------------------------
 
 
@@ -200,7 +253,13 @@ class Chains:
     """Contents and keys of requests, block by block. Each group of layers has its own."""
 
     def __init__(
-        self, block_size: int, hash_function: HashFunction, group: int | None = None, hash_size: int | None = None
+        self,
+        block_size: int,
+        hash_function: HashFunction,
+        group: int | None = None,
+        hash_size: int | None = None,
+        *,
+        compared: bool = True,
     ) -> None:
         self.block_size = block_size
         self.scale = block_size // (hash_size or block_size)
@@ -208,39 +267,90 @@ class Chains:
         self.group = group
         """None where there is one group only."""
         self.contents = Contents()
+        self._of: Callable[[Content | None, Piece, Hashable], Content] = self.contents.of if compared else Content
+        """Where contents are not compared, because rules trust hashes, equal ones need not be one object."""
         self._hash = hash_function
 
     def full_blocks(self, request: TokenRequest, tokens: int) -> int:
         """The number of full blocks among the first `tokens` tokens of the request."""
         return min(tokens, len(request.all_token_ids)) // self.block_size
 
+    def pieces_of(self, request: TokenRequest, first: int, blocks: int) -> list[Piece]:
+        """The tokens of each full block from `first` on, of `blocks` in all. Raises `InvalidRequestError`."""
+        if first >= blocks:
+            return []
+        size = self.block_size
+        tokens: Any = request.all_token_ids[first * size : blocks * size]
+        if type(tokens) is not list:
+            tokens = list(tokens)
+        try:
+            packed = array(FORM, tokens)
+        except (TypeError, OverflowError):
+            check_tokens(request, tokens)
+            return [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
+        data, width = packed.tobytes(), size * packed.itemsize
+        return [data[start : start + width] for start in range(0, len(data), width)]
+
+    def brings_keys(self, request: TokenRequest, blocks: int) -> bool:
+        """Whether the request brings the keys of its first `blocks` full blocks."""
+        return len(getattr(request, "block_hashes", None) or ()) >= blocks * self.scale
+
+    def first_key(self, request: TokenRequest) -> Hashable | None:
+        """The key of the request's first block, if the request brings it."""
+        given = getattr(request, "block_hashes", None) or ()
+        return key_of(given[self.scale - 1], self.group) if len(given) >= self.scale else None
+
     def extended(self, request: TokenRequest, known: Sequence[Link], blocks: int) -> list[Link]:
         """The links of the first `blocks` full blocks; `known` are the leading ones."""
         links = list(known[:blocks])
-        given = getattr(request, "block_hashes", None) or ()
-        for start in range(len(links) * self.block_size, blocks * self.block_size, self.block_size):
-            links.append(self._next(request, links[-1] if links else None, start, given))
+        links.extend(self.links(request, self.pieces_of(request, 0, blocks), links, blocks))
         return links
 
-    def _next(self, request: TokenRequest, parent: Link | None, start: int, given: Sequence[Hashable]) -> Link:
-        """The link of the block that starts here. Where the request comes with keys, those are used to find blocks."""
-        stop = start + self.block_size
-        tokens = tuple(request.all_token_ids[start:stop])
-        check_tokens(request, tokens)
-        extra_keys, _ = generate_block_hash_extra_keys(request, start, stop, 0)
-        content = self.contents.of(None if parent is None else parent.content, tokens, extra_keys)
-        position = stop // self.block_size * self.scale - 1
-        block_hash = given[position] if position < len(given) else self._hashed(parent, tokens, extra_keys)
-        return Link(content, self.key_of(block_hash), block_hash, self.group or 0)
+    def links(
+        self,
+        request: TokenRequest,
+        pieces: Sequence[Piece],
+        known: Sequence[Link],
+        blocks: int,
+        registered: Mapping[Hashable, Mapping[int, Any]] | None = None,
+    ) -> Iterator[Link]:
+        """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them.
 
-    def key_of(self, block_hash: Hashable) -> Hashable:
-        """The key under which a block with this hash is registered."""
-        return key_of(block_hash, self.group)
+        Where the request comes with keys, those are used to find blocks. `registered` are blocks by key: if the first
+        of them has the content, it is not made.
+        """
+        first, parent = len(known), known[-1] if known else None
+        size, scale, group, of = self.block_size, self.scale, self.group, self._of
+        given = getattr(request, "block_hashes", None) or ()
+        extra_keys: Any = None
+        plain, hashes = is_plain(request), len(given)
+        new: Callable[..., Link] = tuple.__new__  # without the call of a function of Python
+        content, ending = None if parent is None else parent.content, (group or 0).to_bytes(GROUP_BYTES, "big")
+        for number in range(first, blocks):
+            piece = pieces[number]
+            if not plain:
+                start = number * size
+                extra_keys, _ = generate_block_hash_extra_keys(request, start, start + size, 0)
+            position = (number + 1) * scale - 1
+            if position < hashes:
+                block_hash = given[position]
+                key = block_hash + ending if type(block_hash) is bytes else key_of(block_hash, group)
+                behind = content
+                content = _first(registered.get(key), behind, piece, extra_keys) if registered else None
+                if content is None:
+                    content = of(behind, piece, extra_keys)
+            else:
+                content = of(content, piece, extra_keys)
+                block_hash = self._hashed(parent, content)
+                key = key_of(block_hash, group)
+            parent = new(Link, (content, key, block_hash, group or 0))
+            yield parent
 
-    def _hashed(self, parent: Link | None, tokens: tuple[int, ...], extra_keys: Any) -> BlockHashType:
+    def _hashed(self, parent: Link | None, content: Content) -> BlockHashType:
         """A hash of our own, where the request brings none."""
         value = None
         if parent is not None:
             before = parent.block_hash
             value = before.hash_value if isinstance(before, BlockHashType) else self._hash(before)
-        return hash_block_tokens(value, tokens, extra_keys, hash_function=self._hash)
+        extra_keys: Any = content.extra_keys
+        return hash_block_tokens(value, content.token_ids, extra_keys, hash_function=self._hash)

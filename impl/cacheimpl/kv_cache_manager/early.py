@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
-from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, executed_of, several, tokens_of
+from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, several
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
+from cacheimpl.kv_cache_manager.progress import executed_of, tokens_of
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Register, Rules
 from cacheimpl.kv_cache_manager.sizes import at_least, blocks_for, whole
 from cacheimpl.kv_cache_manager.slots import Demand

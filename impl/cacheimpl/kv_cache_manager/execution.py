@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.errors import (
     SharedBlocksError,
@@ -32,8 +30,7 @@ class Execution(Finding):
             )
         registers = self.caching and self.rules.register is not Register.SCHEDULED
         if registers:  # what raises for tokens that are none does so before anything changes
-            full = min(self.chains.full_blocks(request, computed), len(holding.blocks))
-            holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
+            self.learn(request, holding, min(self.chains.full_blocks(request, computed), len(holding.blocks)))
         holding.request, holding.computed, holding.loads = request, computed, False
         if registers:
             self.register(request, computed)
@@ -72,7 +69,7 @@ class Execution(Finding):
         if self.rules.register is Register.SCHEDULED:
             return
         first, holding.scheduled = computed // self.block_size, computed
-        del holding.links[first:]
+        del holding.links[first:], holding.known[first:]
         for block in reversed(holding.blocks[first : holding.registered]):
             if block.ref_cnt > 1:
                 self.evict(block)
@@ -102,18 +99,27 @@ class Execution(Finding):
             return
         holding = self.holdings[request.request_id]
         begin, full = holding.registered, self._full(request, tokens, holding)
-        holding.links = self.chains.extended(request, holding.links, max(full, len(holding.links)))
-        run = list[int]()
+        if full <= begin:
+            return
+        self.learn(request, holding, full)
+        self.name(holding, full)
+        for first, end in self._runs(holding, begin, full, tokens):
+            self.pool._register_all(holding.blocks[first:end], holding.links[first:end])  # noqa: SLF001  # a table's own
+            self._tell(request, holding, first, end)
+        holding.registered = full
+
+    def _runs(self, holding: Holding, begin: int, full: int, tokens: int) -> list[tuple[int, int]]:
+        """Consecutive full blocks that can be found: not null blocks, nor states that are not the last one (LG-7)."""
+        if self.reach.kind is Kind.FULL:  # behind a block that cannot be found is none that can be
+            cut = begin > 0 and holding.blocks[begin - 1].block_hash is None
+            return [] if cut and self.rules.whole_prefixes else [(begin, full)]
+        runs = list[tuple[int, int]]()
         for position in range(begin, full):
-            if not self._is_registered(holding, position, tokens):
-                self._tell(request, holding, run)
-                run = []
-            else:
-                self.pool.register(holding.blocks[position], holding.links[position])
+            if self._is_registered(holding, position, tokens):
                 self.this_step.add(holding.blocks[position].block_id)
-                run.append(position)
-        self._tell(request, holding, run)
-        holding.registered = max(begin, full)
+                first = runs.pop()[0] if runs and runs[-1][1] == position else position
+                runs.append((first, position + 1))
+        return runs
 
     def _full(self, request: ComputedRequest, tokens: int, holding: Holding) -> int:
         """How many leading blocks of the table are full, as far as hits can end with them."""
@@ -124,31 +130,29 @@ class Execution(Finding):
         return min(self.chains.full_blocks(request, tokens), len(holding.blocks))
 
     def _is_registered(self, holding: Holding, position: int, tokens: int) -> bool:
-        """Whether a full block can be found: not a null block, nor a state that is not the last one (LG-7)."""
+        """Whether a full block of another kind than full attention can be found."""
         if holding.blocks[position].is_null:
             return False
-        if self.reach.kind is Kind.FULL:
-            cut = position > 0 and holding.blocks[position - 1].block_hash is None
-            return not (cut and self.rules.whole_prefixes)
         if self.reach.kind is Kind.STATE and not self.rules.aligned:
             return (position + 1) * self.block_size == tokens
         per_hit = self.alignment // self.block_size
         proofs = int(self.drops_last)
         return not self.rules.aligned or self.reach.is_reachable(position, per_hit, self.block_size, proofs)
 
-    def _tell(self, request: ComputedRequest, holding: Holding, run: Sequence[int]) -> None:
+    def _tell(self, request: ComputedRequest, holding: Holding, first: int, end: int) -> None:
         """The event of consecutive blocks that were registered, if events are on."""
-        if not run or self.pool.events is None:
+        if self.pool.events is None:
             return
-        links = [holding.links[position] for position in run]
-        before = holding.links[run[0] - 1] if run[0] > 0 else None
-        self.pool.events.append(stored(self.pool.form, request, before, links, run[0], self.block_size))
+        before = holding.links[first - 1] if first > 0 else None
+        links = holding.links[first:end]
+        self.pool.events.append(stored(self.pool.form, request, before, links, first, self.block_size))
 
     def evict(self, block: KVCacheBlock) -> None:
         """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""
         if block.block_hash is None:
             return
         for holding in self.holdings.values() if self.rules.whole_prefixes else ():
+            self.name_all(holding)
             alike = (position for position, link in enumerate(holding.links) if link.content is block.content)
             for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
                 self.pool.forget(other)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, Link
+from cacheimpl.kv_cache_manager.contents import Chains, Link, Piece
 from cacheimpl.kv_cache_manager.errors import (
     RequestMismatchError,
     UnknownRequestError,
@@ -19,7 +19,7 @@ from cacheimpl.kv_cache_manager.sizes import blocks_for
 from cacheimpl.request import ComputedRequest
 
 
-@dataclass
+@dataclass(slots=True)
 class Holding:
     """How far a request has come that has a table. Counts are in tokens, but for blocks."""
 
@@ -34,8 +34,12 @@ class Holding:
     """It has slots for its tokens before this one."""
     loads: bool = False
     """Its tokens are being loaded: its own count is no word on what is written."""
+    known: list[Piece] = field(default_factory=list)
+    """The tokens of its full blocks, as they were when these got their slots.
+
+    Those of a request that brings keys are read when its blocks are named: whoever made the keys has read them."""
     links: list[Link] = field(default_factory=list)
-    """What its full blocks hold, as far as that was known when they got their slots."""
+    """What its leading full blocks hold; the others of those are not named yet."""
 
 
 class Finding:
@@ -54,6 +58,7 @@ class Finding:
         in_flight: int | None = None,
     ) -> None:
         self.pool, self.chains, self.longest, self.reach = pool, chains, longest, reach
+        self.rules: Rules = pool.rules
         self.alignment = alignment or chains.block_size
         """Tokens. The end of a hit is a multiple of this number."""
         self.most_blocks = reach.most_blocks(longest if in_flight is None else in_flight, longest, chains.block_size)
@@ -69,15 +74,12 @@ class Finding:
         self.records_new_block_ids = False
         """Whether the workers want to know which blocks are taken, to zero them."""
         self.new_block_ids: list[int] = []
+        self.looked_up: tuple[ComputedRequest | None, list[Piece], list[Link]] = None, [], []
+        """The request that was looked up last, the tokens of its full blocks, and the contents of its hits."""
         self.this_step: set[int] = set()
         """Blocks that were registered in this step."""
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
         self.holdings: dict[str, Holding] = {}
-
-    @property
-    def rules(self) -> Rules:
-        """The rules of the pool."""
-        return self.pool.rules
 
     @property
     def block_pool(self) -> BlockPool:
@@ -96,16 +98,53 @@ class Finding:
     def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
         """The blocks of the longest cached prefix of the request that is within the given number of tokens."""
         hits: list[KVCacheBlock] = []
-        for link in self.links_of(request, most_tokens):
-            block = self.pool.find(link)
+        links: list[Link] = []
+        count, find = self.chains.full_blocks(request, most_tokens), self.pool.find
+        first = self.chains.first_key(request)
+        if first is not None and not self.pool.copies(first):
+            return []
+        pieces = self.chains.pieces_of(request, 0, count)
+        for link in self.chains.links(request, pieces, (), count, self.pool.cached_block_hash_to_block):
+            block = find(link)
             if block is None:
                 break
             hits.append(block)
+            links.append(link)
+        self.looked_up = request, pieces, links
         return hits[:-1] if self.drops_last else hits
 
     def links_of(self, request: ComputedRequest, tokens: int) -> list[Link]:
         """The contents of the request's full blocks within the given number of tokens."""
         return self.chains.extended(request, (), self.chains.full_blocks(request, tokens))
+
+    def links_of_hits(self, request: ComputedRequest, pieces: list[Piece], count: int) -> list[Link]:
+        """The contents of the request's first blocks; those of its look-up if the tokens are the same.
+
+        `pieces` are its tokens. If they were not read, the request has brought keys, and they become those of the hits.
+        """
+        looked_up, seen, links = self.looked_up
+        same = looked_up is request and len(links) >= count and seen[:count] == (pieces[:count] or seen[:count])
+        if not pieces:
+            pieces += seen[:count] if same else self.chains.pieces_of(request, 0, count)
+        return links[:count] if same else list(self.chains.links(request, pieces, (), count))
+
+    def learn(self, request: ComputedRequest, holding: Holding, blocks: int) -> None:
+        """The tokens of the first full blocks are known. Raises `InvalidRequestError` and changes nothing."""
+        known = len(holding.known)
+        if known < blocks:
+            holding.known.extend(self.chains.pieces_of(request, known, blocks))
+
+    def name(self, holding: Holding, count: int) -> None:
+        """The links of the first `count` full blocks are made, of the tokens that were known with their slots."""
+        if len(holding.links) < count:
+            holding.links.extend(self.chains.links(holding.request, holding.known, holding.links, count))
+
+    def name_all(self, holding: Holding) -> None:
+        """The links of all full blocks are made."""
+        if self.caching:
+            full = self.chains.full_blocks(holding.request, holding.scheduled)
+            self.learn(holding.request, holding, min(full, len(holding.blocks)))
+            self.name(holding, len(holding.known))
 
     def hits_of(self, links: Sequence[Link], tokens: int) -> list[KVCacheBlock] | None:
         """The blocks of a prefix, with null blocks for those that are not read (LG-12). None if one is not cached."""
@@ -130,8 +169,9 @@ class Finding:
         holding = self.holdings.get(request.request_id)
         if holding is None or holding.request is request:
             return holding
+        self.name_all(holding)
         if self.chains.full_blocks(request, len(holding.links) * self.block_size) < len(holding.links) or any(
-            ours.content is not its.content
+            (ours.content.piece, ours.content.extra_keys) != (its.content.piece, its.content.extra_keys)
             for ours, its in zip(self.chains.extended(request, (), len(holding.links)), holding.links, strict=True)
         ):
             raise RequestMismatchError(f"{request.request_id!r} is another request, with other tokens")

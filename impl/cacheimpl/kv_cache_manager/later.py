@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheimpl import counts
-from cacheimpl.kv_cache_manager.blocks import KVCacheBlocks
-from cacheimpl.kv_cache_manager.common import PrefixCacheStats, check_running, executed_of, tokens_of
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, KVCacheBlocks
+from cacheimpl.kv_cache_manager.common import PrefixCacheStats, check_running
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
@@ -18,7 +18,9 @@ from cacheimpl.kv_cache_manager.event_arrays import ARRAYS
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent
 from cacheimpl.kv_cache_manager.kinds import kind_of, window_of
 from cacheimpl.kv_cache_manager.layouts import layout_of
+from cacheimpl.kv_cache_manager.ordinary import FullTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.progress import executed_of, tokens_of
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
@@ -82,6 +84,7 @@ class LaterCalls(SchedulerCalls):
         self.enable_kv_cache_events = enable_kv_cache_events
         self.watermark_blocks = int(watermark * self.num_gpu_blocks)
         self._tells_boundary = scheduler_block_size is not None
+        self._full = self._tables if len(self._groups) == 1 and isinstance(self._tables, FullTables) else None
         specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
         zeroing = bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False))
         retention = getattr(kv_cache_config, "prefix_cache_retention_interval", None)
@@ -148,6 +151,37 @@ class LaterCalls(SchedulerCalls):
         before computes the others again; it has gone back even if the pool lacks room. Raises as the early
         `allocate_slots`.
         """
+        if (
+            self._full is not None
+            and type(num_new_tokens) is type(num_lookahead_tokens) is type(num_new_computed_tokens) is int
+            and type(num_external_computed_tokens) is type(num_encoder_tokens) is type(reserved_blocks) is int
+            and num_external_computed_tokens == num_encoder_tokens == 0 <= min(num_lookahead_tokens, reserved_blocks)
+            and not delay_cache_blocks
+        ):
+            taken: Sequence[KVCacheBlock] | None = None
+            if new_computed_blocks is None:
+                if (
+                    num_new_computed_tokens == reserved_blocks == self.watermark_blocks == 0
+                    and not full_sequence_must_fit
+                ):
+                    taken = self._full.go_on(request, num_new_tokens, num_lookahead_tokens)
+            elif type(new_computed_blocks) is KVCacheBlocks and len(new_computed_blocks.blocks) == 1:
+                hits = new_computed_blocks.blocks[0]
+                if len(hits) * self.block_size == num_new_computed_tokens:
+                    watermark = (
+                        self.watermark_blocks if self.watermark_blocks and _waits(request) and has_scheduled_reqs else 0
+                    )
+                    taken = self._full.admit(
+                        request,
+                        num_new_tokens,
+                        hits,
+                        num_lookahead_tokens,
+                        reserved_blocks,
+                        watermark,
+                        full_sequence_must_fit,
+                    )
+            if taken is not None:
+                return KVCacheBlocks((taken,)) if taken else self.empty_kv_cache_blocks
         encoder = at_least("num_encoder_tokens", num_encoder_tokens, 0)
         if encoder and not any(group.reach.kind is Kind.CROSS for group in self._groups):
             raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
@@ -159,15 +193,16 @@ class LaterCalls(SchedulerCalls):
                 f"new_computed_blocks must be KVCacheBlocks, not {type(new_computed_blocks).__name__}"
             )
         at_least("num_new_computed_tokens", num_new_computed_tokens, 0)
-        hits = (self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks).blocks
-        if len(hits) != len(self._groups):
-            raise UnsupportedError(f"there are {len(self._groups)} groups of layers, and {len(hits)} are brought along")
-        covered = [len(its) * group.block_size for its, group in zip(hits, self._groups, strict=True)]
+        brought = (self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks).blocks
+        if len(brought) != len(self._groups):
+            raise UnsupportedError(
+                f"there are {len(self._groups)} groups of layers, and {len(brought)} are brought along"
+            )
+        covered = [len(its) * group.block_size for its, group in zip(brought, self._groups, strict=True)]
         if any(num_new_computed_tokens != tokens for tokens in covered):
             raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {covered}")
         external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         new = whole("num_new_tokens", num_new_tokens)
-        waits = getattr(getattr(request, "status", None), "name", "") in ("WAITING", "PREEMPTED")
         demand = Demand(
             computed=tokens_of(request),
             executed=executed_of(request),
@@ -178,10 +213,10 @@ class LaterCalls(SchedulerCalls):
             tokens=new + external if new >= 0 else new,
             lookahead=lookahead,
             reserved=at_least("reserved_blocks", reserved_blocks, 0),
-            watermark=self.watermark_blocks if waits and has_scheduled_reqs else 0,
+            watermark=self.watermark_blocks if has_scheduled_reqs and _waits(request) else 0,
             whole=full_sequence_must_fit,
         )
-        fresh = self._allocated(request, demand, hits, registers=not delay_cache_blocks)
+        fresh = self._allocated(request, demand, brought, registers=not delay_cache_blocks)
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
     def cache_blocks(self, request: ComputedRequest, num_computed_tokens: int) -> None:
@@ -238,6 +273,10 @@ def _form(kv_cache_config: KVCacheConfig) -> Form:
     """Events as maps that name the kind of their group."""
     specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
     return MAPS._replace(kinds=tuple((kind_of(spec), window_of(spec)) for spec in specs))
+
+
+def _waits(request: ComputedRequest) -> bool:
+    return getattr(getattr(request, "status", None), "name", "") in ("WAITING", "PREEMPTED")
 
 
 def _only(name: str, value: int, supported: int) -> None:

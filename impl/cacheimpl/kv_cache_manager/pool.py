@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from cacheimpl import counts
@@ -52,7 +52,7 @@ class BlockPool:
         """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
-        self.cached_block_hash_to_block: dict[Any, dict[int, KVCacheBlock]] = defaultdict(dict)
+        self.cached_block_hash_to_block: dict[Any, dict[int, KVCacheBlock]] = {}
         self.null_block: KVCacheBlock | None = None
         if null_block:
             self.null_block = self.free_block_queue.popleft()
@@ -62,12 +62,16 @@ class BlockPool:
 
     def find(self, link: Link) -> KVCacheBlock | None:
         """The first registered block with this content; None if there is none."""
-        for block in self.copies(link.key):
-            if not self.rules.verified or block.content is link.content:
+        copies = self.cached_block_hash_to_block.get(link.key)
+        if copies is None:
+            return None
+        content, verified = link.content, self.rules.verified
+        for block in copies.values():
+            if not verified or block.content is content:
                 return block
         return None
 
-    def copies(self, key: Hashable) -> Iterable[KVCacheBlock]:
+    def copies(self, key: Hashable) -> Collection[KVCacheBlock]:
         """The blocks registered under a key, the first registered first."""
         return self.cached_block_hash_to_block.get(key, {}).values()
 
@@ -84,22 +88,36 @@ class BlockPool:
 
     def register(self, block: KVCacheBlock, link: Link) -> None:
         """Register the block: look-ups find it, after blocks registered earlier under the same key (KV-3)."""
-        self.own((block,))
-        block.block_hash, block.content = link.key, link.content
-        self.cached_block_hash_to_block[link.key][block.block_id] = block
+        self._check_own(block)
+        self._register_all((block,), (link,))
+
+    def _register_all(self, blocks: Sequence[KVCacheBlock], links: Sequence[Link]) -> None:
+        """Register blocks of a table; none of them is registered."""
+        cached = self.cached_block_hash_to_block
+        for block, link in zip(blocks, links, strict=True):
+            content, key, _, _ = link
+            assert block._block_hash is None, "the block already has a hash"  # noqa: SLF001  # as `block_hash` does
+            block._block_hash, block.content = key, content  # noqa: SLF001  # the same
+            copies = cached.get(key)
+            if copies is None:
+                cached[key] = {block.block_id: block}
+            else:
+                copies[block.block_id] = block
 
     def forget(self, block: KVCacheBlock) -> None:
         """Unregister the block, on both sides of the map (KV-3). Does nothing if it is not registered."""
-        self.own((block,))
-        if block.block_hash is None:
-            return
+        self._check_own(block)
+        if block.block_hash is not None:
+            self._forget(block, block.block_hash)
+
+    def _forget(self, block: KVCacheBlock, key: Hashable) -> None:
         if self.events is not None:
-            block_hash, group = hash_of(block.block_hash, several=self.several_groups)
+            block_hash, group = hash_of(key, several=self.several_groups)
             self.events.append(removed(self.form, block_hash, group))
-        copies = self.cached_block_hash_to_block[block.block_hash]
+        copies = self.cached_block_hash_to_block[key]
         del copies[block.block_id]
         if not copies:
-            del self.cached_block_hash_to_block[block.block_hash]
+            del self.cached_block_hash_to_block[key]
         block.reset_hash()
 
     # References -----------------------------------------------------------------------------------------------------
@@ -109,13 +127,15 @@ class BlockPool:
         for block in self.own(blocks):
             if block.ref_cnt == 0:
                 self.free_block_queue.remove(block)
-            block.incr_ref()
+            block.ref_cnt += 1
 
     def take(self) -> KVCacheBlock:
         """Take the next free block. If it is registered, it is evicted."""
         block = self.free_block_queue.popleft()
-        self.forget(block)
-        block.incr_ref()
+        key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
+        if key is not None:
+            self._forget(block, key)
+        block.ref_cnt += 1
         return block
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
@@ -137,7 +157,7 @@ class BlockPool:
         return own
 
     def _let_go(self, block: KVCacheBlock) -> None:
-        block.decr_ref()
+        block.ref_cnt -= 1
         if block.ref_cnt > 0:
             return
         if self.rules.unhashed_first and block.block_hash is None:
@@ -170,11 +190,21 @@ class BlockPool:
         if not isinstance(blocks, Iterable):
             raise ForeignBlockError(f"blocks must be several of this pool, in a list or the like, not {blocks!r}")
         brought = list(blocks)
+        try:
+            mine = self.blocks
+            if all(map(is_, [mine[block.block_id] for block in brought], brought)):
+                return brought
+        except (AttributeError, IndexError, TypeError):
+            pass  # the check names the block
         for block in brought:
-            number = getattr(block, "block_id", None)
-            if not isinstance(number, int) or not 0 <= number < len(self.blocks) or self.blocks[number] is not block:
-                raise ForeignBlockError(f"blocks must be of this pool, as it has given them, and {block!r} is not")
+            self._check_own(block)
         return brought
+
+    def _check_own(self, block: Any) -> None:
+        """Raises `ForeignBlockError` for anything but a block of this pool."""
+        number = getattr(block, "block_id", None)
+        if not isinstance(number, int) or not 0 <= number < len(self.blocks) or self.blocks[number] is not block:
+            raise ForeignBlockError(f"blocks must be of this pool, as it has given them, and {block!r} is not")
 
     def block(self, number: Any) -> KVCacheBlock:
         """The block of this number. Raises `ForeignBlockError`."""

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, KVCacheBlocks
-from cacheimpl.kv_cache_manager.common import CommonCalls, executed_of
+from cacheimpl.kv_cache_manager.common import CommonCalls
 from cacheimpl.kv_cache_manager.contents import check_request
 from cacheimpl.kv_cache_manager.errors import InvalidCountError
 from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.sizes import at_least, blocks_for
 from cacheimpl.kv_cache_manager.slots import Demand
@@ -222,7 +223,8 @@ class SchedulerCalls(CommonCalls):
 
 
 def skips(request: ComputedRequest) -> bool:
-    """Whether the request asks to skip prefix look-ups."""
-    parameters = getattr(request, "sampling_params", None)
-    whole_prompt = getattr(parameters, "prompt_logprobs", None) is not None
-    return whole_prompt or bool(getattr(request, "skip_reading_prefix_cache", False))
+    """Whether the request asks to skip prefix look-ups. From 0.20 on it says so; before, by `prompt_logprobs` only."""
+    skipping = getattr(request, "skip_reading_prefix_cache", None)
+    if skipping is not None:
+        return bool(skipping)
+    return getattr(getattr(request, "sampling_params", None), "prompt_logprobs", None) is not None

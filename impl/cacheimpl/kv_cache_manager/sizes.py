@@ -31,4 +31,6 @@ def whole(what: str, count: Any) -> int:
 
 def at_least(what: str, count: Any, least: int) -> int:
     """A count that is an integer and not too small. Raises `InvalidCountError`."""
+    if type(count) is int and count >= least:
+        return count
     return counts.whole(what, count, InvalidCountError, least=least)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link
+from cacheimpl.kv_cache_manager.contents import Link, Piece
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Demand:
     """Slots that a request is to have."""
 
@@ -48,7 +48,11 @@ class Plan(NamedTuple):
     found: int
     """Tokens of the hits."""
     links: list[Link]
-    """What the request's full blocks hold, up to the end of its slots."""
+    """What the hits hold."""
+    kept: int
+    """How many of the table's full blocks stay known."""
+    more: list[Piece]
+    """The tokens of those behind them, up to the end of its slots."""
     end: int
     """Its tokens before this one have slots then."""
     loaded: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link
+from cacheimpl.kv_cache_manager.contents import Link, Piece
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     InvalidCountError,
@@ -40,7 +40,8 @@ class Tables(Execution):
         holding = self.holding(request)
         found = len(hits) * self.block_size
         end, start = demand.computed + found + demand.tokens, demand.computed + found + demand.external
-        links = self._links(request, holding, demand.computed, max(end, found))
+        kept, more = self._known(request, holding, demand.computed, max(end, found))
+        links = self.links_of_hits(request, more, min(len(hits), self._full_within(request, found))) if hits else []
         self._check(request, holding, demand, hits, links)
         beginning = [] if holding else self._beginning(hits, start)
         owned = len(holding.blocks) if holding else len(beginning)
@@ -51,6 +52,8 @@ class Tables(Execution):
             beginning=beginning,
             found=found,
             links=links,
+            kept=kept,
+            more=more,
             end=end,
             loaded=loaded,
             length=length,
@@ -100,8 +103,10 @@ class Tables(Execution):
             holding = self._adopt(request, plan)
         else:
             self._passed(request, holding, demand.executed)
-        holding.request, holding.scheduled, holding.links = request, plan.end, plan.links
-        holding.loads = demand.loads
+        holding.request, holding.scheduled, holding.loads = request, plan.end, demand.loads
+        del holding.known[plan.kept :], holding.links[plan.kept :]
+        holding.known += plan.more
+        holding.links += plan.links
 
     def awaits_step(self, plan: Plan) -> bool:
         """Whether the hit is a state that this step computes: rules that register when they schedule (C-KV-23)."""
@@ -140,12 +145,22 @@ class Tables(Execution):
                 (holding.blocks[position],) = self.nulls(1)
                 self.pool.let_go(block)
 
-    def _links(self, request: ComputedRequest, holding: Holding | None, computed: int, tokens: int) -> list[Link]:
-        """Links of the full blocks among the first `tokens` tokens; none if caching is off."""
+    def _known(
+        self, request: ComputedRequest, holding: Holding | None, computed: int, tokens: int
+    ) -> tuple[int, list[Piece]]:
+        """How many of the table's full blocks stay known, and the tokens of those behind them within `tokens` tokens.
+
+        None if caching is off, and if the request brings keys: then they are read when its blocks are named.
+        """
         if not self.caching or tokens > self.longest:
-            return []
-        known = holding.links[: computed // self.block_size] if holding else ()
-        return self.chains.extended(request, known, self.chains.full_blocks(request, tokens))
+            return 0, []
+        known, full = 0 if holding is None else len(holding.known), self.chains.full_blocks(request, tokens)
+        kept = min(computed // self.block_size, known, full)
+        return kept, [] if self.chains.brings_keys(request, full) else self.chains.pieces_of(request, kept, full)
+
+    def _full_within(self, request: ComputedRequest, tokens: int) -> int:
+        """The number of full blocks among these tokens; none if caching is off."""
+        return self.chains.full_blocks(request, tokens) if self.caching and tokens <= self.longest else 0
 
     def _check(
         self,

@@ -1,0 +1,105 @@
+"""The two calls that an engine makes most, in a manager with one group of layers, of full attention.
+
+Each does what `plan`, `begin` and `lengthen` do, without an object for the demand and the plan. It answers None where
+anything else is asked for or is to be refused: then nothing was changed, and the general way is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import Link, check_request
+from cacheimpl.kv_cache_manager.finding import Holding
+from cacheimpl.kv_cache_manager.progress import executed_of
+from cacheimpl.kv_cache_manager.rules import Register
+from cacheimpl.kv_cache_manager.tables import Tables
+from cacheimpl.request import ComputedRequest
+
+
+class FullTables(Tables):
+    """The tables of full attention."""
+
+    def go_on(self, request: ComputedRequest, tokens: int, lookahead: int) -> Sequence[KVCacheBlock] | None:
+        """Slots for `tokens` tokens more of a request that has a table, and is known by this object; the new blocks.
+
+        It does what `plan`, `begin` and `lengthen` do, for full attention and with no other demand. None where anything
+        else is asked for, or is to be refused: then nothing was changed.
+        """
+        holding = self.holdings.get(getattr(request, "request_id", ""))
+        if holding is None or holding.request is not request:
+            return None
+        computed, ahead = request.num_computed_tokens, getattr(request, "num_in_flight_tokens", None)
+        executed = computed - ahead if type(computed) is type(ahead) is int and ahead >= 0 else executed_of(request)
+        if type(computed) is not int or not holding.computed <= executed <= computed <= holding.scheduled:
+            return None
+        size, end, pool = self.block_size, computed + tokens, self.pool
+        length, owned = -(-min(end + lookahead, self.longest) // size), len(holding.blocks)
+        if tokens <= 0 or end > self.longest or length - owned > pool.free_block_queue.num_free_blocks:
+            return None
+        if self.caching:
+            full, known = min(end, len(request.all_token_ids)) // size, len(holding.known)
+            kept = min(computed // size, known, full)
+            brought = kept >= full or self.chains.brings_keys(request, full)
+            more = [] if brought else self.chains.pieces_of(request, kept, full)
+            if executed // size > holding.registered:
+                self._passed(request, holding, executed)
+            if kept < known or more:
+                del holding.known[kept:], holding.links[kept:]
+                holding.known += more
+        if self.rules.register is Register.PASSED:
+            holding.computed = executed
+        holding.scheduled, holding.loads = end, False
+        fresh = self.lengthen(request, length) if length > owned else ()
+        if self.caching and self.rules.register is Register.SCHEDULED and full > holding.registered:
+            self.register(request, end)
+        return fresh
+
+    def admit(
+        self,
+        request: ComputedRequest,
+        tokens: int,
+        hits: Sequence[KVCacheBlock],
+        lookahead: int,
+        reserved: int,
+        watermark: int,
+        whole: bool,  # noqa: FBT001  # as the caller has it
+    ) -> Sequence[KVCacheBlock] | None:
+        """Slots for a new request that brings keys, behind the hits of its look-up; the new blocks."""
+        check_request(request)
+        size, count, pool = self.block_size, len(hits), self.pool
+        computed, end = getattr(request, "num_computed_tokens", None), count * size + tokens
+        if type(computed) is not int or computed or request.request_id in self.holdings:
+            return None
+        if tokens <= 0 or end > self.longest or not self.caching:
+            return None
+        everything = len(request.all_token_ids)
+        if not self.chains.brings_keys(request, min(end, everything) // size):
+            return None
+        links: list[Link] = []
+        if hits:
+            looked_up, seen, links = self.looked_up
+            if looked_up is not request or len(links) < count:
+                return None
+            links, known = links[:count], seen[:count]
+        else:
+            known = []
+        free = pool.free_block_queue.num_free_blocks
+        hits = pool.own(hits)
+        for block, link in zip(hits, links, strict=True):
+            if block.content is not link.content and self.rules.verified:
+                return None
+            if block.ref_cnt == 0:
+                free -= 1
+        length = -(-min(end + lookahead, self.longest) // size)
+        room, most = free - watermark, -(-min(everything, self.longest) // size)
+        if length - count > room - reserved or (whole and most - count > room):
+            return None
+        name, blocks = request.request_id, hits
+        pool.touch(blocks)
+        self.req_to_blocks[name] = blocks
+        self.holdings[name] = Holding(request, blocks, count, count * size, end, known=known, links=links)
+        fresh = self.lengthen(request, length)
+        if self.rules.register is Register.SCHEDULED:
+            self.register(request, end)
+        return fresh
