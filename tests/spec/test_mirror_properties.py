@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from tests.planting import Change
+from tests.planting import planted as planted_in_code
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyVariant
@@ -226,6 +228,7 @@ def repeat_the_first(config: Config, state: State, op: Reorder) -> tuple[State, 
 RESET = Config(1, (1, 1), reset=1, outstanding=1)
 LOSS = Config(1, (1, 1), drop=1)
 LARGE = Config(1, (1, 1), items=2)
+PAIRS = Config(2, (1, 1, 1), items=2)
 NAMED_ALIKE = Config(2, (1, 1), identities=(0, 0))
 
 
@@ -282,7 +285,7 @@ PLANTED = [
     Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),
     Planted("MIR-9/looked-up", bug({LookUp: look_up_in_vain}), Config(1, (1, 1), processing=1)),
     Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
-    Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1))),
+    Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1)), frozenset({"MIR-9/fitting"})),
     Planted("MIR-10/once", bug({Transmit: send_twice}), LOSS),
     Planted("MIR-12", bug({Deliver: admit_strangers}), RESET, frozenset({"MIR-8"})),
 ]
@@ -307,8 +310,33 @@ def test_a_planted_bug_breaks_its_property(planted: Planted) -> None:
     assert broken == {planted.breaks} | planted.also
 
 
+WALKS = {
+    "a hit stays where it is": (
+        "MIR-5/recency",
+        Change(recency.walk, "order.push($key, $size), (*$needed, 0)", "order, (*needed, 0)"),
+    ),
+    "a request's own items are not touched first": (
+        "MIR-9/fitting",
+        Change(recency.touch_all, "order.push($key, $size)", "order"),
+    ),
+    "the last byte of the cache stays free": (
+        "MIR-9/fitting",
+        Change(recency.lacks_room, "$used > $most", "$used >= $most"),
+    ),
+}
+"""Bugs in the one walk of both sides: their orders agree, so MIR-1 holds."""
+
+
+@pytest.mark.parametrize(("breaks", "change"), WALKS.values(), ids=WALKS)
+def test_a_bug_of_both_sides_breaks_a_property_of_the_walk(breaks: str, change: Change) -> None:
+    assert run(COMPONENT.normative, PAIRS).violations == ()
+    with planted_in_code(change):
+        assert [violation.property for violation in run(COMPONENT.normative, PAIRS, breaks).violations] == [breaks]
+
+
 def test_every_property_has_a_planted_bug() -> None:
-    assert {rule.name for rule in COMPONENT.properties()} == {planted.breaks for planted in PLANTED}
+    broken = {planted.breaks for planted in PLANTED} | {breaks for breaks, _ in WALKS.values()}
+    assert {rule.name for rule in COMPONENT.properties()} == broken
 
 
 WITNESSES = ("calm", "look-ups", "fan-out", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")

@@ -195,6 +195,7 @@ PLANTED = [
     bug("ENC-7", "evicted-and-back", (encoder.place, "$cache.freed.remove($content)", "$cache.freed")),
     bug("ENC-13/first", OVERTAKEN, (rounds.turned_down, "ended=1", "ended=0")),
     bug("ENC-13/room", OUTRUN, (rounds.closing, "max($current.closed, $fit.refused)", "0")),
+    bug("ENC-13/room", "evicted-and-back", (rounds.scheduled, "max($current.closed, $fit.refused)", "$current.closed")),
     bug(
         "KV-10/computed",
         "line",

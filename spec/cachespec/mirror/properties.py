@@ -8,7 +8,8 @@ from cachespec.mirror.declaration import FRONTEND, RECEIVER, MirrorOperation, Re
 from cachespec.mirror.faults import Reorder, ResetReceiver
 from cachespec.mirror.operations import Deliver, FanOut, Join, LookUp, Process, Receive, Retry, Send, Submit, Transmit
 from cachespec.mirror.recency import walk
-from cachespec.mirror.view import InFlight, LinkView, View
+from cachespec.mirror.view import LinkView, View
+from cachespec.mirror.walk_properties import WALKS, head, is_applied
 
 REFUSALS = (Code.STALE, Code.REFUSED)
 NOBODY = -1
@@ -16,18 +17,6 @@ NOBODY = -1
 
 def orders_agree(link: LinkView) -> bool:
     return link.sent_order == link.held_order
-
-
-def head(before: View, op: Operation) -> InFlight | None:
-    """The message that this operation delivers."""
-    if not isinstance(op, Deliver) or before.links[op.sender].messages == ():
-        return None
-    return before.links[op.sender].messages[0]
-
-
-def is_applied(before: View, op: Operation, outcome: Outcome) -> bool:
-    """Whether P1 used this message for a request."""
-    return head(before, op) is not None and outcome.code is Code.HIT
 
 
 # Safety -------------------------------------------------------------------------------------------------------------
@@ -383,6 +372,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         strangers_are_refused,
         lambda c, b, op, o, a: isinstance(op, Deliver) and not b.links[op.sender].granted and head(b, op) is not None,
     ),
+    *WALKS,
 )
 
 PROGRESS: tuple[Progress[Config, View], ...] = (

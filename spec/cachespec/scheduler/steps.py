@@ -126,10 +126,11 @@ def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome:
     """Where a chunk ends for another reason than an item, its request does not wait for one."""
     if config.long_prefill_threshold or config.alignment or config.whole_items:
         return True
+    pinning = {request for request, _ in set(after.encoder.held) - set(before.encoder.held)}
     encoding = {part.request for part in new_plan(before, op, after).scheduled if part.encode}
     waiting_for = [index for index, request in enumerate(after.running) if waits_for_item(config, after, request)]
     first = min(waiting_for, default=len(after.running))
-    return not encoding & set(after.running[first + 1 :])
+    return not (pinning | encoding) & set(after.running[first + 1 :])
 
 
 def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -346,7 +347,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-13/room",
-        "while a running request waits for an item, no request behind it gets room for one",
+        "while a running request waits for an item, no request behind it encodes or pins one",
         room_goes_to_the_first,
         lambda c, b, op, o, a: (
             isinstance(op, Schedule) and any(waits_for_item(c, a, request) for request in a.running[:-1])
