@@ -23,7 +23,7 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-native nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants
+NIGHTLY := nightly-check nightly-native nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -62,6 +62,10 @@ mutants: $(READY)  ## small changes of the normative transitions, and whether pr
 	$(BIN)/cacheproof mutants
 
 nightly-mutants: mutants
+
+# Hostile files, networks and signals, killed processes, full disks. Each attack prints its seed, and how a failure is repeated.
+nightly-attacks: $(READY)
+	$(BIN)/python -m tests.attacks --seconds 600
 
 nightly: $(READY)  ## everything that takes longer: the large scopes, long runs, released vLLM packages, whole traces
 	$(MAKE) --keep-going $(NIGHTLY)

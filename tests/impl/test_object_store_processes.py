@@ -176,10 +176,10 @@ else:
 
 @pytest.mark.parametrize("how", ["ring", "plain"])
 def test_the_segment_survives_a_reader_that_exits(name: str, how: str) -> None:
-    """And, as it is for: what opens it as Python does before 3.13 takes it along."""
+    """And what opens it as Python does by default takes it along."""
     ring = SingleWriterShmRingBuffer(RING_BYTES, name, create=True)
     subprocess.run([sys.executable, "-c", INDEPENDENT, how, str(RING_BYTES), name], check=True, capture_output=True)
-    survives = how == "ring" or sys.version_info >= (3, 13)
+    survives = how == "ring"
     assert (SHARED / name).exists() is survives
     ring.close()
     assert not (SHARED / name).exists()

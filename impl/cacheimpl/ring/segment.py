@@ -341,7 +341,7 @@ def remove_stale(name: str) -> None:
 
 @contextmanager
 def untracked(off: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002  # a switch of one statement
-    """Shared memory that is opened meanwhile is not told to the resource tracker (before 3.13 it always is).
+    """Shared memory that is opened meanwhile is not told to the resource tracker, as it is by default.
 
     To tell it and take it back would take it back for the writer too, where both share one tracker.
     """

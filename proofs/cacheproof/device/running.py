@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from cacheproof.device.listing import Asked, Check, DifferenceError, Found, Show
 from cacheproof.foundation.errors import ExitStatus, InputError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.files import json_of, replace_file
 from cachespec import __version__
 
 PASSED, FAILED, CRASHED, INTERRUPTED, NOT_RUN = "passed", "failed", "crashed", "interrupted", "not run"
@@ -191,7 +191,7 @@ def resumed(result: CheckResult, path: Path) -> None:
     Passed and failed checks are not performed again. Raises `InputError` where the file is of another run.
     """
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = json_of(path.read_text(encoding="utf-8"))
         before = {name: known[name] for name in ("version", "device", "small", "seed")}
         outcomes = [Outcome(**one) for one in known["checks"]]
         device = known["machine"]["device"]

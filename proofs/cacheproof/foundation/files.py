@@ -1,10 +1,12 @@
-"""Files that are written as a whole or not at all."""
+"""Files that are written as a whole or not at all, and texts that come from files of others."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from cacheproof.foundation.errors import InputError
 
@@ -54,3 +56,21 @@ def file_to_write(path: Path | None, option: str) -> None:
         raise InputError(f"{option} {path}: there is no folder {path.parent}: make it first")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{option} {path}: cannot be written: no permission")
+
+
+def json_of(text: str | bytes) -> Any:
+    """The value of a JSON text from outside. Raises ValueError if it is none, or is nested too deep for the parser."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def text_of(path: Path) -> str:
+    """The text of a file that a user named. Raises InputError if it cannot be read or is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cacheproof.foundation.errors import InputError, MissingExtraError
+from cacheproof.foundation.files import json_of
 from cacheproof.foundation.misspelt import did_you_mean
 from cacheproof.lockstep.campaign import Campaign, steered
 from cacheproof.lockstep.ignored import ignored
@@ -167,6 +167,6 @@ def _assignment(text: str) -> tuple[str, Any]:
     if not equals:
         raise InputError(f"'{text}' is not KEY=VALUE")
     try:
-        return key.strip(), json.loads(value)
+        return key.strip(), json_of(value)
     except ValueError:
         raise InputError(f"'{text}': the value must be an integer or an array, as in sizes=[1,2]") from None

@@ -16,7 +16,7 @@ from typing import Any
 
 from cacheproof.foundation.console import announce
 from cacheproof.foundation.errors import InputError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.files import json_of, replace_file
 from cacheproof.model.fingerprint import specification_digest
 
 HOME_VARIABLE = "CACHEPROOF_HOME"
@@ -99,7 +99,7 @@ def _path(kind: str, name: str) -> Path:
 
 def _read(path: Path) -> Record:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json_of(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a run that was kept here ({error}): remove it") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:

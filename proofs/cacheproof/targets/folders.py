@@ -20,6 +20,7 @@ from typing import Any
 
 from cacheproof.foundation.cache_folder import CACHE_VARIABLE, cache_folder
 from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.foundation.files import json_of
 
 COMPLETE = "complete.json"
 UNFINISHED = "unfinished-"
@@ -34,7 +35,7 @@ def targets_folder() -> Path:
 def record_of(folder: Path) -> Mapping[str, Any] | None:
     """What `finish` wrote, or None where the folder is missing, half-made or damaged."""
     try:
-        record = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
+        record = json_of((folder / COMPLETE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) else None

@@ -130,3 +130,42 @@ def test_a_verdict_is_not_lost_with_its_record(
     assert verdict in captured.out
     assert captured.err.count("cannot be written") == 1
     assert "Traceback" not in captured.err
+
+
+DEEP = b'{"a":' * 100_000
+EVENTS = b'{"format": "cacheproof-recorded-events", "version": "0.1"'
+FILES = [
+    ("book --check page.md", "page.md", b"# A page \xff", "page.md: not UTF-8 at byte 9"),
+    (
+        "target add vllm@vllm-0.33.0-py3-none-any.whl",
+        "vllm-0.33.0-py3-none-any.whl",
+        b"PK",
+        "is no wheel: it is damaged",
+    ),
+    ("record recordings", "recordings/a.1.0.events", b"\xff\n", "a.1.0.events:1: not an event"),
+    ("record recordings", "recordings/a.1.0.events", DEEP + b"\n", "a.1.0.events:1: not an event: nested too deep"),
+    ("record recordings", "recordings/a.1.0.events", EVENTS + b'}\n{"op": "get"}\n', "there are no logs of None"),
+    (
+        "record recordings",
+        "recordings/a.1.0.events",
+        EVENTS + b', "component": "encoder_cache"}\n{"op": "get"}\n',
+        "a.1.0.events: not the events of a manager: KeyError: 'capacity'",
+    ),
+    ("status", "home/runs/check/a.json", DEEP, "a.json: not a run that was kept here (nested too deep)"),
+    ("show kept.json", "kept.json", DEEP, "kept.json: not a trace: nested too deep"),
+    ("fuzz lru --target spec:normative --config sizes=" + "[" * 100_000, "a", b"", "the value must be an integer"),
+]
+
+
+@pytest.mark.parametrize(("call", "name", "content", "said"), FILES, ids=[said for *_, said in FILES])
+def test_a_file_that_is_hostile(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, call: str, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SystemExit) as ended:
+        command.main(call.split())
+    written = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said in written
+    assert written.count("\n") == 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import json_of
 
 FORMAT, VERSION = "cacheproof-recorded-events", "0.1"
 SUFFIX = ".events"
@@ -59,16 +59,16 @@ def recording_at(path: Path) -> Recording | None:
         return None
     if (settings.get("format"), settings.get("version")) != (FORMAT, VERSION):
         raise InputError(f"{path}:1: not events of format {FORMAT} {VERSION}")
-    return Recording(path, str(settings["component"]), settings)
+    return Recording(path, str(settings.get("component")), settings)
 
 
 def _lines(path: Path) -> Iterator[Event]:
-    with path.open(encoding="ascii") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
             try:
-                event = json.loads(line)
+                event = json_of(line)
             except ValueError as error:
                 raise InputError(f"{path}:{number}: not an event: {error}") from None
             if not isinstance(event, dict):

@@ -12,7 +12,7 @@ from cacheproof.logs.record import encoder_cache, kv_blocks
 from cacheproof.logs.record.events import SUFFIX, Recording, recordings_in
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.writing import log_written
-from cacheproof.model.registry import AnyVariant, component_named, variant_named
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
 from cacheproof.model.wire import (
     config_from_message,
     observations_from_message,
@@ -50,10 +50,19 @@ def log_from(recording: Recording, path: Path, variant: str | None = None) -> Re
         raise InputError(f"{recording.path}: there are no logs of {recording.component}")
     component = component_named(recording.component)
     chosen = era_of(recording) if variant is None else variant_named(component, variant)
+    try:
+        lines = _translated(recording, path, component, chosen)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise InputError(f"{recording.path}: not the events of a manager: {type(error).__name__}: {error}") from None
+    return Recorded(path, component.name, chosen.tag, lines, recording.stopped)
+
+
+def _translated(recording: Recording, path: Path, component: AnyComponent, variant: AnyVariant) -> int:
+    """Write the log; the number of its lines."""
     translation = TRANSLATIONS[recording.component](recording)
     header = Header(
         component=component,
-        variant=chosen,
+        variant=variant,
         config=config_from_message(component, translation.config()),
         initial={},
         promises=("lines", "sha256"),
@@ -67,7 +76,7 @@ def log_from(recording: Recording, path: Path, variant: str | None = None) -> Re
                 outcome_from_message(line["outcome"]) if called else None,
                 observations_from_message(line.get("observations", {})),
             )
-    return Recorded(path, component.name, chosen.tag, log.lines, recording.stopped)
+    return log.lines
 
 
 def era_of(recording: Recording) -> AnyVariant:

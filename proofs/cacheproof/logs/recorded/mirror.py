@@ -12,7 +12,6 @@ A channel may lose and reorder whatever it likes, so nothing that is filled in h
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import json_of
 from cacheproof.logs.recorded.run import Recorded, RecordedRun, lines_of
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
@@ -265,7 +265,7 @@ class Merging:
 def read_folder(folder: Path) -> RecordedRun:
     """The run that the processes have recorded in a folder: `run.json`, `P0.NAME.ndjson`, `P1.LIFE.ndjson`."""
     try:
-        described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        described = json_of((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {folder / 'run.json'}: {error}") from None
     if not isinstance(described, dict) or (described.get("format"), described.get("version")) != (FORMAT, VERSION):

@@ -5,13 +5,13 @@ What validation has beyond that of any log: the properties of the specification 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import json_of
 from cacheproof.lockstep.properties import broken_by_call
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.lines import Line
@@ -120,7 +120,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     found = []
     for number, line in enumerate(lines, start=1):
         try:
-            message = json.loads(line)
+            message = json_of(line)
         except ValueError as error:
             raise InputError(f"{path}:{number}: not JSON: {error}") from None
         if not isinstance(message, dict):

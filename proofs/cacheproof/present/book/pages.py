@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import text_of
 from cacheproof.present.book.catalogue_page import catalogue_part, summary_part
 from cacheproof.present.book.consecutive_page import consecutive_part
 from cacheproof.present.book.device_page import device_part
@@ -66,7 +67,7 @@ def made(given: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
     If no pages are named, the generated pictures follow, and the reference pages that are not there yet.
     """
     for path in pages(given):
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path)
         yield path, text, filled(text, PARTS, str(path))
     if not given:
         for path, draw in PICTURES.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from cacheproof.catalogue.kept import is_kept, shown_by
 from cacheproof.catalogue.meaning import refutations_of
 from cacheproof.catalogue.places import places
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import json_of
 from cacheproof.model.finding import Finding
 from cacheproof.model.finding_json import finding_from_message
 from cacheproof.model.registry import component_named, components, variant_named
@@ -111,8 +111,8 @@ def _property(finding: Finding) -> str:
 def _from_file(path: Path) -> Finding:
     """A trace alone shows no property: it is shown as it is."""
     try:
-        message = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        message = json_of(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a trace: {error}") from None
     try:
         if isinstance(message, dict) and message.get("format") == FORMAT:

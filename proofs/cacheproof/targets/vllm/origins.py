@@ -12,7 +12,9 @@ import re
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -69,9 +71,9 @@ class Origin:
             written = self.path / PACKAGE / "_version.py"
             yield written.read_text(encoding="utf-8") if written.is_file() and not self.branch else ""
         elif self.path.suffix == ".whl" and self.path.is_file():
-            with zipfile.ZipFile(self.path) as archive:
+            with _wheel(self.path) as archive:
                 about = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-                yield from (archive.read(name).decode() for name in about)
+                yield from (archive.read(name).decode(errors="replace") for name in about)
         elif self.path.name.endswith(SDIST):
             yield "v" + self.path.name.removeprefix(f"{PACKAGE}-")
 
@@ -135,13 +137,20 @@ def _copy(package: Path, into: Path) -> None:
         _write(into / file.relative_to(package), file.read_bytes())
 
 
-def _unzip(wheel: Path, into: Path) -> None:
+@contextmanager
+def _wheel(wheel: Path) -> Iterator[zipfile.ZipFile]:
+    """Raises InputError if the file is damaged, where it is opened or where it is read."""
     try:
         with zipfile.ZipFile(wheel) as archive:
-            for name in filter(_is_module, archive.namelist()):
-                _write(into / name, archive.read(name))
-    except zipfile.BadZipFile:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError):
         raise InputError(f"{wheel} is no wheel: it is damaged") from None
+
+
+def _unzip(wheel: Path, into: Path) -> None:
+    with _wheel(wheel) as archive:
+        for name in filter(_is_module, archive.namelist()):
+            _write(into / name, archive.read(name))
 
 
 def _unpack_sdist(sdist: Path, into: Path) -> None:
