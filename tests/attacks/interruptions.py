@@ -81,16 +81,17 @@ def interrupted(program: Program, call: Sequence[str], source: random.Random, fo
             ) from None
     ended = Ended(call, process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
     try:
-        judged(ended, begun=b"cacheproof" in err or out != b"" or wait > 1, number=number)
+        judged(ended, number, twice=twice)
     except FellShortError as error:
         raise FellShortError(f"{error} ({number.name} after {wait:.2f} s{', twice' if twice else ''})") from error
     store_is_whole(program, folder)
     return f"{call[0]}, {number.name}{' after its end' if over else ''}"
 
 
-def judged(ended: Ended, *, begun: bool, number: int) -> None:
-    """Before Python runs our code the signal ends the process, or its own handler does."""
-    if not begun and ended.status in (-number, 1, 130):
+def judged(ended: Ended, number: int, *, twice: bool) -> None:
+    """Until our own code runs, and at the second signal, Python may end the process in its own way."""
+    begun = "cacheproof/command" in ended.err or "Traceback" not in ended.err
+    if ended.status == -number and (twice or not begun):
         return
     ended.checked(0, 1, 3)
     if ended.out == "" and NOTHING_KNOWN in ended.err:
