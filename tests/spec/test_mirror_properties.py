@@ -334,6 +334,19 @@ def test_a_bug_of_both_sides_breaks_a_property_of_the_walk(breaks: str, change: 
         assert [violation.property for violation in run(COMPONENT.normative, PAIRS, breaks).violations] == [breaks]
 
 
+SECOND_REPAIR = Change(protocol.answered, "$sender.joined == 0 or $answer.generation != $x", "sender.joined == 0")
+
+
+@pytest.mark.parametrize(("scope", "found"), [("late-complaints", ["MIR-10"]), ("reset", [])])
+def test_a_second_repair_is_found_where_complaints_stay_what_they_are(scope: str, found: list[str]) -> None:
+    """The normal form takes a complaint of an earlier generation for one that only confirms."""
+    where = scope_named(COMPONENT, scope)
+    assert where.plan.normal_form is (found == [])
+    with planted_in_code(SECOND_REPAIR):
+        run = explore(COMPONENT, COMPONENT.normative, where.config, replace(where.plan, first=True))
+    assert [violation.property for violation in run.violations] == found
+
+
 def test_every_property_has_a_planted_bug() -> None:
     broken = {planted.breaks for planted in PLANTED} | {breaks for breaks, _ in WALKS.values()}
     assert {rule.name for rule in COMPONENT.properties()} == broken

@@ -67,6 +67,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: Literal["default", "nightly"] = "default"
     granularity: Granularity = Granularity.CALL
     symmetry: bool = True
+    normal_form: bool = True
     liveness: bool = False
     depth: int | None = None
     limit_states: int | None = None
@@ -179,6 +180,7 @@ def _scope(component: AnyComponent, path: Path, place: int, entry: Any) -> Scope
     plan = Plan(
         granularity=table.granularity,
         symmetry=table.symmetry,
+        normal_form=table.normal_form,
         liveness=table.liveness,
         depth=table.depth,
         limit_states=table.limit_states,

@@ -23,7 +23,7 @@ def looks_the_same(component: AnyComponent, scope: Scope, forms: Rewritten) -> b
 
     A pair of one and the same state stands for all that are like it; other pairs are taken as they are.
     """
-    variant, config = component.normative, scope.config
+    variant, config = scope.plan.explored(component.normative), scope.config
     graph = Graph(
         component, variant, config, scope.plan, canonical(component, variant, config, symmetry=scope.plan.symmetry)
     )

@@ -92,6 +92,7 @@ class ReferenceSearch:
         checkpoint: Checkpoint | None,
     ) -> None:
         self.plan, self.crew, self.checkpoint = plan, crew, checkpoint
+        variant = plan.explored(variant)
         self.engine = ENGINE
         self.interruption = Interruption()
         form = canonical(component, variant, config, symmetry=plan.symmetry)

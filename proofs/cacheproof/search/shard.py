@@ -80,6 +80,7 @@ class Shard:
     def __init__(
         self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan, place: int, owners: int
     ) -> None:
+        variant = plan.explored(variant)
         counting, self.coverage = counted(variant)
         form = canonical(component, variant, config, symmetry=plan.symmetry)
         self.graph = Graph(component, counting, config, plan, form)

@@ -29,6 +29,7 @@ class NativeShard:
     """One run. Use it in a `with` statement: what the library holds is given back at its end."""
 
     def __init__(self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan) -> None:
+        variant = plan.explored(variant)
         self.made: Compiled = compiled(component, variant)
         self.library = self.made.library
         self.variant = variant

@@ -76,7 +76,7 @@ def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | No
         return reason
     if plan.granularity is not Granularity.CALL or plan.liveness:
         return "the tensor engine explores whole calls, without liveness: use the reference engine"
-    return None
+    return None if plan.normal_form else "the tensor engine needs the normal form: use the reference engine"
 
 
 class _LimitReachedError(Exception):
