@@ -66,6 +66,8 @@ class Path:
     names: int = 0
     solver: Any = field(default_factory=z3.Solver)
     depth: int = DEPTH_LIMIT
+    quantified: bool = True
+    """Whether formulas may have quantifiers; where none has, they are not looked for."""
 
     def __post_init__(self) -> None:
         self.solver.set("timeout", FEASIBILITY_MILLISECONDS)
@@ -81,7 +83,7 @@ class Path:
             return
         self.known.add(formula.get_id())
         self.assumptions.append(formula)
-        if not has_quantifier(formula, self.plain):
+        if not (self.quantified and has_quantifier(formula, self.plain)):
             self.solver.add(formula)
 
     def demand(self, name: str, formula: Term) -> None:
@@ -136,17 +138,22 @@ def following(one: Path) -> Iterator[Path]:
 
 
 def explore(
-    body: Callable[[], None], *, solver: Callable[[], Any] = z3.Solver, depth: int = DEPTH_LIMIT
+    body: Callable[[], None],
+    *,
+    solver: Callable[[], Any] = z3.Solver,
+    depth: int = DEPTH_LIMIT,
+    quantified: bool = True,
 ) -> Iterator[Path]:
     """Every path through the body; paths that end in a contradiction are left out.
 
     `solver` makes the solver that tells which decisions are possible, `depth` is the most decisions of one path.
+    `quantified`: whether formulas may have quantifiers.
     """
     waiting: list[tuple[bool, ...]] = [()]
     for _ in range(PATH_LIMIT):
         if not waiting:
             return
-        with following(Path(prefix=waiting.pop(), solver=solver(), depth=depth)) as one:
+        with following(Path(prefix=waiting.pop(), solver=solver(), depth=depth, quantified=quantified)) as one:
             try:
                 body()
                 ended = True

@@ -54,8 +54,12 @@ class Correspondence:
     """Every operation of this shape, by name; amounts are any integers."""
     valid: Callable[[Any, Any, Any], Iterable[Cell]] = _nothing
     """`(config, state, operation) -> conditions`: a valid configuration, and what a caller promises."""
+    operands: Callable[[Any], Iterable[Any]] | None = None
+    """Of an operation: the operands of the tensor function, where a name among them is any number too."""
     initial: Callable[[Any], Iterable[CellTensor]] | None = None
     """Of the configuration: the initial tensors, where numbers of it stand in them."""
+    assumed: Callable[[Any], Iterable[Cell]] = _nothing
+    """`tensors -> conditions` on numbers that only grow: what is proved is for as long as they hold."""
     modules: tuple[ModuleType, ...] = ()
     """Modules of the specification in which a loop goes up to an unknown number."""
     nightly: bool = False
@@ -123,8 +127,13 @@ def concrete(model: Any, value: Any) -> Any:
 
 def concrete_tensor(model: Any, tensor: CellTensor) -> Tensor:
     """A tensor with the numbers of a model."""
-    numbers = [evaluated(model, cell) for cell in tensor.cells]
+    numbers = [_wrapped(evaluated(model, cell)) for cell in tensor.cells]
     return torch.tensor(numbers, dtype=torch.int64).to(tensor.dtype).reshape(tensor.shape)
+
+
+def _wrapped(value: int) -> int:
+    """As 64 bits have it."""
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def numbers_of(*values: Any) -> Iterator[Cell]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from cacheproof.prove.implementation.cells import evaluated
 from cacheproof.prove.implementation.correspondence import concrete, concrete_tensor
@@ -26,8 +27,8 @@ class Executed:
     """State and outcome of the specification."""
     computed: tuple[Any, Any] | str
     """Those of the tensor code; the error, where it raised one."""
-    raw: str
-    """The tensors after the step."""
+    after: tuple[Tensor, ...]
+    """The tensors after the step; none where it raised an error."""
     as_followed: bool
     """Whether torch did what the interpreter had it do."""
 
@@ -43,7 +44,7 @@ class Executed:
         both = self.computed
         lines += [f"tensors: {both if isinstance(both, str) else f'{both[1]} {both[0]}'}"]
         if self.alike:
-            lines.append(f"decoded they are alike, and the tensors are not in form: {self.raw}")
+            lines.append(f"decoded they are alike, and the tensors are not in form: {_row(self.after)}")
         if not self.as_followed:
             lines.append(
                 "torch chose otherwise here than the counterexample needs: it is one of several allowed results"
@@ -68,10 +69,9 @@ def executed(step: Step, found: Any) -> Executed:
         expected = [concrete_tensor(found, tensor) for tensor in step.after]
         followed = all(torch.equal(mine, its) for mine, its in zip(after, expected, strict=True))
         followed = followed and int(answer.code) == evaluated(found, step.code)
-        raw = str(_row(after))
     except (IndexError, RuntimeError) as error:
-        computed, raw, followed = f"{type(error).__name__}: {str(error).splitlines()[0]}", "", True
-    return Executed(config, state, operation, specified, computed, raw, followed)
+        computed, after, followed = f"{type(error).__name__}: {str(error).splitlines()[0]}", (), True
+    return Executed(config, state, operation, specified, computed, after, followed)
 
 
 def _row(state: Any) -> dict[str, Any]:

@@ -147,6 +147,10 @@ CASES: dict[str, list[tuple[Function, list[Function]]]] = {
         (lambda a, i, v: a.scatter_reduce(0, i, v, "amin"), [ROW, places(3, below=4), numbers(3)]),
         (lambda a, i, v: a.clone().scatter_reduce_(0, i, v, "amin"), [ROW, places(3, below=4), numbers(3)]),
     ],
+    "aten.index_fill.int_Scalar": [
+        (lambda a, i: a.index_fill(0, i, 7), [ROW, places(2, below=4)]),
+        (lambda a, i: a.index_fill(0, i, value=True), [BITS, places(2, below=4)]),
+    ],
     "aten.index_copy.default": [
         (lambda a, i, v: torch.index_copy(a, 0, i, v), [numbers(3, 2), places(2, below=3), numbers(2, 2)])
     ],

@@ -10,6 +10,7 @@ from tests.planting import Change, planted
 
 from cacheimpl import recency, table
 from cacheimpl.encoder_cache import accounting, operations, state
+from cacheimpl.kv_blocks import execution, forgetting, prefix, releasing, slots
 from cacheimpl.lru import operations as lru
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.implementation.prover import prove_place
@@ -27,14 +28,38 @@ class Bug(NamedTuple):
     shape: int = 0
 
 
-LRU, ENCODER = "lru", "encoder_cache"
+LRU, ENCODER, KV = "lru", "encoder_cache", "kv_blocks"
 BUGS = (
+    Bug(slots.with_slots, "pieces.rank + pool.head", "pieces.rank + pool.head + 1", KV, "equal/allocate_slots", 1),
+    Bug(slots.with_slots, "wrapped(pool, pool.head + total)", "pool.head + total", KV, "form/allocate_slots", 1),
+    Bug(slots.with_slots, "torch.where(there, behind, spare)", "behind", KV, "equal/allocate_slots", 2),
+    Bug(slots.with_slots, "write.put(pool.carried, taken, nothing)", "pool.carried", KV, "form/allocate_slots", 1),
+    Bug(slots.allocate_slots, "$asked > pool.free", "$asked >= pool.free", KV, "equal/allocate_slots", 1),
+    Bug(slots.allocate_slots, "end > config.limit", "end >= config.limit", KV, "equal/allocate_slots", 1),
+    Bug(releasing.release, "pool.head - front.cumsum(0)", "pool.head - front.cumsum(0) + 1", KV, "form/withdraw"),
+    Bug(releasing.release, "$x + back.cumsum(0) - 1", "$x + back.cumsum(0)", KV, "form/withdraw"),
+    Bug(releasing.release, "(freed & cached).flip(1)", "(freed & cached)", KV, "form/withdraw"),
+    Bug(releasing.release, "freed & ~cached", "freed", KV, "form/withdraw"),
+    Bug(releasing.landed, "torch.minimum(planned, lengths)", "planned", KV, "equal/free_request", 1),
+    Bug(
+        prefix.get_computed_blocks, "ends >= tokens[:, None]", "ends > tokens[:, None]", KV, "equal/get_computed_blocks"
+    ),
+    Bug(prefix.first_copies, "'amin'", "'sum'", KV, "equal/get_computed_blocks"),
+    Bug(prefix.common_prefix, "shared.long().cumprod(0)", "shared.long()", KV, "equal/common_prefix", 3),
+    Bug(execution.commit, "pool.clock + 1 + pieces.rank", "pool.clock + 1 + 0 * pieces.rank", KV, "form/commit"),
+    Bug(execution.commit, "torch.where(pieces.of($x), null, now.blocks)", "now.blocks", KV, "equal/commit"),
+    Bug(execution.commit, "pool.clock + pieces.total", "pool.clock", KV, "form/commit"),
+    Bug(execution.roll_back, "computed <= written", "computed < written", KV, "equal/roll_back", 1),
+    Bug(forgetting.evict_blocks, "severed(after)", "severed(pool)", KV, "form/evict_block", 1),
+    Bug(
+        forgetting.reset_prefix_cache, "pool.free == null_block(pool)", "pool.free >= 0", KV, "equal/reset_prefix_cache"
+    ),
     Bug(recency.total_of_older, "$sums - by_age", "$sums", LRU, "equal/put"),
     Bug(recency.total_of_older, "torch.where(queued(ranks), ranks, keys)", "ranks.clamp(min=0)", LRU, "equal/put"),
     Bug(
         recency.total_of_older,
-        "torch.where(queued(ranks), ranks, keys)",
-        "torch.where(queued(ranks), ranks, 1)",
+        "$sums.gather(0, age)",
+        "$sums.gather(0, (age - 1).clamp(min=0))",
         LRU,
         "equal/put",
     ),
@@ -69,12 +94,21 @@ BUGS = (
     ),
     Bug(accounting.turns_to_rest, "'amax'", "'amin'", ENCODER, "form/free_request"),
     Bug(accounting.turns_to_rest, "(last.gather(0, rows) == positions)", "letting_go", ENCODER, "form/free_request"),
-    Bug(accounting.with_room, "needed - cache.free", "needed", ENCODER, "equal/can_allocate"),
-    Bug(accounting.with_room, "cache.idle.long()", "torch.zeros_like(cache.idle.long())", ENCODER, "form/can_allocate"),
-    Bug(accounting.promise, "pending >= outstanding", "pending > outstanding", ENCODER, "equal/can_allocate"),
+    Bug(accounting.with_room, "needed - cache.free", "needed", ENCODER, "equal/can_allocate", 1),
+    Bug(
+        accounting.with_room,
+        "cache.idle.long()",
+        "torch.zeros_like(cache.idle.long())",
+        ENCODER,
+        "form/can_allocate",
+        1,
+    ),
+    Bug(accounting.promise, "pending >= outstanding", "pending > outstanding", ENCODER, "equal/can_allocate", 1),
     Bug(accounting.redeem, "removed(cache.attempted, mine)", "cache.attempted", ENCODER, "equal/allocate"),
     Bug(accounting.withdraw, "removed(cache.promised, mine)", "cache.promised", ENCODER, "equal/free_request"),
-    Bug(operations.can_allocate, "$needed <= cache.freeable", "$needed <= cache.free", ENCODER, "equal/can_allocate"),
+    Bug(
+        operations.can_allocate, "$needed <= cache.freeable", "$needed <= cache.free", ENCODER, "equal/can_allocate", 1
+    ),
     Bug(
         operations.check_and_update,
         "resident & agreed & ~is_held(cache, wanted)",

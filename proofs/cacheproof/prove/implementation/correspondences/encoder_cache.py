@@ -175,8 +175,8 @@ def of(
     )
 
 
-SHORT = (calls.CheckAndUpdate, calls.CanAllocate, calls.Allocate, calls.FreeInput, calls.FreeRequest, calls.Abandon)
-LONG = (calls.CachedInputs, calls.Report, calls.Reset)
+SHORT = (calls.CheckAndUpdate, calls.Allocate, calls.FreeInput, calls.FreeRequest, calls.Abandon)
+LONG = (calls.CanAllocate, calls.CachedInputs, calls.Report, calls.Reset)
 """Calls of which the specification has many paths."""
 
 CORRESPONDENCES = (

@@ -74,12 +74,14 @@ def comparing(combine: Binary) -> Kind:
 
 
 def joined(combine: Callable[[tuple[Cell, Cell]], Cell], bits: Callable[[int, int], int]) -> Kind:
-    """Conditions are joined; of numbers, only known ones are, bit by bit."""
+    """Conditions are joined; of numbers, known ones are bit by bit, and a mask leaves the lowest bits of any."""
 
     def kind(call: Call, one: Any, other: Any) -> CellTensor:
         if call.dtype == torch.bool:
             return call.tensor(combine(pair) for pair in pairs(call, one, other))
         numbers = [(number(a), number(b)) for a, b in pairs(call, one, other)]
+        if bits is int.__and__ and all(map(is_mask, (mask for _, mask in numbers))):
+            return call.tensor(cells.remainder(value, mask + 1) for value, mask in numbers)
         if any(cells.is_term(a) or cells.is_term(b) for a, b in numbers):
             raise NotFollowedError(f"{call.target} on numbers that are not known is not followed")
         return call.tensor(bits(a, b) for a, b in numbers)
@@ -136,11 +138,9 @@ def shifted(call: Call, one: Any, other: Any) -> CellTensor:
     return call.computed(made)
 
 
-def masked(call: Call, one: Any, mask: Any) -> CellTensor:
-    """The lowest bits of a number, as many as the mask has; any other mask only of known numbers."""
-    if type(mask) is int and mask >= 0 and (mask + 1) & mask == 0 and call.dtype != torch.bool:
-        return call.tensor(cells.remainder(number(cell), mask + 1) for cell in call.operand(one).cells)
-    return joined(cells.every, int.__and__)(call, one, mask)  # type: ignore[no-any-return]  # as above
+def is_mask(cell: Cell) -> bool:
+    """Whether it is a known number whose bits are ones, up to the highest."""
+    return not cells.is_term(cell) and cell >= 0 and (cell + 1) & cell == 0
 
 
 def powered(call: Call, base: int, exponent: CellTensor) -> CellTensor:
@@ -178,7 +178,7 @@ KINDS: dict[str, Kind] = {
     "aten.gt.Tensor": comparing(lambda a, b: cells.less(b, a)),
     "aten.ge.Scalar": comparing(lambda a, b: cells.at_most(b, a)),
     "aten.ge.Tensor": comparing(lambda a, b: cells.at_most(b, a)),
-    "aten.bitwise_and.Scalar": masked,
+    "aten.bitwise_and.Scalar": joined(cells.every, int.__and__),
     "aten.bitwise_and.Tensor": joined(cells.every, int.__and__),
     "aten.bitwise_or.Tensor": joined(cells.some, int.__or__),
     "aten.bitwise_not.default": inverted,

@@ -5,6 +5,7 @@ Where several writes meet in one element, any of them may stay: the result is a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -162,7 +163,17 @@ def rows_written(call: Call, tensor: CellTensor, axis: int, index: CellTensor, v
     return made
 
 
+def rows_filled(call: Call, tensor: CellTensor, axis: int, index: CellTensor, value: Any) -> CellTensor:
+    """One value in whole slices."""
+    shape = list(tensor.shape)
+    shape[axis] = len(index.cells)
+    count = math.prod(shape)
+    values = CellTensor(tuple(shape), tensor.dtype, (value,) * count).to(tensor.dtype)
+    return rows_written(call, tensor, axis, index, values)
+
+
 KINDS: dict[str, Kind] = {
+    "aten.index_fill.int_Scalar": rows_filled,
     "aten.index_select.default": selected,
     "aten.gather.default": gathered,
     "aten.scatter.src": scattered(any_of),
