@@ -18,8 +18,8 @@ Viewed = Callable[[Any], Any]
 def broken_in(subject: Subject, state: Any, viewed: Viewed | None = None) -> AnyProperty | None:
     """The first safety property that does not hold in the state, or None."""
     view = viewed(state) if viewed is not None else subject.variant.view(subject.config, state)
-    applicable = (one for one in subject.component.safety if not _exempt(subject, one))
-    return next((one for one in applicable if not one.holds(subject.config, view)), None)
+    rules = subject.variant.held_to(subject.component.safety)
+    return next((one for one in rules if not one.holds(subject.config, view)), None)
 
 
 def broken_by_call(
@@ -37,10 +37,9 @@ def broken_by_call(
     )
     if outcome.code is Code.DIVERGED:
         return next((one for one in subject.component.progress if one.pending(config, new)), None)
-    for one in subject.component.steps:
-        if not _exempt(subject, one) and not one.holds(config, old, operation, outcome, new):
-            return one
-    return broken_in(subject, after, viewed)
+    rules = subject.variant.held_to(subject.component.steps)
+    broken = next((one for one in rules if not one.holds(config, old, operation, outcome, new)), None)
+    return broken or broken_in(subject, after, viewed)
 
 
 def all_broken_by_call(
@@ -63,7 +62,3 @@ def breaks(
     if isinstance(one, Step):
         return not one.holds(subject.config, viewed(before), operation, outcome, viewed(after))
     return not one.holds(subject.config, viewed(after)) and one.holds(subject.config, viewed(before))
-
-
-def _exempt(subject: Subject, one: AnyProperty) -> bool:
-    return one.name in subject.variant.exempt

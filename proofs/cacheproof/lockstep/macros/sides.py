@@ -46,7 +46,11 @@ class MacroFinding:
 
 
 class Sides:
-    """Both sides of one target. `tally` counts whole calls of the specification."""
+    """Both sides of one target. `tally` counts whole calls of the specification.
+
+    It is no `Pair`: a state of thousands of requests is too large to compare after every call, so it is compared after
+    every macro, in the variant's normal form; and macros make calls whether the environment offers them or not.
+    """
 
     def __init__(self, component: AnyComponent, variant: AnyVariant, target: BurstTarget, name: str) -> None:
         self.component, self.variant, self.name = component, variant, name

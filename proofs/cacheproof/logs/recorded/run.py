@@ -1,6 +1,7 @@
 """A recorded run: operations with their outcomes, and what could be seen. It is validated, and written, as a log.
 
 What validation has beyond that of any log: the properties of the specification are looked at after every operation.
+It is no `lockstep.Pair`: the run is over, so the validator of logs follows it, and no target is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where the tensor code parts from the specification: a shortest way there, and what each says."""
+"""Where the tensor code parts from the specification: a shortest way there, and what each says.
+
+It is no `lockstep.Pair`: no target is called here. Both answers are steps of the exploration, which are looked up.
+"""
 
 from __future__ import annotations
 
