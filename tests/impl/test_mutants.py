@@ -13,6 +13,7 @@ import torch
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheproof.model.registry import component_named
+from cacheproof.model.scope import DEFAULT, scope_named
 from cacheproof.search.tensor import compare
 from cacheproof.tensor_models import model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
@@ -259,3 +260,17 @@ def test_each_bug_is_caught(plant: Plant, mutant: str) -> None:
     config, function, right, wrong = MUTANTS[mutant]
     plant(function, right, wrong)
     assert caught(config) != "nothing"
+
+
+@pytest.mark.parametrize(
+    ("mutant", "component", "scope"),
+    [("sums in eight bits", "lru", "gigabytes"), ("slots in eight bits", "encoder_cache", "billions")],
+)
+def test_a_narrow_number_is_caught_in_a_default_scope(plant: Plant, mutant: str, component: str, scope: str) -> None:
+    """So `check --engine tensor` catches it."""
+    where = scope_named(component_named(component), scope)
+    assert where.set == DEFAULT
+    assert caught(where.config) == "nothing"
+    _, function, right, wrong = MUTANTS[mutant]
+    plant(function, right, wrong)
+    assert caught(where.config) != "nothing"
