@@ -70,7 +70,7 @@ RULES = (
         apart=(RELEASED, MEASURED, PLANTED, RECORDER, WHOLE, *RELEASED_OTHERS),
     ),
     Rule(RELEASED, ("driver", "vllm", "torch")),
-    Rule(MEASURED, ("driver", "vllm", "works")),
+    Rule(MEASURED, ("driver", "in_place", "vllm", "works")),
     Rule(RELEASED_OTHERS[0], ("declared", "driver")),
     Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "requests_in_pages", "sglang", "torch")),
     Rule(RELEASED_OTHERS[2], ("driver", "paged", "requests_in_pages", "serving", "torch", "transformers")),

@@ -1,8 +1,8 @@
 """A plug-in for vLLM: schedulers that use our `KVCacheManager` and `EncoderCacheManager` in the place of the release's.
 
-`Scheduler` and `AsyncScheduler` are for `--scheduler-cls`, `EncoderCacheManager` is for `encoder_cache_manager_cls` of
-`--ec-manager-config`, and `register` is the entry point of `vllm.general_plugins`. vLLM is imported when one of these
-names is first read, and not by this module. docs/vllm_plugin.md is the page of it.
+`Scheduler`, `AsyncScheduler` and `BatchedScheduler` are for `--scheduler-cls`, `EncoderCacheManager` is for
+`encoder_cache_manager_cls` of `--ec-manager-config`, and `register` is the entry point of `vllm.general_plugins`. vLLM
+is imported when one of these names is first read, and not by this module. docs/vllm_plugin.md is the page of it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     Scheduler: Callable[..., Any]
     AsyncScheduler: Callable[..., Any]
+    BatchedScheduler: Callable[..., Any]
     EncoderCacheManager: Callable[..., Any]
 
-NAMES = ("Scheduler", "AsyncScheduler", "EncoderCacheManager")
+NAMES = ("Scheduler", "AsyncScheduler", "BatchedScheduler", "EncoderCacheManager")
 """Classes that are made when they are first asked for."""
 
 

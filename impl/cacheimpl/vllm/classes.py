@@ -10,9 +10,11 @@ from types import ModuleType
 from typing import Any
 
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
+from cacheimpl.vllm.batched import batched
 from cacheimpl.vllm.encoder import PlannedEncoderCacheManager
 from cacheimpl.vllm.settings import RULES, VARIABLE, rules_of
 from cacheimpl.vllm.unsupported import (
+    BATCHED,
     UnsupportedSettingError,
     check_calls,
     check_connector,
@@ -23,9 +25,12 @@ from cacheimpl.vllm.unsupported import (
 PLACES = {
     "Scheduler": "vllm.v1.core.sched.scheduler",
     "AsyncScheduler": "vllm.v1.core.sched.async_scheduler",
+    "BatchedScheduler": "vllm.v1.core.sched.scheduler",
     "EncoderCacheManager": "vllm.v1.core.encoder_cache_manager",
 }
 """The module of each class in the releases."""
+RELEASED = {"BatchedScheduler": "Scheduler"}
+"""The release's name of a class, if it is another one."""
 MODULE = "cacheimpl.vllm"
 CHOSEN = "_chosen_by_cacheimpl"
 """Marks a function that `choose` has put in the place of the release's."""
@@ -33,7 +38,7 @@ CHOSEN = "_chosen_by_cacheimpl"
 
 def released(name: str) -> type[Any]:
     """The release's own class of this name."""
-    found: type[Any] = getattr(importlib.import_module(PLACES[name]), name)
+    found: type[Any] = getattr(importlib.import_module(PLACES[name]), RELEASED.get(name, name))
     return found
 
 
@@ -43,7 +48,11 @@ def ours(name: str) -> type[Any]:
     check_version(version())
     if name == "EncoderCacheManager":
         return EncoderCacheManager
-    made = _scheduler(released(name))
+    if name == "BatchedScheduler":
+        check_version(version(), BATCHED)
+        made = batched(released(name))
+    else:
+        made = _scheduler(released(name))
     made.__name__ = made.__qualname__ = name
     made.__module__ = MODULE
     return made

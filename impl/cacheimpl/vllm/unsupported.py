@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,9 @@ from cacheimpl.errors import CacheError
 
 VERSIONS = ("0.11", "0.20", "0.32", "0.33")
 """Releases of vLLM with which this was run: all releases that begin so."""
+
+BATCHED = ("0.33",)
+"""Those with which `BatchedScheduler` was run."""
 
 
 class UnsupportedSettingError(CacheError, ValueError):
@@ -43,13 +46,13 @@ INNER = ("coordinator", "block_pool")
 """Attributes of the manager whose own attributes a scheduler reads."""
 
 
-def check_version(version: str) -> None:
+def check_version(version: str, versions: Sequence[str] = VERSIONS) -> None:
     """Raises `UnsupportedSettingError` for a release that was never run with our classes.
 
     A build without a number is judged by `check_calls` alone.
     """
-    if version[:1].isdigit() and not any(version.startswith(f"{known}.") for known in VERSIONS):
-        raise UnsupportedSettingError(f"vLLM {version} was never run with cacheimpl; {', '.join(VERSIONS)} were")
+    if version[:1].isdigit() and not any(version.startswith(f"{known}.") for known in versions):
+        raise UnsupportedSettingError(f"vLLM {version} was never run with this class; {', '.join(versions)} were")
 
 
 def check_settings(vllm_config: Any) -> None:

@@ -1,5 +1,6 @@
 """Our classes in the scheduler loop of a release: its own calls, with its manager and with ours.
 
+`loop` is `schedule()` and `update_from_output()` of a step in which all decode, with our batched scheduler too.
 `schedule` is a step in which every running request decodes one token, `admit` one that admits as many new prompts,
 and `readmit` one that admits cached prompts. They run in the release only, so they need `--with`.
 """
@@ -12,6 +13,9 @@ from functools import partial
 from cacheproof.bench.measure import Benchmark, Contender, Goal, Released
 
 RUNNING = (256, 1024)
+LOOPS = (256, 1024, 4096)
+BATCHED = "our scheduler on tensors"
+PLUGIN = "cacheimpl.vllm"
 SMALL_PART = 64
 TURNS = 24
 MANAGERS = {"our manager, NORMATIVE": "NORMATIVE", "our manager, KV_2026_11": "KV_2026_11"}
@@ -28,7 +32,8 @@ def work(name: str, sizes: Mapping[str, int], scheduler: str, rules: str, update
 
     def made(small: bool) -> Released:  # noqa: FBT001  # the type of `Benchmark.released`
         running = sizes["running"] // SMALL_PART if small else sizes["running"]
-        place: dict[str, int | str] = {"scheduler": scheduler, "rules": rules, "updates": updates}
+        named = f"{PLUGIN}.{scheduler}" if scheduler else ""
+        place: dict[str, int | str] = {"scheduler": named, "rules": rules, "updates": updates}
         return Released(name, {**sizes, **place, "running": running}, f"{scheduler} {rules}")
 
     return made
@@ -61,7 +66,25 @@ def admitting(running: int, *, repeated: bool) -> dict[str, int]:
     return {"running": running, "block_size": 16, "prompt": 208, "steps": 2, "repeated": int(repeated)}
 
 
+def loop(running: int) -> Benchmark:
+    """The release's loop around its scheduler, and around ours."""
+    make = partial(work, "decoding", decoding(running), updates=1)
+    return Benchmark(
+        name=f"loop-{running}",
+        about="a step of the release's engine loop; all decode",
+        unit="calls of schedule() and update_from_output()",
+        size=f"{running:,} requests",
+        contenders=none,
+        goal=Goal((BATCHED,), times_the_release=5) if running in LOOPS[1:] else None,
+        released=make("", ""),
+        inside={"our manager, NORMATIVE": make("Scheduler", "NORMATIVE"), BATCHED: make("BatchedScheduler", "")},
+        timed=True,
+        most_repeats=TURNS,
+    )
+
+
 BENCHMARKS = (
+    *(loop(size) for size in LOOPS),
     *(
         in_place("schedule", "a step of the release's scheduler; all decode", "decoding", decoding(size), turns=TURNS)
         for size in RUNNING

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
-from cacheproof.releases.engine.campaign import MODES, RULES, Compared, compare
+from cacheproof.releases.engine.campaign import BATCHED, BATCHED_MODES, MODES, RULES, Compared, compare
 from cacheproof.releases.engine.installing import needed
 
 PANEL = "Released engines"
@@ -28,9 +28,13 @@ def command(
     rules: Annotated[
         str, typer.Option(metavar="RULES", help=f"Rules of our KV cache manager: {', '.join(RULES)}.")
     ] = RULES[0],
+    batched: Annotated[
+        bool,
+        typer.Option("--batched", help=f"Run our scheduler on tensors instead. Modes: {', '.join(BATCHED_MODES)}."),
+    ] = False,
     seconds: Annotated[float, typer.Option(min=1, help="Time limit for one load in one engine, in seconds.")] = 600,
 ) -> Report:
-    """Compare the tokens of a whole engine with the release's cache managers and with ours.
+    """Compare the tokens of a whole engine with the release's cache managers and with ours, or with our scheduler.
 
     The engine has a tiny model with random weights and runs on a CPU. It is installed by `cacheproof target add
     vllm==X --engine`. A load has random requests that share prefixes; some are aborted, and the caches are too small
@@ -44,24 +48,31 @@ def command(
         raise InputError(f"there is no mode {unknown[0]!r}: {', '.join(MODES)}")
     if rules not in RULES:
         raise InputError(f"--rules must be one of {', '.join(RULES)}, not {rules!r}")
+    served_modes = BATCHED_MODES if batched else tuple(MODES)
+    if unserved := [one for one in mode or () if one not in served_modes]:
+        raise InputError(f"--batched has no mode {unserved[0]!r}: {', '.join(BATCHED_MODES)}")
+    ours = BATCHED if batched else rules
     announce(f"{engine.name}: {engine.built_from}")
     compared = list[Compared]()
     with progress() as show, interruptible() as stop:
         for number in range(loads):
-            for chosen in mode or MODES:
-                compared.append(compare(engine, chosen, rules, requests, seed + number, seconds, show))
+            for chosen in mode or served_modes:
+                compared.append(compare(engine, chosen, ours, requests, seed + number, seconds, show))
                 if not compared[-1].same:
                     announce(described(compared[-1]))
     status = ExitStatus.AS_EXPECTED if all(one.same for one in compared) else ExitStatus.FELL_SHORT
     data: dict[str, Any] = {
         "target": engine.name,
         "built_from": engine.built_from,
-        "rules": rules,
+        "rules": ours,
         "loads": [one.data() for one in compared],
     }
     served = sum(len(one.released.tokens) for one in compared)
     same = sum(one.served_alike for one in compared)
-    lines = [_table(compared), f"{same:,} of {served:,} requests have the same tokens, with the rules {rules}"]
+    lines = [
+        _table(compared),
+        f"{same:,} of {served:,} requests have the same tokens, with {BATCHED if batched else f'the rules {rules}'}",
+    ]
     return Report(data, lines, status, interrupted=stop.happened)
 
 

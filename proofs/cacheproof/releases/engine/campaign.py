@@ -19,6 +19,10 @@ from cacheproof.releases.engine.installing import CHILD, Engine
 RELEASED = "the release"
 RULES = ("NORMATIVE", "KV_2026_11", "KV_2025_10")
 """The rules of our KV cache manager that can be compared."""
+BATCHED = "BatchedScheduler"
+"""In the place of rules: our scheduler on tensors, which has no managers."""
+BATCHED_MODES = ("text",)
+"""The modes that it serves."""
 BLOCKS = 14
 """Usable blocks and the null block of each pool: two requests of the greatest length fit."""
 LINES_KEPT = 3
@@ -55,7 +59,7 @@ class Ran:
     """One load in one engine."""
 
     manager: str
-    """`the release`, or the rules of ours."""
+    """`the release`, the rules of ours, or `BatchedScheduler`."""
     error: str = ""
     scheduler: str = ""
     managers: tuple[str, ...] = ()
@@ -174,6 +178,8 @@ def _followed(process: subprocess.Popen[str], what: str, requests: int, show: Sh
 
 
 def _options(mode: Mode, rules: str) -> dict[str, Any]:
+    if rules == BATCHED:
+        return {"scheduler_cls": f"cacheimpl.vllm.{BATCHED}"}
     name = "AsyncScheduler" if mode.ahead else "Scheduler"
     return {"scheduler_cls": f"cacheimpl.vllm.{name}", "additional_config": {"cacheimpl": {"rules": rules}}}
 

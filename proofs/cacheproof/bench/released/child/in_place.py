@@ -24,6 +24,7 @@ class Loop:
         if scheduler:
             self.classes.scheduler = _ours(scheduler, rules)
         self.scheduler = self.classes.make(schedulers.Settings(**settings))
+        self.blocks = settings["blocks"] - 1
         function = importlib.import_module(works.HASHING).get_hash_fn_by_name(works.DEFAULT_HASH)
         self.hasher = self.classes.hasher(settings["block_size"], function)
 
@@ -32,7 +33,7 @@ class Loop:
         self.scheduler.add_request(self.classes.new_request(name, tokens, output, self.hasher))
 
     def step(self) -> tuple[float, list[int]]:
-        """The seconds that the calls took; tokens, requests and new blocks of the plan, and the free blocks then."""
+        """The seconds that the calls took; tokens, requests and new blocks of the plan, and the blocks in use."""
         started = time.process_time()
         planned = self.scheduler.schedule()
         seconds = time.process_time() - started
@@ -43,7 +44,7 @@ class Loop:
             seconds += time.process_time() - started
         told = sum(len(news.blocks) for news in self.classes.told(planned))
         counts = [planned.total_num_scheduled_tokens, len(planned.num_scheduled_tokens), told]
-        return seconds, [*counts, self.classes.free_blocks(self.scheduler)]
+        return seconds, [*counts, round(self.scheduler.get_kv_cache_usage() * self.blocks)]
 
 
 class Decoding:
@@ -100,11 +101,12 @@ class Admitting:
 
 
 def _ours(name: str, rules: str) -> Callable[..., Any]:
-    """Our class of this name, with these rules, as the driver makes a scheduler."""
-    kind = getattr(importlib.import_module("cacheimpl.vllm"), name)
+    """Our class, as `--scheduler-cls` names it, with these rules and as the driver makes a scheduler."""
+    module, _, called = name.rpartition(".")
+    kind = getattr(importlib.import_module(module), called)
 
     def make(vllm_config: Any, **named: Any) -> Any:
-        vllm_config.additional_config = {"cacheimpl": {"rules": rules}}
+        vllm_config.additional_config = {"cacheimpl": {"rules": rules}} if rules else {}
         return kind(vllm_config=vllm_config, **named)
 
     made: Any = make

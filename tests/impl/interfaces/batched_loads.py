@@ -1,0 +1,108 @@
+"""`BatchedScheduler` in a release's loop: `batched_loads.py DRIVER SOURCE IMPL FIRST LAST`.
+
+It stands alone: the Python of a release's environment runs it. It prints as JSON how random loads ended, the same with
+a planted bug, and how single requests ended.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+STOP, PLAIN = -2, 7
+
+
+def with_batched(schedulers: Any) -> Any:
+    """The driver's classes with our scheduler."""
+    kind = importlib.import_module("cacheimpl.vllm").BatchedScheduler
+
+    def make(vllm_config: Any, **named: Any) -> Any:
+        return kind(vllm_config=vllm_config, **named)
+
+    make.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]  # the driver reads it
+
+    def classes() -> Any:
+        made = schedulers.Classes()
+        made.scheduler = make
+        return made
+
+    return SimpleNamespace(Classes=classes, Settings=schedulers.Settings)
+
+
+def random_loads(loads: Any, chosen: Any, first: int, last: int) -> dict[str, Any]:
+    """What random loads came to."""
+    report: dict[str, Any] = {"errors": list[str](), "hits": 0, "resumed": 0, "left": 0}
+    for seed in range(first, last):
+        error, load = loads.ended(lambda: loads.Load(chosen, "sync", seed))  # noqa: B023
+        report["errors"] += [error] if error else []
+        report["hits"] += load.hits
+        report["resumed"] += load.resumed
+        if error:
+            continue
+        while load.scheduler.has_requests():
+            load.step()
+        report["left"] += len(load.scheduler.requests) + round(100 * load.scheduler.get_kv_cache_usage())
+    return report
+
+
+def single_requests(schedulers: Any, chosen: Any) -> dict[str, Any]:
+    """Requests that end in each way: the status, the reason, the tokens, and what clients and workers heard."""
+    classes = chosen.Classes()
+    scheduler = classes.make(schedulers.Settings(4, 40, 64, 8, 64))
+    hasher = classes.hasher(4)
+    outputs = {"stopped": 9, "capped": 2, "salted": 3, "aborted": 9, "longest": 60}
+    requests = {name: classes.new_request(name, [1, 2, 3, 4, 5], count, hasher) for name, count in outputs.items()}
+    requests["salted"].cache_salt = "of a tenant"
+    for request in requests.values():
+        scheduler.add_request(request)
+    waiting, heard, told, finished = scheduler.get_request_counts(), dict[str, Any](), list[Any](), set[str]()
+    for step in range(80):
+        said = scheduler.schedule()
+        finished |= said.finished_req_ids
+        if step == 1:
+            scheduler.finish_requests("aborted", classes.status.FINISHED_ABORTED)
+        sampled = {name: [STOP if (name, step) == ("stopped", 3) else PLAIN] for name in said.num_scheduled_tokens}
+        made = scheduler.update_from_output(said, classes.output(sampled))
+        for output in (one for its in made.values() for one in its.outputs):
+            heard.setdefault(output.request_id, []).extend(output.new_token_ids)
+            if output.finish_reason is not None:
+                told.append(output.request_id)
+    return {
+        "waiting": waiting,
+        "status": {name: request.status.name for name, request in requests.items()},
+        "reason": requests["stopped"].stop_reason,
+        "heard": {name: len(tokens) for name, tokens in heard.items()},
+        "kept": {name: request.num_output_tokens for name, request in requests.items()},
+        "told": sorted(told),
+        "finished": sorted(finished),
+        "left": [*scheduler.get_request_counts(), scheduler.has_requests()],
+    }
+
+
+def main(driver: str, source: str, impl: str, first: str, last: str) -> None:
+    """Print what came of it."""
+    sys.path[:0] = [driver, impl, str(Path(__file__).parent)]
+    answers, sys.stdout = sys.stdout, sys.stderr
+    importlib.import_module("driver.stand_ins").install(Path(source))
+    schedulers: Any = importlib.import_module("driver.schedulers")
+    loads: Any = importlib.import_module("engine_loads")
+    chosen = with_batched(schedulers)
+    report = {
+        "loads": random_loads(loads, chosen, int(first), int(last)),
+        "requests": single_requests(schedulers, chosen),
+    }
+    rows: Any = importlib.import_module("cacheimpl.vllm.rows").Rows
+    right = rows._preempted
+    rows._preempted = lambda self, plan: []  # the workers' tables are taken to be those from before
+    report["planted"] = random_loads(loads, chosen, int(first), int(last))
+    rows._preempted = right
+    answers.write(json.dumps(report) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,154 @@
+"""`BatchedScheduler`: what it refuses by name, and how it serves loads in the loop of 0.33.0."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.impl.interfaces.test_engine_loads import answered
+
+from cacheimpl.vllm.batched_settings import REFUSED, check_batched, check_served, settings_of, stops_of
+from cacheimpl.vllm.unsupported import BATCHED, UnsupportedSettingError, check_version
+from cacheproof.targets.vllm.release import Release, installed
+
+VERSION = "0.33.0"
+
+
+class FullAttentionSpec(SimpleNamespace):
+    """As the release names it."""
+
+
+class SlidingWindowSpec(SimpleNamespace):
+    """The same."""
+
+
+def configuration(**changed: Any) -> Any:
+    """An engine that is served."""
+    scheduler = {
+        "async_scheduling": False,
+        "policy": "fcfs",
+        "max_num_seqs": 8,
+        "long_prefill_token_threshold": 0,
+        "enable_chunked_prefill": True,
+    }
+    more = {name: changed.pop(name) for name in list(changed) if name in (*scheduler, "watermark")}
+    parts: dict[str, Any] = {
+        "scheduler_config": SimpleNamespace(**{**scheduler, **more}),
+        "model_config": SimpleNamespace(is_multimodal_model=False, runner_type="generate", max_model_len=64),
+        "cache_config": SimpleNamespace(enable_prefix_caching=True),
+        "parallel_config": SimpleNamespace(),
+    }
+    return SimpleNamespace(**{**parts, **changed})
+
+
+def groups(*specs: Any, **more: Any) -> Any:
+    """A configuration of KV caches."""
+    return SimpleNamespace(
+        num_blocks=21, kv_cache_groups=[SimpleNamespace(kv_cache_spec=each) for each in specs], **more
+    )
+
+
+FULL = FullAttentionSpec(block_size=4)
+
+WRONG: dict[str, dict[str, Any]] = {
+    "--async-scheduling": {"async_scheduling": True},
+    "--speculative-config": {"speculative_config": object()},
+    "--kv-transfer-config": {"kv_transfer_config": object()},
+    "--kv-events-config": {"kv_events_config": SimpleNamespace(enable_kv_cache_events=True)},
+    "--scheduling-policy priority": {"policy": "priority"},
+    "--enable-lora": {"lora_config": object()},
+    "a multimodal model": {"model_config": SimpleNamespace(is_multimodal_model=True, runner_type="generate")},
+    "a pooling model": {"model_config": SimpleNamespace(is_multimodal_model=False, runner_type="pooling")},
+    "--no-enable-prefix-caching": {"cache_config": SimpleNamespace(enable_prefix_caching=False)},
+    "--pipeline-parallel-size": {"parallel_config": SimpleNamespace(pipeline_parallel_size=2)},
+    "--data-parallel-size": {"parallel_config": SimpleNamespace(data_parallel_size=2)},
+    "--watermark": {"watermark": 0.1},
+}
+
+
+def test_each_wrong_setting_is_refused_by_name() -> None:
+    check_batched(configuration(), groups(FULL))
+    assert len(WRONG) == len(REFUSED)
+    for name, changed in WRONG.items():
+        with pytest.raises(UnsupportedSettingError, match=f"^{name}"):
+            check_batched(configuration(**changed), groups(FULL))
+
+
+@pytest.mark.parametrize(
+    "caches",
+    [
+        groups(FULL, FULL),
+        groups(SlidingWindowSpec(block_size=4, sliding_window=8)),
+        groups(FULL, needs_kv_cache_zeroing=True),
+    ],
+)
+def test_other_caches_are_refused(caches: Any) -> None:
+    with pytest.raises(UnsupportedSettingError, match=r"not supported by cacheimpl\.vllm\.BatchedScheduler"):
+        check_batched(configuration(), caches)
+
+
+def test_only_releases_that_were_run_are_served() -> None:
+    check_version("0.33.0", BATCHED)
+    with pytest.raises(UnsupportedSettingError, match=r"vLLM 0\.20\.2 was never run with this class; 0\.33 were"):
+        check_version("0.20.2", BATCHED)
+
+
+def test_settings_are_those_of_the_engine() -> None:
+    settings = settings_of(configuration(), groups(FULL), 48)
+    assert (settings.block_size, settings.num_gpu_blocks, settings.max_num_batched_tokens) == (4, 20, 48)
+    assert settings.max_requests > settings.max_num_seqs == 8
+
+
+def request(**changed: Any) -> Any:
+    """A request that is served."""
+    parameters = SimpleNamespace(stop_token_ids=[5, 6], eos_token_id=2, repetition_detection=None)
+    return SimpleNamespace(**{"request_id": "0", "sampling_params": parameters, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"cache_salt": "a"}, "a cache salt"),
+        ({"structured_output_request": object()}, "a grammar"),
+        ({"prompt_embeds": object()}, "prompt embeddings"),
+        ({"resumable": True}, "a session"),
+        ({"lora_request": object()}, "an adapter"),
+        ({"mm_features": [object()]}, "items"),
+        ({"skip_reading_prefix_cache": True}, "prompt_logprobs"),
+        ({"sampling_params": None}, "no sampling parameters"),
+    ],
+)
+def test_requests_that_are_not_served_are_named(changed: dict[str, Any], named: str) -> None:
+    assert check_served(request()) is None
+    assert named in str(check_served(request(**changed)))
+
+
+def test_stops() -> None:
+    assert stops_of(request()) == {2, 5, 6}
+
+
+def test_loads_in_the_loop_of_the_release() -> None:
+    """No step reads what no step wrote, requests are resumed, and nothing is left; a planted bug is seen."""
+    if installed(Release(VERSION)) is None:
+        pytest.skip(f"vllm=={VERSION} is not installed: cacheproof target add vllm=={VERSION}")
+    answer = answered(VERSION, "batched_loads.py", "0", "3")
+    loads, planted, ended = answer["loads"], answer["planted"], answer["requests"]
+    assert (loads["errors"], loads["left"]) == ([], 0)
+    assert loads["hits"]
+    assert loads["resumed"]
+    assert planted["errors"]
+    status = {
+        "stopped": "FINISHED_STOPPED",
+        "capped": "FINISHED_LENGTH_CAPPED",
+        "salted": "FINISHED_ERROR",
+        "aborted": "FINISHED_ABORTED",
+        "longest": "FINISHED_LENGTH_CAPPED",
+    }
+    assert ended["status"] == status
+    assert ended["reason"] == -2
+    assert ended["heard"] == {"stopped": 4, "capped": 2, "aborted": 1, "longest": 59, "salted": 0}
+    assert ended["kept"] == ended["heard"]
+    assert ended["told"] == ["capped", "longest", "salted", "stopped"]
+    assert ended["finished"] == sorted(status)
+    assert (ended["waiting"], ended["left"]) == ([0, 5], [0, 0, False])
