@@ -1,0 +1,109 @@
+"""The functions of tensors in `cacheimpl` that no obligation reaches, each with the reason."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from types import CodeType, FrameType, FunctionType, MappingProxyType
+from typing import Any
+
+import torch
+
+import cacheimpl
+from cacheproof.prove.implementation.correspondence import Correspondence
+
+APART = ("cacheimpl.vllm", "cacheimpl.mirror.example")
+"""Needs an engine, or the network; neither has operations of its own."""
+
+BURST = "a burst of turns or a step of many requests: compared with the sequential rule by lockstep, not proved"
+NOT_BEGUN = "explored beside the specification, not proved: no correspondence is written yet"
+MEMORY = "handles bytes or rows of memory, of which the specification has no state"
+IN_PLACE = "writes in place: the operations are proved as they write into copies, and tests compare both"
+
+OPEN: Mapping[str, str] = MappingProxyType({
+    "cacheimpl.arena.runs": MEMORY,
+    "cacheimpl.block_content.comparing": "hashes of block contents: 64-bit arithmetic that wraps is not followed",
+    "cacheimpl.block_content.hashing": "hashes of block contents: 64-bit arithmetic that wraps is not followed",
+    "cacheimpl.block_content.operations": "hashes of block contents: 64-bit arithmetic that wraps is not followed",
+    "cacheimpl.block_content.probing": "a loop with as many rounds as the tensors say: it has no graph",
+    "cacheimpl.block_content.release": "a loop with as many rounds as the tensors say: it has no graph",
+    "cacheimpl.captured.rounds": MEMORY,
+    "cacheimpl.encoder_cache.growth": "makes the tables larger: a shape that changes is not followed",
+    "cacheimpl.kv_blocks.admission:distance": BURST,
+    "cacheimpl.kv_blocks.bounds": BURST,
+    "cacheimpl.kv_blocks.decoding": BURST,
+    "cacheimpl.kv_blocks.groups": NOT_BEGUN,
+    "cacheimpl.kv_blocks.operations:allocate_groups": NOT_BEGUN,
+    "cacheimpl.kv_blocks.index": BURST,
+    "cacheimpl.kv_blocks.prefix:slot_mapping": "positions of tokens in KV memory: the specification has no such answer",
+    "cacheimpl.kv_blocks.state:configuration": "makes the parameters: states that are run on both sides check them",
+    "cacheimpl.layout": "packs states for the explorer, which checks each round trip",
+    "cacheimpl.lru.eras": "eras: explored, not proved",
+    "cacheimpl.lru.ghosts": "eras: explored, not proved",
+    "cacheimpl.mirror.tensors.line": NOT_BEGUN,
+    "cacheimpl.mirror.tensors.protocol": NOT_BEGUN,
+    "cacheimpl.mirror.tensors.walk": NOT_BEGUN,
+    "cacheimpl.object_store.serde": MEMORY,
+    "cacheimpl.ring.operations": NOT_BEGUN,
+    "cacheimpl.scheduler.burst": BURST,
+    "cacheimpl.scheduler.counts": NOT_BEGUN,
+    "cacheimpl.scheduler.items": NOT_BEGUN,
+    "cacheimpl.scheduler.lines": NOT_BEGUN,
+    "cacheimpl.scheduler.plans": NOT_BEGUN,
+    "cacheimpl.scheduler.requests": NOT_BEGUN,
+    "cacheimpl.scheduler.reserving": NOT_BEGUN,
+    "cacheimpl.scheduler.rounds": NOT_BEGUN,
+    "cacheimpl.scheduler.single": NOT_BEGUN,
+    "cacheimpl.writing:_put_in_place": IN_PLACE,
+    "cacheimpl.writing:_put_rows_in_place": IN_PLACE,
+})  # fmt: skip
+"""By module, or by module and function: why nothing is proved of it."""
+
+
+def tensor_functions() -> dict[str, CodeType]:
+    """Every function of `cacheimpl` that takes or returns tensors, as `module:function`, with its code."""
+    return {f"{function.__module__}:{function.__name__}": function.__code__ for function in _functions()}
+
+
+def _functions() -> Iterator[FunctionType]:
+    for found in pkgutil.walk_packages(cacheimpl.__path__, "cacheimpl."):
+        if found.name.startswith(APART):
+            continue
+        for value in vars(import_module(found.name)).values():
+            function = inspect.unwrap(value) if isinstance(value, FunctionType) else None
+            if isinstance(function, FunctionType) and function.__module__ == found.name and _takes_tensors(function):
+                yield function
+
+
+def _takes_tensors(function: FunctionType) -> bool:
+    return any("Tensor" in str(hint) for hint in function.__annotations__.values())
+
+
+def reached(correspondences: Mapping[str, tuple[Correspondence, ...]]) -> set[CodeType]:
+    """The code that runs in the operations of the default shapes: it is the same for all numbers."""
+    ran: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            ran.add(frame.f_code)
+
+    for name in correspondences:
+        for one in correspondences[name]:
+            model = one.model()
+            for operation in () if one.nightly else one.operations():
+                kind = model.operations[type(operation)]
+                operands = [torch.tensor(0) for _ in (one.operands or kind.operands)(operation)]
+                sys.setprofile(note)
+                try:
+                    kind.function(model.parameters, model.initial, *operands)
+                finally:
+                    sys.setprofile(None)
+    return ran
+
+
+def reason_of(function: str) -> str | None:
+    """Why nothing is proved of this function, `module:function`; None where the ledger does not name it."""
+    return OPEN.get(function) or OPEN.get(function.partition(":")[0])

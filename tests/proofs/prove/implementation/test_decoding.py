@@ -1,0 +1,73 @@
+"""What the prover takes a state of tensors for is what the explorer takes it for; and the invariant holds in it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove.implementation.cells import every, known, term
+from cacheproof.prove.implementation.correspondence import Correspondence
+from cacheproof.prove.implementation.finite import FiniteCopies, FiniteMap, FiniteQueue, cell_of
+from cacheproof.prove.implementation.tensors import of
+from cacheproof.prove.session import CORRESPONDENCES
+from cacheproof.tensor_models import TensorRun
+from cachespec.kernel import FrozenMap, FrozenQueue
+from cachespec.kv_blocks.configuration import Config as Blocks
+from cachespec.lru import Config as Keys
+
+STEPS = 200
+CONFIGS: Mapping[str, Any] = {
+    "lru": Keys(capacity=3, sizes=(1, 2, 1), lookups=STEPS, pins=2),
+    "encoder_cache": CORRESPONDENCES["encoder_cache"][0].config._replace(
+        capacity=3, requests=((0, 1), (1, 0)), claims=((1, 2), (2, 1)), failures=1
+    ),
+    "kv_blocks": Blocks(
+        *(2, 2, ((0, 1), (0, 1)), (4, 4)), hashes=(0, 0), limit=4, steps=(1, 2), rollbacks=1, evictions=1, resets=1, disciplined=0
+    ),
+}
+
+
+def frozen(value: Any) -> Any:
+    """A state of known cells as the ordinary containers have it."""
+    if type(value) is FiniteMap:
+        return FrozenMap.of((key, frozen(value.values[key])) for key, there in value.members.items() if fixed(there))
+    if type(value) is FiniteQueue:
+        ranks = sorted((fixed(rank), key) for key, rank in value.ranks.items() if fixed(rank) >= 0)
+        return FrozenQueue((key, fixed(value.weights[key])) for _, key in ranks)
+    if type(value) is FiniteCopies:
+        kinds: dict[int, list[tuple[int, int]]] = {}
+        for one, rank in value.ranks.items():
+            if fixed(rank) >= 0:
+                kinds.setdefault(fixed(value.kinds[one]), []).append((fixed(rank), one))
+        return FrozenMap.of((kind, tuple(one for _, one in sorted(members))) for kind, members in kinds.items())
+    if isinstance(value, tuple):
+        return type(value)(*map(frozen, value))
+    return fixed(cell_of(value))
+
+
+def fixed(cell: Any) -> Any:
+    """A cell in which nothing is unknown, as a number or truth value."""
+    return known(z3.simplify(term(cell)))
+
+
+@pytest.mark.parametrize("name", CORRESPONDENCES)
+def test_states_of_runs_are_decoded_alike_and_in_form(name: str) -> None:
+    one: Correspondence = CORRESPONDENCES[name][0]
+    config = CONFIGS[name]
+    model = one.model(config)
+    run, draw = TensorRun(model), random.Random(1)
+    calls = [some for some in model.by_kind().values() if some]
+    seen = set()
+    for _ in range(STEPS):
+        run.apply(draw.choice(draw.choice(calls)))
+        cells = type(run.state)(*map(of, run.state))
+        row = model.rows(type(run.state)(*(tensor.unsqueeze(0) for tensor in run.state)))[0]
+        expected = model.decode(row)
+        assert frozen(one.decode(config, cells)) == expected
+        assert fixed(every((*one.invariant(config, cells), *one.assumed(cells)))) is True
+        seen.add(expected)
+    assert len(seen) > STEPS // 20
