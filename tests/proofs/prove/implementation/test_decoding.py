@@ -26,7 +26,14 @@ CONFIGS: Mapping[str, Any] = {
         capacity=3, requests=((0, 1), (1, 0)), claims=((1, 2), (2, 1)), failures=1
     ),
     "kv_blocks": Blocks(
-        *(2, 2, ((0, 1), (0, 1)), (4, 4)), hashes=(0, 0), limit=4, steps=(1, 2), rollbacks=1, evictions=1, resets=1, disciplined=0
+        *(2, 2, ((0, 1), (0, 1)), (4, 4)),
+        hashes=(0, 0),
+        limit=4,
+        steps=(1, 2),
+        rollbacks=1,
+        evictions=1,
+        resets=1,
+        disciplined=0,
     ),
 }
 
