@@ -16,12 +16,24 @@ from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption,
 from cacheproof.foundation.workers import MOST_PROCESSES
 from cacheproof.model.form import breaches_of
 from cacheproof.model.registry import AnyComponent, component_named, components, is_added, scope_file
-from cacheproof.model.scope import DEFAULT, NIGHTLY
+from cacheproof.model.scope import DEFAULT, LARGE, SETS
 from cacheproof.model.trace import Violation
 from cacheproof.model.wording import count, explaining
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
-from cacheproof.search.campaign import REFERENCE, Run, Task, engine_named, judged_anew, run_name, tasks_for
+from cacheproof.search.campaign import (
+    AUTO,
+    NATIVE,
+    OF_SPECIFICATION,
+    REFERENCE,
+    Run,
+    Task,
+    engine_named,
+    judged_anew,
+    run_name,
+    tasks_for,
+    with_faster_engines,
+)
 from cacheproof.search.record import perform_and_keep, summary_of
 from cacheproof.search.result import Ending
 from cacheproof.search.scope_edit import accept as accept_counts
@@ -29,6 +41,7 @@ from cacheproof.search.verdict import Finding, Verdict, unwitnessed
 from cachespec.kernel import NORMATIVE
 
 PANEL = "Check and prove"
+EVERY_SET = "all"
 
 TRIPLES = 200_000
 """Default of `--refine`: the least number of compared triples of state, operation and result."""
@@ -46,16 +59,27 @@ def command(
         str | None, typer.Option(help="Check only this scope. It may be in any set.", show_default="all of --set")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="The explorer: reference or native (the specification), or tensor (our implementation).")
-    ] = REFERENCE,
-    which: Annotated[str, typer.Option("--set", help="The set of scopes: default, nightly or all.")] = DEFAULT,
+        str,
+        typer.Option(
+            help="The explorer: reference or native (the specification, in Python or compiled), auto (the faster of "
+            "these), or tensor (our implementation)."
+        ),
+    ] = AUTO,
+    which: Annotated[
+        str,
+        typer.Option(
+            "--set",
+            help="The set of scopes: default (with large, if the engine is auto or native), large, nightly or all.",
+        ),
+    ] = DEFAULT,
     jobs: JobsOption = 0,
     split: Annotated[
         int,
         typer.Option(
             min=0,
             max=MOST_PROCESSES,
-            help="Number of processes that share one run. 0: --jobs for a single large run, otherwise 1.",
+            help="Number of processes, or threads of compiled code, that share one run. 0: --jobs for a single large "
+            "run, otherwise 1.",
         ),
     ] = 0,
     checkpoint: Annotated[
@@ -91,22 +115,32 @@ def command(
     Fails if a verdict, the length of a shortest trace or a golden count differs from the scope file.
     """
     file_to_write(junit)
-    if which not in (DEFAULT, NIGHTLY, "all"):
-        raise InputError(f"there is no set '{which}': there are {DEFAULT}, {NIGHTLY} and all")
+    if which not in (*SETS, EVERY_SET):
+        raise InputError(f"there is no set '{which}': there are {', '.join(SETS)} and {EVERY_SET}")
+    fastest = engine == AUTO and not accept and checkpoint is None
+    sets: tuple[str, ...] = SETS if which == EVERY_SET else (which,)
+    if which == DEFAULT and (fastest or engine == NATIVE):
+        sets = (DEFAULT, LARGE)
+    of_specification = engine in (AUTO, *OF_SPECIFICATION)
+    if engine == AUTO:
+        engine = REFERENCE
     engine_named(engine)
-    if engine != REFERENCE and split > 1:
-        raise InputError(f"--split is for the {REFERENCE} engine")
-    if engine == REFERENCE and refine is not None:
+    if not of_specification and split > 1:
+        raise InputError(f"--split is for the engines {REFERENCE} and {NATIVE}")
+    if of_specification and refine is not None:
         raise InputError(f"--refine compares an implementation with what the {REFERENCE} engine explores: add --engine")
     if resume and checkpoint is None:
         raise InputError("--resume needs --checkpoint: the folder to go on from")
     if first_violation and accept:
         raise InputError("--accept needs the counts of whole runs: leave out --first-violation")
     chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
-    only = None if which == "all" else which
-    tasks = tasks_for(chosen, variant=variant, scope=scope, which=only, engine=engine)
+    tasks = tasks_for(chosen, variant=variant, scope=scope, sets=sets, engine=engine)
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
+    if fastest:
+        tasks, reasons = with_faster_engines(tasks)
+        for line in reasons:
+            announce(line)
     form = [line for component in chosen if is_added(component) for line in breaches_of(component)]
     for line in form:
         announce(f"warning: {line}: cacheproof prove cannot read this")
@@ -122,7 +156,7 @@ def command(
             to_the_end=to_the_end or accept,
             first=first_violation,
         )
-    everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, "all") and engine == REFERENCE
+    everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, EVERY_SET) and of_specification
     complete = (
         everything
         and not first_violation

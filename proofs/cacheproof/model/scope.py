@@ -21,7 +21,8 @@ from cacheproof.model.registry import AnyComponent, component_named, scope_file
 from cacheproof.model.wire import config_from_message
 from cachespec.kernel import NORMATIVE
 
-DEFAULT, NIGHTLY = "default", "nightly"
+DEFAULT, LARGE, NIGHTLY = SETS = "default", "large", "nightly"
+"""`large` is explored by default where the specification is compiled, `nightly` if it is asked for."""
 
 
 class ExpectedViolation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,7 +65,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about: str
     variants: tuple[str, ...]
     config: dict[str, Any]
-    set: Literal["default", "nightly"] = "default"
+    set: Literal["default", "large", "nightly"] = "default"
     granularity: Granularity = Granularity.CALL
     symmetry: bool = True
     normal_form: bool = True

@@ -20,7 +20,7 @@ from cacheproof.model.scope import DEFAULT, Scope, read
 from cacheproof.model.store import Record
 from cacheproof.model.wording import count
 from cacheproof.present.evidence import evidence
-from cacheproof.search.campaign import REFERENCE
+from cacheproof.search.campaign import OF_SPECIFICATION
 from cacheproof.targets.vllm.eras import table
 from cachespec.kernel import NORMATIVE
 
@@ -118,7 +118,7 @@ def _holds_in(record: Record, component: str, name: str) -> bool:
     """Whether it is a run of this specification's normative variant that came to its end and saw the property hold."""
     if record.get("kind") != "check" or (record["component"], record["variant"]) != (component, NORMATIVE):
         return False
-    current = record.get("source") == specification_digest() and record["engine"] == REFERENCE
+    current = record.get("source") == specification_digest() and record["engine"] in OF_SPECIFICATION
     verdicts: list[dict[str, Any]] = record["verdicts"]
     return current and any(one["property"] == name and one["found"] == "holds" for one in verdicts)
 

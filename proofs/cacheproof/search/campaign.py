@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cacheproof.foundation import workers
 from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
-from cacheproof.model.scope import DEFAULT, Expectation, Scope, scope_named, scopes_of
+from cacheproof.model.scope import DEFAULT, LARGE, Expectation, Scope, scope_named, scopes_of
 from cacheproof.search.checkpoint import Checkpoint, identity_of
 from cacheproof.search.crew import Crew
 from cacheproof.search.path import UnsoundReductionError
@@ -26,6 +26,9 @@ REFERENCE = "reference"
 """The engine that explores whatever can be explored."""
 NATIVE = "native"
 """The engine that explores the specification, compiled."""
+AUTO = "auto"
+"""For each variant the faster one of these two."""
+OF_SPECIFICATION = (REFERENCE, NATIVE)
 ENGINES = {
     REFERENCE: "cacheproof.search.reference",
     NATIVE: "cacheproof.search.native",
@@ -47,11 +50,12 @@ class Engine(Protocol):
         crew: Crew | None = None,
         share: float = 0.0,
         checkpoint: Checkpoint | None = None,
+        threads: int = 1,
     ) -> Exploration:
         """Explore one configuration of one variant.
 
-        Raises `InputError` for a `crew`, if the engine cannot share a run; or for a `share`, if it explores the
-        specification itself.
+        Raises `InputError` for a `crew` of processes or for several `threads`, if the engine cannot share a run so; or
+        for a `share`, if it explores the specification itself.
         """
         ...
 
@@ -66,6 +70,10 @@ class EngineModule(Protocol):
 
     def cannot(self, component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
         """Why the engine cannot explore this variant as planned, or None."""
+        ...
+
+    def prepare(self, component: AnyComponent, variant: AnyVariant) -> None:
+        """Do what takes long before the first run of a variant, and is kept for all of its runs."""
         ...
 
 
@@ -94,8 +102,10 @@ class Run:
 
 Show = Callable[[str], object]
 
-LARGE = 20_000
+SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
+COMPILED_FROM = 10_000
+"""A variant whose runs are expected to have so many states together is compiled: the compiler takes 7 to 20 seconds."""
 
 
 MORE = 1.02
@@ -110,11 +120,11 @@ TIMES_BEYOND, STATES_BEYOND = 4, 10_000
 class Effort:
     """How the work is done; what is found does not depend on it.
 
-    `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes share
-    each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's progress in; with `resume` it goes
-    on from what is there. Of an implementation that is explored, the steps from these shares of the states are compared
-    with the specification's. With `to_the_end`, a run goes on however many more states it has than are expected. With
-    `first`, a run that expects no violation ends with the first one.
+    `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes, or
+    threads of compiled code, share each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's
+    progress in; with `resume` it goes on from what is there. Of an implementation that is explored, the steps from
+    these shares of the states are compared with the specification's. With `to_the_end`, a run goes on however many more
+    states it has than are expected. With `first`, a run that expects no violation ends with the first one.
     """
 
     jobs: int = 1
@@ -126,11 +136,11 @@ class Effort:
     first: bool = False
 
     def shared_by(self, tasks: Sequence[Task]) -> int:
-        """How many processes share a run: several if that was asked for, or if a single run is known to be large."""
+        """How many share a run: several if that was asked for, or if a single run is known to be large."""
         if self.split:
             return self.split
-        alone = len(tasks) == 1 and tasks[0].engine == REFERENCE
-        return self.jobs if alone and (_expectation(tasks[0]).states or 0) >= LARGE else 1
+        alone = len(tasks) == 1 and tasks[0].engine in OF_SPECIFICATION
+        return self.jobs if alone and (_expectation(tasks[0]).states or 0) >= SHARED_FROM else 1
 
 
 def _expectation(task: Task) -> Expectation:
@@ -143,7 +153,7 @@ def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
     Together they come to so many triples of state, operation and result, or a few more, or to all there are; small runs
     compare all.
     """
-    ours = [task for task in tasks if task.engine not in (REFERENCE, NATIVE)]
+    ours = [task for task in tasks if task.engine not in OF_SPECIFICATION]
     known = {task: _expectation(task).transitions for task in ours}
     shares = dict.fromkeys(ours, 1.0)
     left = triples
@@ -168,7 +178,7 @@ def engine_named(name: str) -> Engine:
 def engine_module(name: str) -> EngineModule:
     """The module of an engine, or an error that names those there are."""
     if name not in ENGINES:
-        raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)}")
+        raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)} and {AUTO}")
     try:
         module: Any = importlib.import_module(ENGINES[name])
     except ModuleNotFoundError as error:
@@ -184,10 +194,10 @@ def tasks_for(
     *,
     variant: str | None = None,
     scope: str | None = None,
-    which: str | None = DEFAULT,
+    sets: Collection[str] = (DEFAULT,),
     engine: str = REFERENCE,
 ) -> list[Task]:
-    """The runs that the scope files ask for, in their order; a scope that is named runs whatever set it is in.
+    """The runs of the scopes in some sets, in their order; a scope that is named runs whatever set it is in.
 
     An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why.
     """
@@ -199,7 +209,7 @@ def tasks_for(
         asked = [
             (one, tag)
             for one in scopes
-            if scope is not None or which is None or one.set == which
+            if scope is not None or one.set in sets
             for tag in one.variants
             if wanted in (None, tag)
         ]
@@ -214,8 +224,53 @@ def tasks_for(
     return tasks
 
 
+class Library(NamedTuple):
+    """A variant that is compiled before its runs begin, so that several are compiled at a time."""
+
+    component: str
+    variant: str
+    normal_form: bool
+
+    def subject(self) -> tuple[AnyComponent, AnyVariant]:
+        """What is compiled."""
+        component = component_named(self.component)
+        return component, Plan(normal_form=self.normal_form).explored(component.variants[self.variant])
+
+
+def _library(task: Task) -> Library:
+    plan = scope_named(component_named(task.component), task.scope).plan
+    return Library(task.component, task.variant, plan.normal_form)
+
+
+def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
+    """Each run by the engine that is done first, and why a variant that is worth compiling is not.
+
+    A run is compiled with the others of its variant if they are expected to have many states together. Where that is
+    not possible, the runs of large scopes are left out.
+    """
+    expected: dict[Library, int] = {}
+    for task in tasks:
+        library = _library(task)
+        expected[library] = expected.get(library, 0) + (_expectation(task).states or 0)
+    compiled: set[Library] = set()
+    reasons: dict[str, None] = {}
+    for library, states in expected.items():
+        if states >= COMPILED_FROM:
+            reason = engine_module(NATIVE).cannot(*library.subject(), Plan())
+            if reason is None:
+                compiled.add(library)
+            else:
+                reasons[f"{reason}. The reference engine goes on, without the large scopes"] = None
+    fast = [replace(task, engine=NATIVE if _library(task) in compiled else REFERENCE) for task in tasks]
+    return [task for task in fast if not reasons or task.engine == NATIVE or not _is_large(task)], list(reasons)
+
+
+def _is_large(task: Task) -> bool:
+    return scope_named(component_named(task.component), task.scope).set == LARGE
+
+
 def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), shared_by: int = 1) -> Run:
-    """Explore, and judge; `shared_by` is the number of processes."""
+    """Explore, and judge; `shared_by` is the number of processes, or of threads of compiled code."""
     component = component_named(task.component)
     variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
     plan = scope.plan_for(task.variant)
@@ -224,14 +279,23 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     if effort.first and not scope.expectation(task.variant).violations:
         plan = replace(plan, first=True)
     subject = Subject(component.name, variant.tag, scope.config, plan)
-    crew, checkpoint = Processes(subject, shared_by) if shared_by > 1 else None, None
+    threads = shared_by if task.engine == NATIVE else 1
+    crew, checkpoint = Processes(subject, shared_by) if shared_by > threads else None, None
     if effort.checkpoint is not None:
         identity = identity_of(component, variant, scope.config, subject.plan)
         checkpoint = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
     explore, share = engine_named(task.engine), effort.shares.get(task, 0.0)
     try:
         exploration = explore(
-            component, variant, scope.config, subject.plan, watch, crew=crew, share=share, checkpoint=checkpoint
+            component,
+            variant,
+            scope.config,
+            subject.plan,
+            watch,
+            crew=crew,
+            share=share,
+            checkpoint=checkpoint,
+            threads=threads,
         )
     except UnsoundReductionError as error:
         exploration = _unreduced(task, variant, scope, plan, watch)
@@ -282,10 +346,14 @@ def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[R
     if effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
     else:
+        libraries = dict.fromkeys(_library(task) for task in tasks if task.engine == NATIVE)
+        works: list[Library | Task] = [*libraries, *tasks]
         with suppress(KeyboardInterrupt):  # the runs in progress have ended with what is known
-            yield from workers.shared_out(
-                partial(_perform_in_worker, effort), tasks, min(effort.jobs, len(tasks)), show=show
-            )
+            for run in workers.shared_out(
+                partial(_perform_in_worker, effort), works, min(effort.jobs, len(works)), show=show
+            ):
+                if run is not None:
+                    yield run
 
 
 def _one_after_another(tasks: Sequence[Task], effort: Effort, shared_by: int, show: Show) -> Iterator[Run]:
@@ -310,7 +378,11 @@ def _tell(show: Show, task: Task, snapshot: Snapshot) -> None:
 # In worker processes ------------------------------------------------------------------------------------------------
 
 
-def _perform_in_worker(effort: Effort, task: Task) -> Run:
+def _perform_in_worker(effort: Effort, task: Library | Task) -> Run | None:
+    if isinstance(task, Library):
+        workers.tell(f"{task.component} {task.variant}: compiling")
+        engine_module(NATIVE).prepare(*task.subject())
+        return None
     try:
         return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)
     except Exception as error:

@@ -47,12 +47,15 @@ def explore(
     crew: Crew | None = None,
     share: float = 0.0,
     checkpoint: Checkpoint | None = None,
+    threads: int = 1,
 ) -> Exploration:
     """Explore one configuration of one variant. Interrupting it ends it with what is known so far.
 
     `crew` says who does the work, `checkpoint` where to keep how far it is; neither changes what is found. Raises
-    `InputError` for a `share`: there is nothing to compare the specification with.
+    `InputError` for a `share`, since there is nothing to compare the specification with, and for `threads`.
     """
+    if threads > 1:
+        raise InputError("the reference engine shares a run between processes, not threads: give it a crew")
     if share:
         raise InputError("the reference engine explores the specification itself: there is nothing to compare it with")
     plan = plan or Plan()
@@ -64,6 +67,10 @@ def explore(
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
     """The reference engine explores every variant under every plan."""
     return None
+
+
+def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+    """There is nothing to prepare."""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
-from cacheproof.search.campaign import LARGE, Effort, Task, engine_named
+from cacheproof.search.campaign import SHARED_FROM, Effort, Task, engine_named
 from cacheproof.search.crew import Alone, Answer, Arguments, Crew
 from cacheproof.search.processes import Processes, Subject
 from cacheproof.search.reference import explore
@@ -152,7 +152,7 @@ def test_a_limit_counts_the_states_of_all() -> None:
 def test_one_large_run_is_shared_by_the_processes_that_have_nothing_else_to_do() -> None:
     large, small = Task("mirror", "normative", "two-senders", "reference"), Task("lru", "M2", "turns", "reference")
     scope = scope_named(component_named("mirror"), "two-senders")
-    assert (scope.expectation("normative").states or 0) >= LARGE
+    assert (scope.expectation("normative").states or 0) >= SHARED_FROM
     assert Effort(jobs=4).shared_by([large]) == 4
     assert Effort(jobs=4).shared_by([small]) == 1
     assert Effort(jobs=4).shared_by([large, small]) == 1

@@ -13,8 +13,8 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.checkpoint import Checkpoint
 from cacheproof.search.crew import Alone, Crew
-from cacheproof.search.native.build import compiler_of_this_machine
-from cacheproof.search.native.library import translated
+from cacheproof.search.native.build import NONE, compiler_of_this_machine
+from cacheproof.search.native.library import compiled, translated
 from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.native.unit import CompileError
 from cacheproof.search.reference import ReferenceSearch
@@ -37,17 +37,19 @@ def explore(
     crew: Crew | None = None,
     share: float = 0.0,
     checkpoint: Checkpoint | None = None,
+    threads: int = 1,
 ) -> Exploration:
     """Explore one configuration of one variant, as the reference engine does, in compiled code.
 
-    Raises `InputError` for a `crew`, a `share` or a `checkpoint`, which this engine does not have.
+    `threads` share the work; what is found does not depend on how many there are. Raises `InputError` for a `crew`, a
+    `share` or a `checkpoint`, which this engine does not have.
     """
     if crew is not None or checkpoint is not None:
-        raise InputError(f"the {ENGINE} engine has no checkpoints and shares no run: add --engine reference")
+        raise InputError(f"the {ENGINE} engine has no checkpoints and runs in one process: add --engine reference")
     if share:
         raise InputError("the native engine explores the specification itself: there is nothing to compare it with")
     plan = plan or Plan()
-    with NativeShard(component, variant, config, plan) as shard:
+    with NativeShard(component, variant, config, plan, threads) as shard:
         search = ReferenceSearch(component, variant, config, plan, watch, NativeCrew(shard), None)
         search.engine = ENGINE
         return search.run()
@@ -77,10 +79,15 @@ class NativeCrew(Alone):
         return [getattr(self.native, question.__name__)(*own) for own in arguments]
 
 
+def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+    """Compile the variant, unless that was done before. Raises CompileError and InputError."""
+    compiled(component, variant)
+
+
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
     """What in the specification the compiler lacks, or None."""
     if compiler_of_this_machine() is None:
-        return "there is no C++ compiler on this machine: install g++ or clang++, or name one in CXX"
+        return NONE
     try:
         translated(component, variant)
     except CompileError as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,12 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-fno-strict-aliasing")
+FLAGS = ("-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
+
+
+NONE = (
+    "there is no C++ compiler on this machine: install g++, clang++ or the Python package ziglang, or name one in CXX"
+)
 
 
 class NoCompilerError(InputError):
@@ -27,7 +34,7 @@ class NoCompilerError(InputError):
 
 
 def compiler_of_this_machine() -> list[str] | None:
-    """How the C++ compiler is called: `CXX` if it is set, else g++, clang++ or ziglang; None where there is none."""
+    """How the C++ compiler is called: `CXX`, else g++, clang++ or the package ziglang; None without one."""
     named = os.environ.get("CXX")
     if named:
         return named.split()
@@ -35,6 +42,8 @@ def compiler_of_this_machine() -> list[str] | None:
         found = shutil.which(name)
         if found:
             return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "c++"]
     return None
 
 
@@ -53,7 +62,7 @@ def ready(text: str, name: str) -> Path:
     """The file of a unit's library, which is there then. Raises NoCompilerError and InputError."""
     command = compiler_of_this_machine()
     if command is None:
-        raise NoCompilerError("there is no C++ compiler: install g++ or clang++, or name one in CXX")
+        raise NoCompilerError(NONE)
     made_of = [
         text,
         *((HERE / header).read_text(encoding="utf-8") for header in HEADERS),

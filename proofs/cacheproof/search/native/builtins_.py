@@ -75,7 +75,7 @@ class Builtins(Loops):
         name = self.fresh("sum")
 
         def body(element: Val) -> None:
-            self.out.append(f"{name} += {coerce(self.unit, there(self.unit, element), INT)};")
+            self.out.append(f"{name} = plus({name}, {coerce(self.unit, there(self.unit, element), INT)});")
 
         with self.nested() as lines:
             self.loop(node.args[0], body)

@@ -35,10 +35,6 @@ from cacheproof.search.native.values import (
     tuple_of,
 )
 
-ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
-ORDER = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-SETS = {ast.BitOr: "united", ast.BitAnd: "shared", ast.Sub: "without", ast.BitXor: "either"}
-
 
 class Collections(Calls):
     """What has several parts."""
@@ -199,12 +195,12 @@ class Collections(Calls):
 
         self.scope = Scope(before)
         try:
-            self.loop(first.iter, body)
+            self.loop(first.iter, body, first.target)
         finally:
             self.scope = before
 
     def bind(self, target: ast.expr, value: Val) -> None:
-        """Names of a comprehension: they are constants of C++."""
+        """Names that are bound once, as those of a comprehension: they are constants of C++."""
         if isinstance(target, ast.Starred):
             self.bind(target.value, value)
         elif isinstance(target, ast.Name):
@@ -216,7 +212,7 @@ class Collections(Calls):
             name = self.fresh(f"c_{target.id}")
             self.scope.names[target.id] = Val(name, value.type)
             if has_value(value.type):
-                self.out.append(f"const {self.unit.cpp(value.type)} {name} = {value.text};")
+                self.out.append(f"const {self.unit.cpp(value.type)}& {name} = {value.text};")
         elif isinstance(target, ast.Tuple):
             for part, inner in zip(target.elts, self.taken_apart(target, value), strict=True):
                 self.bind(part, inner)

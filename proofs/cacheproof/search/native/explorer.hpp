@@ -2,85 +2,149 @@
 //
 // The unit that includes this file has defined: ConfigT, StateT, ViewT, MovedT; view_of, alphabet_of, continuation_of,
 // step_of, canonical_of; supported, is_internal, TAGS, CODES, DIVERGED; the properties and their numbers.
+//
+// Threads take blocks of a level in turn. While they work, nothing is added to the known states: each keeps what is new to
+// it. Then one thread goes through the blocks in their order, so new states get the numbers that one thread alone would
+// give them.
 #pragma once
-#include "search.hpp"
+#include "names.hpp"
+#include "states.hpp"
+#include "threads.hpp"
+#include <chrono>
+#include <unordered_map>
 
 namespace cp {
 
-constexpr Int MOVES = Int(1) << 16;
+constexpr Int MOVES = Int(1) << 16, NEVER = -2;
+constexpr size_t EXPANDED_BLOCK = 16, JUDGED_BLOCK = 64;
+constexpr uint64_t PROVISIONAL = uint64_t(1) << 63;  // not the number of a state, but which of the worker's new ones it is
 
-struct Explorer {
+using Clock = std::chrono::steady_clock;
+
+struct Tally {  // what is counted and seen, by one thread or by all
+    Int transitions = 0;
+    uint64_t digest = 0;
+    std::vector<Int> broken_safety = std::vector<Int>(SAFETY, NEVER), broken_step = std::vector<Int>(STEPS, NEVER);
+    std::vector<char> seen_safety = std::vector<char>(SAFETY, 0), seen_step = std::vector<char>(STEPS, 0), seen_progress = std::vector<char>(PROGRESS, 0);
+    std::vector<Int> coverage = std::vector<Int>(size_t(TAGS * CODES), 0);
+    static void note(Int& broken, Int at) { if (broken == NEVER || at < broken) broken = at; }
+    static void note_all(std::vector<Int>& own, const std::vector<Int>& other) { for (size_t i = 0; i < own.size(); ++i) if (other[i] != NEVER) note(own[i], other[i]); }
+    static void see_all(std::vector<char>& own, const std::vector<char>& other) { for (size_t i = 0; i < own.size(); ++i) own[i] |= other[i]; }
+    void see(const Tally& other) {
+        see_all(seen_safety, other.seen_safety);
+        see_all(seen_step, other.seen_step);
+        see_all(seen_progress, other.seen_progress);
+    }
+    void add(const Tally& other) {
+        transitions += other.transitions;
+        digest += other.digest;
+        note_all(broken_safety, other.broken_safety);
+        note_all(broken_step, other.broken_step);
+        for (size_t i = 0; i < coverage.size(); ++i) coverage[i] += other.coverage[i];
+        see(other);
+    }
+};
+
+struct Owed { uint64_t source, label, target; uint16_t move; };  // a step for the search for lassos
+
+struct Labels {  // operations by number, from 1 on
+    std::unordered_map<std::string, uint64_t> numbers;
+    std::vector<std::string> texts;
+    uint64_t of(const std::string& text) {
+        const auto [at, is_new] = numbers.try_emplace(text, texts.size() + 1);
+        if (is_new) texts.push_back(text);
+        return at->second;
+    }
+};
+
+struct Search {  // what all threads read
     ConfigT config;
-    bool whole_calls = false, liveness = false;
+    bool whole_calls = false, liveness = false, exchanges = false;
     Symmetry<StateT> symmetry;
-    bool exchanges = false;
     Known known;
     std::vector<Int> found_by;
     std::vector<uint64_t> pending;
-    size_t level_begin = 0, level_end = 0, expanded = 0;
-    Int transitions = 0;
-    uint64_t digest = 0;
-    std::vector<Int> broken_safety = std::vector<Int>(SAFETY, -2), broken_step = std::vector<Int>(STEPS, -2);
-    std::vector<char> seen_safety = std::vector<char>(SAFETY, 0), seen_step = std::vector<char>(STEPS, 0), seen_progress = std::vector<char>(PROGRESS, 0);
-    std::vector<Int> coverage = std::vector<Int>(size_t(TAGS * CODES), 0);
-    std::vector<uint64_t> owed_sources, owed_labels, owed_targets;
-    std::vector<uint16_t> owed_moves;
-    std::unordered_map<std::string, uint64_t> labels;
-    std::vector<std::string> operations;
-    std::string text, error;
-    Bytes row, raw;
-    Remembered remembered;
-    int safety_left = SAFETY, step_left = STEPS, progress_left = PROGRESS;
-
+    StateT state_at(size_t place) const { const uint8_t* in = known.row(place).data; return take<StateT>(in); }
     StateT canonical(const StateT& state) const {
         const StateT plain = canonical_of(config, state);
         return exchanges ? symmetry.least(plain) : plain;
     }
-    void note(std::vector<Int>& broken, int rule, Int at) { if (broken[size_t(rule)] == -2 || at < broken[size_t(rule)]) broken[size_t(rule)] = at; }
+};
 
-    size_t reach(const StateT& state, Int at) {
-        const auto [place, is_new] = known.find_or_add(row);
-        if (is_new) {
-            found_by.push_back(at);
-            text.clear();
-            json(text, state);
-            digest += digest_of(text);
-        }
-        return place;
+struct Worker {  // one thread: what it found in this slice, and what it remembers
+    struct Fresh { uint64_t hash; Int at; size_t begin; uint32_t size; };
+    struct Block { size_t number, fresh, owed; };  // where what is new in the block ends
+    Search& search;
+    Arena passing, own;
+    Tally tally;
+    Bytes raw, row, fresh_rows;
+    Remembered remembered;
+    std::vector<Fresh> fresh;
+    Table fresh_table;
+    std::vector<uint64_t> resolved;  // the numbers that its new states were given, over all slices
+    std::vector<Owed> owed;
+    Labels labels;
+    std::vector<Block> blocks;
+    std::exception_ptr error;
+    std::string text;
+    bool all_safety = false, all_steps = false, all_progress = false;
+
+    explicit Worker(Search& own) : search(own) {}
+    ~Worker() { passing.free(); own.free(); }
+
+    // Steps ------------------------------------------------------------------------------------------------------------
+
+    uint64_t settled(uint64_t target) const {
+        const size_t place = target & ~PROVISIONAL;
+        return (target & PROVISIONAL) && place < resolved.size() ? resolved[place] : target;
     }
-    size_t reached(const StateT& state, Int at) {  // the number of its canonical form, which a row seen lately need not find
+    uint64_t number_of(const StateT& form, Int at) {
+        row.clear();
+        put(row, form);
+        const Row wanted{row.data(), uint32_t(row.size())};
+        const uint64_t hash = hashed(wanted.data, wanted.size);
+        const size_t known = search.known.find(wanted, hash);
+        if (known != SIZE_MAX) return known;
+        size_t mine = fresh_table.find(hash, [&](size_t i) { return same({fresh_rows.data() + fresh[i].begin, fresh[i].size}, wanted); });
+        if (mine == SIZE_MAX) {
+            mine = fresh.size();
+            fresh.push_back({hash, at, fresh_rows.size(), wanted.size});
+            fresh_rows.need(wanted.size);
+            std::memcpy(fresh_rows.last, wanted.data, wanted.size);
+            fresh_rows.last += wanted.size;
+            if (fresh_table.is_full()) {
+                fresh_table.empty(fresh_table.cells.size() * 2);
+                for (size_t i = 0; i < mine; ++i) fresh_table.set(fresh[i].hash, i);
+            }
+            fresh_table.set(hash, mine);
+        }
+        return PROVISIONAL | (resolved.size() + mine);
+    }
+    uint64_t looked_up(const StateT& state) {
         raw.clear();
         put(raw, state);
         const uint64_t hash = hashed(raw.data(), raw.size());
-        Remembered::Entry& entry = remembered.at(hash);
-        if (entry.hash == hash && entry.row == raw) return entry.place;
-        const StateT form = canonical(state);
-        row.clear();
-        put(row, form);
-        entry.place = reach(form, at);
-        entry.hash = hash;
-        entry.row = raw;
-        return entry.place;
+        __builtin_prefetch(&remembered.at(hash));
+        return hash;
     }
-    void begin(const uint8_t* in) {
-        const StateT state = take<StateT>(in);
-        row.clear();
-        put(row, state);
-        reach(state, -1);
-        arena->clear();
+    uint64_t reached(const StateT& state, uint64_t hash, Int at) {  // the number of its canonical form, which a row seen lately need not find
+        const Row own{raw.data(), uint32_t(raw.size())};
+        auto& entry = remembered.at(hash);
+        if (remembered.holds(entry, own, hash)) return entry.target = settled(entry.target);
+        const uint64_t target = number_of(search.canonical(state), at);
+        remembered.keep(entry, own, hash, target);
+        return target;
     }
-    StateT state_at(size_t place) const { const uint8_t* in = known.rows[place]; return take<StateT>(in); }
-
     MovedT counted(const StateT& state, const Op& op) {
-        const MovedT moved = step_of(config, state, op);
-        ++coverage[size_t(op.tag * CODES + moved.f1.code)];
+        const MovedT moved = step_of(search.config, state, op);
+        ++tally.coverage[size_t(op.tag * CODES + moved.f1.code)];
         return moved;
     }
     MovedT call(const StateT& state, const Op& op) {
         MovedT moved = counted(state, op);
         Builder<StateT> visited;
         while (true) {
-            const Opt<Op> next = continuation_of(config, moved.f0);
+            const Opt<Op> next = continuation_of(search.config, moved.f0);
             if (!next.has) return moved;
             for (const StateT& each : visited.seq()) if (eq(each, moved.f0)) { moved.f1 = DIVERGED; return moved; }
             visited.add(moved.f0);
@@ -88,75 +152,189 @@ struct Explorer {
         }
     }
     void judge_step(Int at, const ViewT& before, const Op& op, const OutcomeT& outcome, const ViewT& after) {
-        for (int rule = 0; rule < STEPS; ++rule) if (!step_holds(rule, config, before, op, outcome, after)) note(broken_step, rule, at);
-        if (step_left)
-            for (int rule = 0; rule < STEPS; ++rule) if (!seen_step[size_t(rule)] && step_witness(rule, config, before, op, outcome, after)) { seen_step[size_t(rule)] = 1; --step_left; }
+        for (int rule = 0; rule < STEPS; ++rule) if (!step_holds(rule, search.config, before, op, outcome, after)) Tally::note(tally.broken_step[size_t(rule)], at);
+        if (all_steps) return;
+        all_steps = true;
+        for (int rule = 0; rule < STEPS; ++rule) {
+            char& seen = tally.seen_step[size_t(rule)];
+            if (!seen) seen = step_witness(rule, search.config, before, op, outcome, after);
+            all_steps = all_steps && seen;
+        }
     }
-    void judge_state(Int at, const ViewT& view, size_t place) {
-        for (int rule = 0; rule < SAFETY; ++rule) if (!safety_holds(rule, config, view)) note(broken_safety, rule, at);
-        if (safety_left)
-            for (int rule = 0; rule < SAFETY; ++rule) if (!seen_safety[size_t(rule)] && safety_witness(rule, config, view)) { seen_safety[size_t(rule)] = 1; --safety_left; }
-        if (!progress_left && !liveness) return;
+    void expand(size_t place) {
+        const StateT state = search.state_at(place);
+        const ViewT before = view_of(search.config, state);
+        const Opt<Op> next = continuation_of(search.config, state);
+        const bool labelled = search.liveness && search.pending[place] != 0;
+        const Seq<Op> offered = next.has ? Seq<Op>{&next.value, 1} : alphabet_of(search.config, state);
+        Int move = 0;
+        for (const Op& op : offered) {
+            if (!next.has && !supported(op.tag)) continue;
+            if (move == MOVES) fail("a state has more moves than can be numbered");
+            const MovedT moved = (search.whole_calls && !next.has) ? call(state, op) : counted(state, op);
+            ++tally.transitions;
+            const Int at = Int(place) * MOVES + move++;
+            if (eq(moved.f0, state)) { judge_step(at, before, op, moved.f1, before); continue; }
+            const uint64_t hash = looked_up(moved.f0);
+            judge_step(at, before, op, moved.f1, view_of(search.config, moved.f0));
+            const uint64_t target = reached(moved.f0, hash, at);
+            if (target == place || !labelled || !(next.has || is_internal(op.tag))) continue;
+            text.clear();
+            json(text, op);
+            owed.push_back({place, labels.of(text), target, uint16_t(move - 1)});
+        }
+        arena->clear();
+    }
+
+    // States -------------------------------------------------------------------------------------------------------------
+
+    void judge(size_t place) {
+        const StateT state = search.state_at(place);
+        text.clear();
+        json(text, state);
+        tally.digest += digest_of(text);
+        const ViewT view = view_of(search.config, state);
+        for (int rule = 0; rule < SAFETY; ++rule) if (!safety_holds(rule, search.config, view)) Tally::note(tally.broken_safety[size_t(rule)], search.found_by[place]);
+        if (!all_safety) {
+            all_safety = true;
+            for (int rule = 0; rule < SAFETY; ++rule) {
+                char& seen = tally.seen_safety[size_t(rule)];
+                if (!seen) seen = safety_witness(rule, search.config, view);
+                all_safety = all_safety && seen;
+            }
+        }
+        if (!all_progress || search.liveness) judge_progress(place, view);
+        arena->clear();
+    }
+    void judge_progress(size_t place, const ViewT& view) {
         uint64_t bits = 0;
-        for (int rule = 0; rule < PROGRESS; ++rule)
-            if (progress_pending(rule, config, view)) { bits |= uint64_t(1) << rule; if (!seen_progress[size_t(rule)]) { seen_progress[size_t(rule)] = 1; --progress_left; } }
-        if (liveness) pending[place] = bits;
+        all_progress = true;
+        for (int rule = 0; rule < PROGRESS; ++rule) {
+            char& seen = tally.seen_progress[size_t(rule)];
+            if (progress_pending(rule, search.config, view)) { bits |= uint64_t(1) << rule; seen = 1; }
+            all_progress = all_progress && seen;
+        }
+        if (search.liveness) search.pending[place] = bits;
+    }
+};
+
+static std::atomic<Int> explorers{0};
+
+struct Explorer : Search {
+    Int number = ++explorers;
+    Arena lasting_of_config;
+    std::vector<std::unique_ptr<Worker>> workers;
+    std::unique_ptr<Threads> threads;
+    Tally tally;
+    Labels labels;
+    std::vector<uint64_t> owed_sources, owed_labels, owed_targets;
+    std::vector<uint16_t> owed_moves;
+    size_t level_begin = 0, level_end = 0, expanded = 0;
+    std::string text, error;
+
+    ~Explorer() { lasting_of_config.free(); }
+
+    // `count` blocks, by as many threads as are of use; each thread ends with the block in which the time is over.
+    template <class Work> size_t shared(size_t count, double seconds, Work&& work) {
+        const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+        std::atomic<size_t> next{0};
+        auto run = [&](size_t own) {
+            Worker& worker = *workers[own];
+            arena = &worker.passing;
+            lasting = &worker.own;
+            search_now = number;
+            root = &config;
+            try {
+                do {
+                    const size_t block = next.fetch_add(1);
+                    if (block >= count) break;
+                    work(worker, block);
+                } while (Clock::now() < end);
+            } catch (...) { worker.error = std::current_exception(); next = count; }
+            worker.passing.clear();
+            arena = &main_passing;
+            lasting = &main_lasting;
+            search_now = 0;
+            root = nullptr;
+        };
+        if (threads && count > 1) threads->all(run);
+        else run(0);
+        for (auto& worker : workers) { if (worker->error) std::rethrow_exception(std::exchange(worker->error, nullptr)); }
+        gather();
+        return std::min<size_t>(next, count);
+    }
+    void gather() {
+        for (auto& worker : workers) {
+            tally.add(worker->tally);
+            worker->tally = Tally();
+        }
+        for (auto& worker : workers) worker->tally.see(tally);
+    }
+    void begin(const uint8_t* in) {
+        const StateT state = take<StateT>(in);
+        Bytes row;
+        put(row, state);
+        known.add({row.data(), uint32_t(row.size())}, hashed(row.data(), row.size()));
+        found_by.push_back(-1);
+        arena->clear();
+    }
+    void expand(size_t most, double seconds) {
+        const size_t from = expanded, end = level_end - from > most ? from + most : level_end;
+        const size_t blocks = shared((end - from + EXPANDED_BLOCK - 1) / EXPANDED_BLOCK, seconds, [&](Worker& worker, size_t block) {
+            const size_t first = from + block * EXPANDED_BLOCK, last = std::min(end, first + EXPANDED_BLOCK);
+            for (size_t place = first; place < last; ++place) worker.expand(place);
+            worker.blocks.push_back({block, worker.fresh.size(), worker.owed.size()});
+        });
+        merge(blocks);
+        expanded = std::min(end, from + blocks * EXPANDED_BLOCK);
+    }
+    void merge(size_t blocks) {
+        std::vector<size_t> block(workers.size(), 0), fresh(workers.size(), 0), owed(workers.size(), 0), owner(blocks);
+        for (size_t own = 0; own < workers.size(); ++own) for (const auto& each : workers[own]->blocks) owner[each.number] = own;
+        for (size_t number = 0; number < blocks; ++number) {
+            const size_t own = owner[number];
+            Worker& worker = *workers[own];
+            const auto& ends = worker.blocks[block[own]++];
+            for (; fresh[own] < ends.fresh; ++fresh[own]) worker.resolved.push_back(number_of(worker, worker.fresh[fresh[own]]));
+            for (; owed[own] < ends.owed; ++owed[own]) keep(worker, worker.owed[owed[own]]);
+        }
+        for (auto& worker : workers) {
+            if (worker->fresh_table.used) worker->fresh_table.empty(Table::LEAST);
+            worker->fresh.clear();
+            worker->fresh_rows.clear();
+            worker->owed.clear();
+            worker->blocks.clear();
+        }
+    }
+    size_t number_of(const Worker& worker, const Worker::Fresh& fresh) {
+        const Row row{worker.fresh_rows.data() + fresh.begin, fresh.size};
+        const size_t found = workers.size() > 1 ? known.find(row, fresh.hash) : SIZE_MAX;
+        if (found != SIZE_MAX) return found;
+        found_by.push_back(fresh.at);
+        return known.add(row, fresh.hash);
+    }
+    void keep(const Worker& worker, const Owed& step) {
+        owed_sources.push_back(step.source);
+        owed_moves.push_back(step.move);
+        owed_labels.push_back(labels.of(worker.labels.texts[step.label - 1]));
+        owed_targets.push_back(worker.settled(step.target));
     }
     void settle() {
         level_begin = level_end;
         level_end = known.size();
         expanded = level_begin;
-        pending.resize(known.size(), 0);
-        for (size_t place = level_begin; place < level_end; ++place) {
-            const StateT state = state_at(place);
-            judge_state(found_by[place], view_of(config, state), place);
-            arena->clear();
-        }
-    }
-    uint64_t label_of(const Op& op) {
-        std::string name;
-        json(name, op);
-        const auto [at, is_new] = labels.try_emplace(name, operations.size() + 1);
-        if (is_new) operations.push_back(name);
-        return at->second;
-    }
-    void expand_one(size_t place) {
-        const StateT state = state_at(place);
-        const ViewT before = view_of(config, state);
-        const Opt<Op> next = continuation_of(config, state);
-        const bool labelled = liveness && pending[place] != 0;
-        const Seq<Op> offered = next.has ? Seq<Op>{&next.value, 1} : alphabet_of(config, state);
-        Int move = 0;
-        for (const Op& op : offered) {
-            if (!next.has && !supported(op.tag)) continue;
-            const MovedT moved = (whole_calls && !next.has) ? call(state, op) : counted(state, op);
-            ++transitions;
-            const Int at = Int(place) * MOVES + move++;
-            judge_step(at, before, op, moved.f1, view_of(config, moved.f0));
-            const size_t target = reached(moved.f0, at);
-            if (target == place) continue;
-            if (labelled && (next.has || is_internal(op.tag))) {
-                owed_sources.push_back(place);
-                owed_moves.push_back(uint16_t(move - 1));
-                owed_labels.push_back(label_of(op));
-                owed_targets.push_back(target);
-            }
-            if (move >= MOVES) fail("a state has more moves than can be numbered");
-        }
-        arena->clear();
-    }
-    void expand(size_t most, double seconds) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-        for (size_t done = 0; done < most && expanded < level_end; ++done) {
-            expand_one(expanded++);
-            if ((done & 15) == 15 && std::chrono::steady_clock::now() >= end) return;
-        }
+        if (liveness) pending.resize(known.size(), 0);
+        const double no_limit = 1e6;
+        shared((level_end - level_begin + JUDGED_BLOCK - 1) / JUDGED_BLOCK, no_limit, [&](Worker& worker, size_t block) {
+            const size_t first = level_begin + block * JUDGED_BLOCK, last = std::min(level_end, first + JUDGED_BLOCK);
+            for (size_t place = first; place < last; ++place) worker.judge(place);
+        });
     }
 };
 
 template <class F> int guarded(Explorer* search, F&& work) {
     try { work(); return 0; }
-    catch (const std::exception& error) { arena = &passing; search->error = error.what(); return 1; }
+    catch (const std::exception& error) { arena = &main_passing; search->error = error.what(); return 1; }
 }
 
 }  // namespace cp
@@ -165,23 +343,30 @@ extern "C" {
 using cp::Explorer;
 using cp::Int;
 
-Explorer* cp_new(const uint8_t* config, int whole_calls, int liveness) {
+Explorer* cp_new(const uint8_t* config, int whole_calls, int liveness, int threads) {
     auto* made = new Explorer();
-    const cp::Lasting lasting;
+    cp::lasting = &made->lasting_of_config;
+    const cp::Lasting here;
     made->config = cp::take<cp::ConfigT>(config);
     made->whole_calls = whole_calls;
     made->liveness = liveness;
     made->symmetry.classes.resize(cp::SORTS);
-    made->symmetry.first.of_sort.resize(cp::SORTS);
+    made->symmetry.first.of_sort = cp::copied(cp::repeated(cp::seq_of<cp::Seq<Int>>({{}}), Int(cp::SORTS)));
     made->symmetry.scan = cp::scan_root;
     made->symmetry.rename = cp::rename_root;
+    for (int own = 0; own < threads; ++own) made->workers.push_back(std::make_unique<cp::Worker>(*made));
+    if (threads > 1) made->threads = std::make_unique<cp::Threads>(size_t(threads));
+    cp::lasting = &cp::main_lasting;
     return made;
 }
 void cp_free(Explorer* search) { delete search; }
 // Names of a sort: `colours` has one for each name; `group` names follow, group by group, each with its length.
 void cp_exchange(Explorer* search, int sort, const Int* colours, Int count, const Int* groups, Int size) {
     search->exchanges = true;
-    search->symmetry.first.of_sort[size_t(sort)].assign(colours, colours + count);
+    cp::lasting = &search->lasting_of_config;
+    const cp::Lasting here;
+    cp::lasting = &cp::main_lasting;
+    const_cast<cp::Seq<Int>*>(search->symmetry.first.of_sort.p)[sort] = cp::copied(cp::Seq<Int>{colours, count});
     for (Int at = 0; at < size;) {
         const Int length = groups[at++];
         search->symmetry.classes[size_t(sort)].push_back(std::vector<Int>(groups + at, groups + at + length));
@@ -196,25 +381,25 @@ const char* cp_error(Explorer* search) { return search->error.c_str(); }
 uint64_t cp_count(Explorer* search, int what) {
     switch (what) {
         case 0: return search->known.size();
-        case 1: return uint64_t(search->transitions);
-        case 2: return search->digest;
+        case 1: return uint64_t(search->tally.transitions);
+        case 2: return search->tally.digest;
         case 3: return search->level_begin;
         case 4: return search->level_end;
         case 5: return search->expanded;
         case 6: return search->known.bytes();
         case 7: return search->owed_sources.size();
-        case 8: return search->operations.size();
+        case 8: return search->labels.texts.size();
     }
     return 0;
 }
 const Int* cp_found_by(Explorer* search) { return search->found_by.data(); }
 const uint64_t* cp_pending(Explorer* search) { return search->pending.data(); }
-const Int* cp_broken(Explorer* search, int steps) { return steps ? search->broken_step.data() : search->broken_safety.data(); }
-const char* cp_seen(Explorer* search, int what) { return what == 0 ? search->seen_safety.data() : what == 1 ? search->seen_step.data() : search->seen_progress.data(); }
-const Int* cp_coverage(Explorer* search) { return search->coverage.data(); }
+const Int* cp_broken(Explorer* search, int steps) { return steps ? search->tally.broken_step.data() : search->tally.broken_safety.data(); }
+const char* cp_seen(Explorer* search, int what) { return what == 0 ? search->tally.seen_safety.data() : what == 1 ? search->tally.seen_step.data() : search->tally.seen_progress.data(); }
+const Int* cp_coverage(Explorer* search) { return search->tally.coverage.data(); }
 const uint64_t* cp_owed(Explorer* search, int what) { return what == 0 ? search->owed_sources.data() : what == 1 ? search->owed_labels.data() : search->owed_targets.data(); }
 const uint16_t* cp_owed_moves(Explorer* search) { return search->owed_moves.data(); }
-const char* cp_operation(Explorer* search, uint64_t label) { return search->operations[label - 1].c_str(); }
+const char* cp_operation(Explorer* search, uint64_t label) { return search->labels.texts[label - 1].c_str(); }
 const char* cp_state(Explorer* search, uint64_t place) {
     search->text.clear();
     cp::json(search->text, search->state_at(place));

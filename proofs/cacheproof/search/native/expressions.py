@@ -36,10 +36,6 @@ from cacheproof.search.native.values import (
     tuple_of,
 )
 
-ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
-ORDER = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-SETS = {ast.BitOr: "united", ast.BitAnd: "shared", ast.Sub: "without", ast.BitXor: "either"}
-
 
 class Expressions(Operators):
     """Expressions, each by its kind."""

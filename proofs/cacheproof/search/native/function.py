@@ -30,6 +30,7 @@ from cacheproof.search.native.types import (
 from cacheproof.search.native.unit import CompileError, Instance, Unit, member_name, where
 from cacheproof.search.native.values import (
     FieldItem,
+    Parts,
     Val,
     can_lift,
     coerce,
@@ -264,14 +265,14 @@ class Body(ABC):
         """The parts of a tuple or a record, each as a value that can be read several times."""
         count = len(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else 0
         if is_const(value):
-            if isinstance(const_of(value), FieldItem):
+            if isinstance(const_of(value), (FieldItem, Parts)):
                 return list(const_of(value))
             return [const(part) for part in const_of(value)]
         name = self.fresh("t")
         kind = value.type
         if isinstance(kind, Holder) and kind.form == "Opt":
             value, kind = Val(f"{value.text}.get()", kind.element), kind.element
-        self.out.append(f"const {self.unit.cpp(kind)} {name} = {value.text};")
+        self.out.append(f"const {self.unit.cpp(kind)}& {name} = {value.text};")
         return self.parts(node, Val(name, kind), count)
 
     def parts(self, node: ast.expr, value: Val, count: int) -> list[Val]:
@@ -319,8 +320,12 @@ class Body(ABC):
         """The value of an expression."""
 
     @abstractmethod
-    def loop(self, node: ast.expr, body: Callable[[Val], None]) -> None:
-        """Emit a loop over what an expression gives."""
+    def loop(self, node: ast.expr, body: Callable[[Val], None], target: ast.expr | None = None) -> None:
+        """Emit a loop over what an expression gives. The body binds each element to the target, if there is one."""
+
+    @abstractmethod
+    def bind(self, target: ast.expr, value: Val) -> None:
+        """Names that are bound once: they are constants of C++."""
 
     @abstractmethod
     def clauses(self, generators: list[ast.comprehension], innermost: Callable[[], None]) -> None:

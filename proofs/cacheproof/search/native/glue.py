@@ -56,7 +56,7 @@ class Glue:
         names = Canonical(unit, self.sorts, self.ranks)
         shape = shape_of(self.variant.state)
         compress, scan, rename = names.compress(shape, state), names.scan(shape, state), names.rename(shape, state)
-        scanned, renamed = f"{scan}(a, path, found);" if scan else "", f"{rename}(a, to)" if rename else "a"
+        scanned, renamed = f"{scan}(a, trail, found);" if scan else "", f"{rename}(a, to)" if rename else "a"
         canonical = f"{normal.text}" if normal is not None else "a1"
         if compress is not None:
             canonical = f"{compress}({canonical}, Ranks(0))"
@@ -89,7 +89,7 @@ class Glue:
             f"constexpr Int TAGS = {len(owners)}, CODES = {len(Code)};",
             f"constexpr size_t SORTS = {len(self.sorts)};",
             f"constexpr int SAFETY = {len(self.safety)}, STEPS = {len(self.steps)}, PROGRESS = {len(self.progress)};",
-            f"static void scan_root(const {s}& a, const Path& path, Signatures& found) {{ {scanned} }}",
+            f"static void scan_root(const {s}& a, Trail& trail, Signatures& found) {{ {scanned} }}",
             f"static {s} rename_root(const {s}& a, const Names& to) {{ return {renamed}; }}",
             *rules,
         ]
@@ -97,7 +97,8 @@ class Glue:
         return "\n".join(
             [
                 f"// {self.component.name} ({self.variant.tag}), made from the specification",
-                '#include "search.hpp"',
+                '#include "bytes.hpp"',
+                '#include "names.hpp"',
                 "namespace cp {",
                 body,
                 *glue,

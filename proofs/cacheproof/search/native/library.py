@@ -70,7 +70,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
     text, integers, numbers = ctypes.c_char_p, ctypes.POINTER(INT), ctypes.POINTER(NUMBER)
     search, small = POINTER, ctypes.c_int
     signatures: dict[str, tuple[Any, list[Any]]] = {
-        "cp_new": (search, [text, small, small]),
+        "cp_new": (search, [text, small, small, small]),
         "cp_free": (None, [search]),
         "cp_exchange": (None, [search, small, integers, INT, integers, INT]),
         "cp_begin": (small, [search, text]),

@@ -9,6 +9,7 @@ from cacheproof.search.native.function import Scope
 from cacheproof.search.native.statements import Statements
 from cacheproof.search.native.types import BOTTOM, INT, Holder, Tup, Type, has_value
 from cacheproof.search.native.values import (
+    Parts,
     Val,
     can_lift,
     coerce,
@@ -27,16 +28,16 @@ Each = Callable[[Val], None]
 class Loops(Statements):
     """Loops."""
 
-    def loop(self, node: ast.expr, body: Each) -> None:
+    def loop(self, node: ast.expr, body: Each, target: ast.expr | None = None) -> None:
         name = ""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.is_own(node.func.id):
             name = node.func.id
         if name == "range" and isinstance(node, ast.Call):
             self.loop_range(node, body)
         elif name == "enumerate" and isinstance(node, ast.Call):
-            self.loop_enumerate(node, body)
+            self.loop_enumerate(node, body, target)
         elif name == "zip" and isinstance(node, ast.Call):
-            self.loop_zip(node, body)
+            self.loop_zip(node, body, target)
         elif isinstance(node, ast.GeneratorExp):
             self.loop_generator(node, body)
         else:
@@ -56,7 +57,7 @@ class Loops(Statements):
         value = value if is_const(value) and not can_lift(const_of(value)) else plain(self.unit, value)
         if has_value(value.type):
             name = self.fresh("e")
-            self.out.append(f"const {self.unit.cpp(value.type)} {name} = {value.text};")
+            self.out.append(f"const {self.unit.cpp(value.type)}& {name} = {value.text};")
             value = Val(name, value.type)
         own, self.scope = self.scope, scope
         body(value)
@@ -74,12 +75,14 @@ class Loops(Statements):
         body(Val(name, INT))
         self.out.append("}")
 
-    def loop_enumerate(self, node: ast.Call, body: Each) -> None:
+    def loop_enumerate(self, node: ast.Call, body: Each, target: ast.expr | None) -> None:
         """Elements with their places."""
-        values = [self.expression(each) for each in node.args] + [self.expression(k.value) for k in node.keywords]
-        first = values[1] if len(values) > 1 else const(0)
-        if is_const(values[0]) and not can_lift(const_of(values[0])):
-            for place, item in enumerate(const_of(values[0]), const_of(first)):
+        begins = [*node.args[1:], *(each.value for each in node.keywords)]
+        first = self.expression(begins[0]) if begins else const(0)
+        with self.nested():
+            items = self.expression(node.args[0])
+        if is_const(items) and not can_lift(const_of(items)):
+            for place, item in enumerate(const_of(items), const_of(first)):
                 self.each_of_const(Val("", const((place, item)).type), body)
             return
         name = self.fresh("n")
@@ -88,14 +91,18 @@ class Loops(Statements):
         def element(value: Val) -> None:
             own = self.fresh("n")
             self.out.append(f"const Int {own} = {name}++;")
-            body(tuple_of(self.unit, [Val(own, INT), value]))
+            body(self.together([Val(own, INT), value], target))
 
-        if isinstance(node.args[0], ast.GeneratorExp) or not isinstance(node.args[0], ast.Call):
-            self.loop_value(values[0], node, element)
-        else:
-            self.loop_value(values[0], node, element)
+        parts = _parts_of(target, 2)
+        self.loop(node.args[0], element, parts[1] if parts else None)
 
-    def loop_zip(self, node: ast.Call, body: Each) -> None:
+    def together(self, values: list[Val], target: ast.expr | None) -> Val:
+        """A tuple of values; where the target takes it apart there is none when the code runs."""
+        if _parts_of(target, len(values)):
+            return const(Parts(values))
+        return tuple_of(self.unit, [plain(self.unit, value) for value in values])
+
+    def loop_zip(self, node: ast.Call, body: Each, target: ast.expr | None) -> None:
         """Several sequences at once, as far as the shortest goes."""
         if isinstance(node.args[0], ast.Starred):
             rows = sequence(self.unit, self.expression(node.args[0].value))
@@ -116,7 +123,7 @@ class Loops(Statements):
         ends = ", ".join(f"{name}.size()" for name, _ in names)
         self.out.append(f"const Int {end} = least({{{ends}}});")
         self.out.append(f"for (Int {place} = 0; {place} < {end}; ++{place}) {{")
-        body(tuple_of(self.unit, [Val(f"{name}.p[{place}]", kind) for name, kind in names]))
+        body(self.together([Val(f"{name}.p[{place}]", kind) for name, kind in names], target))
         self.out.append("}")
 
     def loop_value(self, value: Val, node: ast.AST, body: Each) -> None:
@@ -161,3 +168,10 @@ class Loops(Statements):
         self.out.append("}")
         self.unrolled_now = before
         self.unrolled -= 1
+
+
+def _parts_of(target: ast.expr | None, count: int) -> list[ast.expr]:
+    """The targets of a tuple with so many elements, or none."""
+    if not isinstance(target, ast.Tuple) or len(target.elts) != count:
+        return []
+    return [] if any(isinstance(each, ast.Starred) for each in target.elts) else target.elts

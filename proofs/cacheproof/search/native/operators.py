@@ -41,7 +41,7 @@ from cacheproof.search.native.values import (
     truth,
 )
 
-ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+ARITHMETIC = {ast.Add: "plus", ast.Sub: "minus", ast.Mult: "times"}
 ORDER = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 SETS = {ast.BitOr: "united", ast.BitAnd: "shared", ast.Sub: "without", ast.BitXor: "either"}
 
@@ -177,7 +177,7 @@ class Operators(Collections):
             sign = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}[type(node.op)]
             return Val(f"({one} {sign} {other})", BOOL if first.type == second.type == BOOL else INT)
         if type(node.op) in ARITHMETIC:
-            return Val(f"({one} {ARITHMETIC[type(node.op)]} {other})", INT)
+            return Val(f"{ARITHMETIC[type(node.op)]}({one}, {other})", INT)
         names: dict[type[ast.operator], str] = {ast.FloorDiv: "floor_div", ast.Mod: "floor_mod", ast.Pow: "power"}
         names |= {ast.LShift: "shift_left", ast.RShift: "shift_right"}
         if type(node.op) not in names:

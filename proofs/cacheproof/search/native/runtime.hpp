@@ -25,40 +25,48 @@ struct Failure : std::runtime_error { using std::runtime_error::runtime_error; }
 
 // Memory ---------------------------------------------------------------------------------------------------------
 
-struct Arena {
+struct Arena {  // a list of chunks; plain data, so that a thread finds its own without a test
     static constexpr size_t CHUNK = size_t(1) << 20;
-    std::vector<std::pair<char*, size_t>> chunks;
-    size_t chunk = 0, used = 0;
+    struct Chunk { Chunk* next; char* limit; char* begin() { return reinterpret_cast<char*>(this + 1); } };
+    char *at = nullptr, *limit = nullptr;
+    Chunk *first = nullptr, *chunk = nullptr;
     char* take(size_t bytes) {
         bytes = (bytes + 7) & ~size_t(7);
-        if (chunk < chunks.size() && used + bytes <= chunks[chunk].second) {
-            char* found = chunks[chunk].first + used;
-            used += bytes;
-            return found;
-        }
-        return more(bytes);
+        if (size_t(limit - at) < bytes) return more(bytes);
+        char* const taken = at;
+        at += bytes;
+        return taken;
     }
     [[gnu::noinline]] char* more(size_t bytes) {
-        if (chunk < chunks.size()) ++chunk;
-        while (chunk < chunks.size() && chunks[chunk].second < bytes) ++chunk;
-        if (chunk >= chunks.size()) {
+        Chunk* next = chunk ? chunk->next : first;
+        if (!next || size_t(next->limit - next->begin()) < bytes) {
             const size_t size = std::max(CHUNK, bytes);
-            chunks.push_back({static_cast<char*>(std::malloc(size)), size});
-            chunk = chunks.size() - 1;
+            auto* made = static_cast<Chunk*>(std::malloc(sizeof(Chunk) + size));
+            if (!made) fail("no memory is left");
+            *made = {next, reinterpret_cast<char*>(made + 1) + size};
+            (chunk ? chunk->next : first) = made;
+            next = made;
         }
-        used = bytes;
-        return chunks[chunk].first;
+        enter(next);
+        char* const taken = at;
+        at += bytes;
+        return taken;
     }
-    void clear() { chunk = used = 0; }
-    ~Arena() { for (auto& each : chunks) std::free(each.first); }
+    void enter(Chunk* next) { chunk = next; at = next->begin(); limit = next->limit; }
+    void clear() { if (first) enter(first); }
+    void free() { while (first) { Chunk* next = first->next; std::free(first); first = next; } *this = Arena{}; }
 };
 
-static Arena lasting, passing;
-static Arena* arena = &passing;
+// Each thread has its own: what a step makes, and what stays for as long as a search lasts. A search has a number and a
+// configuration, `root`.
+static Arena main_passing, main_lasting;
+static thread_local Arena *arena = &main_passing, *lasting = &main_lasting;
+static thread_local Int search_now = 0;
+static thread_local const void* root = nullptr;
 
 struct Lasting {  // what is made while this lives stays
     Arena* before = arena;
-    Lasting() { arena = &lasting; }
+    Lasting() { arena = lasting; }
     ~Lasting() { arena = before; }
 };
 
@@ -93,9 +101,13 @@ inline Int floor_div(Int a, Int b) {
     return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 inline Int floor_mod(Int a, Int b) { return a - floor_div(a, b) * b; }
-inline Int power(Int a, Int b) { Int r = 1; for (Int i = 0; i < b; ++i) r *= a; return r; }
-inline Int shift_left(Int a, Int b) { return a << b; }
-inline Int shift_right(Int a, Int b) { return a >> b; }
+[[noreturn, gnu::noinline, gnu::cold]] inline void overflow() { fail("a number that does not fit into 64 bits"); }
+inline Int plus(Int a, Int b) { Int made; if (__builtin_add_overflow(a, b, &made)) overflow(); return made; }
+inline Int minus(Int a, Int b) { Int made; if (__builtin_sub_overflow(a, b, &made)) overflow(); return made; }
+inline Int times(Int a, Int b) { Int made; if (__builtin_mul_overflow(a, b, &made)) overflow(); return made; }
+inline Int power(Int a, Int b) { Int made = 1; for (Int i = 0; i < b; ++i) made = times(made, a); return made; }
+inline Int shift_left(Int a, Int b) { if (b < 0 || b > 62) overflow(); return times(a, Int(1) << b); }
+inline Int shift_right(Int a, Int b) { if (b < 0) fail("a negative shift"); return a >> std::min<Int>(b, 63); }
 inline Int absolute(Int a) { return a < 0 ? -a : a; }
 inline Int least(std::initializer_list<Int> all) { return std::min(all); }
 inline bool in_range(Int a, Int low, Int high) { return low <= a && a < high; }
@@ -105,7 +117,8 @@ inline bool in_range(Int a, Int low, Int high) { return low <= a && a < high; }
 template <class T> struct Opt {
     bool has = false;
     T value{};
-    const T& get() const { if (!has) fail("None where a value is needed"); return value; }
+    const T& get() const& { if (!has) fail("None where a value is needed"); return value; }
+    T get() const&& { if (!has) fail("None where a value is needed"); return value; }
 };
 
 template <class T> struct Seq {
@@ -232,7 +245,7 @@ template <class T> Seq<Seq<T>> combinations(Seq<T> a, Int count) {
 }
 inline Int least_common_multiple(Seq<Int> all) {
     Int found = 1;
-    for (Int each : all) { Int a = found, b = each; while (b) { const Int c = a % b; a = b; b = c; } found = a ? found / a * each : 0; }
+    for (Int each : all) { Int a = found, b = each; while (b) { const Int c = a % b; a = b; b = c; } found = a ? times(found / a, each) : 0; }
     return found;
 }
 inline Seq<Int> little_endian(Int value, Int width) { Builder<Int> made; for (Int i = 0; i < width; ++i) { made.add(value & 255); value >>= 8; } return made.seq(); }
@@ -363,10 +376,11 @@ template <class K, class V> struct Map {
         std::copy(p + i + 1, p + n, made + i);
         return {made, n - 1};
     }
-    Int total() const { if constexpr (std::is_same_v<V, Int>) { Int sum = 0; for (Int i = 0; i < n; ++i) sum += p[i].value; return sum; } else fail("a sum of what is no number"); }
+    Int total() const { if constexpr (std::is_same_v<V, Int>) { Int sum = 0; for (Int i = 0; i < n; ++i) sum = plus(sum, p[i].value); return sum; } else fail("a sum of what is no number"); }
 };
 template <class K, class V> bool eq(Map<K, V> const& a, Map<K, V> const& b) {
     if (a.n != b.n) return false;
+    if (a.p == b.p) return true;
     for (Int i = 0; i < a.n; ++i) if (!eq(a.p[i].key, b.p[i].key) || !eq(a.p[i].value, b.p[i].value)) return false;
     return true;
 }
@@ -400,10 +414,11 @@ template <class K> struct Queue {
     Queue remove(const K& key) const { return without(key, false, false, 0); }
     K oldest(const K& other) const { return n ? p[0].key : other; }
     template <class M> K oldest_outside(const M& excluded, const K& other) const { for (Int i = 0; i < n; ++i) if (!excluded.has(p[i].key)) return p[i].key; return other; }
-    Int total() const { Int sum = 0; for (Int i = 0; i < n; ++i) sum += p[i].weight; return sum; }
+    Int total() const { Int sum = 0; for (Int i = 0; i < n; ++i) sum = plus(sum, p[i].weight); return sum; }
 };
 template <class K> bool eq(Queue<K> const& a, Queue<K> const& b) {
     if (a.n != b.n) return false;
+    if (a.p == b.p) return true;
     for (Int i = 0; i < a.n; ++i) if (!eq(a.p[i].key, b.p[i].key) || a.p[i].weight != b.p[i].weight) return false;
     return true;
 }

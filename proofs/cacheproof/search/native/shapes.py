@@ -210,13 +210,13 @@ class Canonical:
         if not shape.names():
             return None
         name = f"scan_{next(self.numbers)}"
-        head = f"static void {name}(const {self.unit.cpp(kind)}& a, const Path& path, Signatures& found)"
+        head = f"static void {name}(const {self.unit.cpp(kind)}& a, Trail& trail, Signatures& found)"
         if shape.form is Form.LEAF:
             assert shape.name is not None
-            return self.add(name, head, f"found.note({self.sorts.index(shape.name)}, a, {next(self.places)}, path);")
+            return self.add(name, head, f"found.note({self.sorts.index(shape.name)}, a, {next(self.places)}, trail);")
         if shape.form in (Form.RECORD, Form.FIXED):
             parts = [(m, self.scan(part, own)) for m, part, own in self.struct(shape, kind)]
-            return self.add(name, head, " ".join(f"{made}(a.{m}, path, found);" for m, made in parts if made))
+            return self.add(name, head, " ".join(f"{made}(a.{m}, trail, found);" for m, made in parts if made))
         if isinstance(kind, Pairs):
             return self.scan_map(name, head, shape, kind)
         assert isinstance(kind, Holder)
@@ -224,12 +224,12 @@ class Canonical:
             return self.scan_indexed(name, head, shape, kind)
         element = self.scan(shape.parts[0], kind.element)
         if kind.form == "Opt":
-            return self.add(name, head, f"if (a.has) {element}(a.value, path, found);")
+            return self.add(name, head, f"if (a.has) {element}(a.value, trail, found);")
         if kind.form == "Queue":
-            body = f"{element}(a.p[i].key, path.with(leaf(i)).with(leaf(a.p[i].weight)), found);"
+            way, item = "trail.leaf(i); trail.leaf(a.p[i].weight);", "a.p[i].key"
         else:
-            body = f"{element}(a.p[i], path.with(leaf(i)), found);"
-        return self.add(name, head, f"for (Int i = 0; i < a.n; ++i) {body}")
+            way, item = "trail.leaf(i);", "a.p[i]"
+        return self.add(name, head, _each(f"{way} {element}({item}, trail, found); trail.back(mark);"))
 
     def scan_map(self, name: str, head: str, shape: Shape, kind: Pairs) -> str:
         """Of a key its value says something, and the other way round."""
@@ -238,65 +238,68 @@ class Canonical:
         body = ""
         if scan_key:
             erase = self.erase(value, kind.value)
-            body += f"{scan_key}(a.p[i].key, path.with({erase}(a.p[i].value, found.colours)), found); "
+            body += f"{erase}(a.p[i].value, found.colours, trail); {scan_key}(a.p[i].key, trail, found); "
+            body += "trail.back(mark); "
         if scan_value:
             erase = self.erase(key, kind.key)
-            body += f"{scan_value}(a.p[i].value, path.with({erase}(a.p[i].key, found.colours)), found);"
-        return self.add(name, head, f"for (Int i = 0; i < a.n; ++i) {{ {body} }}")
+            body += f"{erase}(a.p[i].key, found.colours, trail); {scan_value}(a.p[i].value, trail, found); "
+            body += "trail.back(mark);"
+        return self.add(name, head, _each(body))
 
     def scan_indexed(self, name: str, head: str, shape: Shape, kind: Holder) -> str:
         """The position is a name; what is inside may only see its colour."""
         assert shape.indexed is not None
         sort, place = self.sorts.index(shape.indexed), next(self.places)
         erase, inner = self.erase(shape.parts[0], kind.element), self.scan(shape.parts[0], kind.element)
-        named = f"found.note({sort}, i, {place}, path.with({erase}(a.p[i], found.colours)));"
-        coloured = f"{inner}(a.p[i], path.with(leaf(found.colours.of({sort}, i))), found);" if inner else ""
-        plain = f"{inner}(a.p[i], path.with(leaf(i)), found);" if inner else ""
-        return self.add(
-            name,
-            head,
-            f"const bool active = found.colours.active({sort}); for (Int i = 0; i < a.n; ++i)"
-            f" {{ if (active) {{ {named} {coloured} }} else {{ {plain} }} }}",
-        )
+        named = f"{erase}(a.p[i], found.colours, trail); found.note({sort}, i, {place}, trail); trail.back(mark);"
+        body = f"if (active) {{ {named} }}"
+        if inner:
+            body += f" trail.leaf(active ? found.colours.of({sort}, i) : i); {inner}(a.p[i], trail, found);"
+            body += " trail.back(mark);"
+        return self.add(name, head, f"const bool active = found.colours.active({sort}); {_each(body)}")
 
     def erase(self, shape: Shape, kind: Type) -> str:
-        """A value as a tree in which names are replaced by their colours."""
+        """A value in which names are replaced by their colours, at the end of a trail."""
         name = f"erase_{next(self.numbers)}"
-        head = f"static Tree {name}(const {self.unit.cpp(kind)}& a, const Colours& colours)"
+        head = f"static void {name}(const {self.unit.cpp(kind)}& a, const Colours& colours, Trail& trail)"
         if shape.form is Form.LEAF:
             if shape.name is not None:
-                return self.add(name, head, f"return colours.erased({self.sorts.index(shape.name)}, a);")
+                return self.add(name, head, f"colours.erase({self.sorts.index(shape.name)}, a, trail);")
             if kind in (INT, Scalar("bool")):
-                return self.add(name, head, "return leaf(a);")
+                return self.add(name, head, "trail.leaf(a);")
             raise CompileError(f"a state has a part of which the declarations do not say the shape: {kind}")
         if shape.form in (Form.RECORD, Form.FIXED):
-            parts = ", ".join(f"{self.erase(part, own)}(a.{m}, colours)" for m, part, own in self.struct(shape, kind))
-            return self.add(name, head, f"return node({{{parts}}});")
+            parts = (f"{self.erase(part, own)}(a.{m}, colours, trail);" for m, part, own in self.struct(shape, kind))
+            return self.add(name, head, f"{' '.join(parts)} trail.close();")
         if isinstance(kind, Pairs):
             key, value = self.erase(shape.parts[0], kind.key), self.erase(shape.parts[1], kind.value)
-            pair = f"node({{{key}(a.p[i].key, colours), {value}(a.p[i].value, colours)}})"
-            return self.add(
-                name,
-                head,
-                f"Builder<Tree> made; for (Int i = 0; i < a.n; ++i) made.add({pair}); return node(sorted(made.seq()));",
-            )
+            pair = f"{key}(a.p[i].key, colours, trail); {value}(a.p[i].value, colours, trail); trail.close();"
+            return self.add(name, head, f"{_sorted(pair)} trail.close();")
         assert isinstance(kind, Holder)
         element = self.erase(shape.parts[0], kind.element)
         if kind.form == "Opt":
-            return self.add(name, head, f"return a.has ? node({{{element}(a.value, colours)}}) : node({{}});")
+            return self.add(name, head, f"if (a.has) {element}(a.value, colours, trail); trail.close();")
         if kind.form == "Queue":
-            body = f"made.add(node({{{element}(a.p[i].key, colours), leaf(a.p[i].weight)}}));"
-        elif shape.indexed is not None:
-            sort = self.sorts.index(shape.indexed)
-            body = (
-                f"if (colours.active({sort}))"
-                f" made.add(node({{leaf(colours.of({sort}, i)), {element}(a.p[i], colours)}}));"
-                f" else made.add({element}(a.p[i], colours));"
-            )
-            end = f"return node(colours.active({sort}) ? sorted(made.seq()) : made.seq());"
-            return self.add(name, head, f"Builder<Tree> made; for (Int i = 0; i < a.n; ++i) {{ {body} }} {end}")
+            item = f"{element}(a.p[i].key, colours, trail); trail.leaf(a.p[i].weight); trail.close();"
         else:
-            body = f"made.add({element}(a.p[i], colours));"
-        return self.add(
-            name, head, f"Builder<Tree> made; for (Int i = 0; i < a.n; ++i) {{ {body} }} return node(made.seq());"
-        )
+            item = f"{element}(a.p[i], colours, trail);"
+        plain = _each(item)
+        if shape.indexed is None or kind.form == "Queue":
+            return self.add(name, head, f"{plain} trail.close();")
+        sort = self.sorts.index(shape.indexed)
+        coloured = _sorted(f"trail.leaf(colours.of({sort}, i)); {item} trail.close();")
+        return self.add(name, head, f"if (colours.active({sort})) {{ {coloured} }} else {{ {plain} }} trail.close();")
+
+
+def _each(body: str) -> str:
+    """For each element; the trail has a mark to come back to."""
+    mark = "const Int mark = trail.mark(); " if "mark" in body else ""
+    return f"{mark}for (Int i = 0; i < a.n; ++i) {{ {body} }}"
+
+
+def _sorted(body: str) -> str:
+    """What each element adds to the trail, in order."""
+    return (
+        "const Int from = trail.mark(); Builder<Int> marks; for (Int i = 0; i < a.n; ++i)"
+        f" {{ marks.add(trail.mark()); {body} }} trail.sort(from, marks);"
+    )

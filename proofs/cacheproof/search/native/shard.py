@@ -28,14 +28,14 @@ NEVER = -2
 class NativeShard:
     """One run. Use it in a `with` statement: what the library holds is given back at its end."""
 
-    def __init__(self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan) -> None:
+    def __init__(self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan, threads: int = 1) -> None:
         variant = plan.explored(variant)
         self.made: Compiled = compiled(component, variant)
         self.library = self.made.library
         self.variant = variant
         liveness = plan.liveness and bool(self.made.progress)
         calls = plan.granularity is Granularity.CALL
-        self.search = self.library.cp_new(packed(config, self.made.config), calls, liveness)
+        self.search = self.library.cp_new(packed(config, self.made.config), calls, liveness, threads)
         if plan.symmetry:
             self._exchange(component.interchangeable(config))
         self.start = canonical(component, variant, config, symmetry=plan.symmetry)(variant.start(config))

@@ -136,7 +136,10 @@ class Statements(Body):
         def body(element: Val) -> None:
             label = self.fresh("next") if self.unrolled_now else None
             self.continues.append(label)
-            self.assign(node.target, element)
+            if label is None and self.only_inside(node):
+                self.bind(node.target, element)
+            else:
+                self.assign(node.target, element)
             self.block(node.body)
             self.continues.pop()
             if label is not None:
@@ -144,11 +147,19 @@ class Statements(Body):
 
         stop = self.fresh("stop")
         self.breaks.append(stop)
-        self.loop(node.iter, body)
+        self.loop(node.iter, body, node.target)
         self.breaks.pop()
         if any(f"goto {stop};" in line for line in self.out):
             self.out.append(f"{stop}:;")
         return True
+
+    def only_inside(self, node: ast.For) -> bool:
+        """Whether the names of a loop are assigned nowhere else and read nowhere behind it: then they need not last."""
+        own = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        inside = {id(each) for statement in [node.target, *node.body] for each in ast.walk(statement)}
+        named = [each for each in ast.walk(self.source.node) if isinstance(each, ast.Name) and each.id in own]
+        stored = sum(isinstance(each.ctx, ast.Store) for each in named)
+        return stored == len(own) and all(id(each) in inside for each in named)
 
     unrolled_now = False
 

@@ -10,6 +10,7 @@ from cacheproof.search.native.types import (
     Const,
     Holder,
     Pairs,
+    Record,
     Type,
     has_value,
     record_of,
@@ -150,30 +151,39 @@ def _plain(unit: Unit, instance: Instance) -> str:
 
 
 def _kept(unit: Unit, instance: Instance) -> str:
-    """A function that remembers what it gave."""
+    """A function that remembers what it gave, for as long as a search lasts.
+
+    Most are asked with the configuration of the search, which is known by its place. Numbers are compared before it.
+    """
     parameters = ", ".join(f"const {unit.cpp(kind)}& {name}" for name, kind in instance.parameters)
     fields = " ".join(f"{unit.cpp(kind)} {name};" for name, kind in instance.parameters)
     result = unit.cpp(instance.result)
-    same = " && ".join(f"eq(each->{name}, {name})" for name, _ in instance.parameters) or "true"
-    identical = (
-        " && ".join(f"std::memcmp(&each->{name}, &{name}, sizeof {name}) == 0" for name, _ in instance.parameters)
-        or "true"
+    roots = [name for name, kind in instance.parameters if isinstance(kind, Record)]
+    numbers = [f"eq(each->{name}, {name})" for name, kind in instance.parameters if not isinstance(kind, Record)]
+    records = [f"(&{name} == root ? each->root_{name} : eq(each->{name}, {name}))" for name in roots]
+    marks = " ".join(f"bool root_{name};" for name in roots)
+    noted = " ".join(f"made->root_{name} = &{name} == root;" for name in roots)
+    copies = " ".join(
+        f"made->{name} = {f'&{name} == root ? {name} : ' if name in roots else ''}copy({name});"
+        for name, _ in instance.parameters
     )
-    copies = " ".join(f"made->{name} = copy({name});" for name, _ in instance.parameters)
     given = ", ".join(f"made->{name}" for name, _ in instance.parameters)
     return (
         f"static {result} {instance.name}_made({parameters}) {{\n{instance.body}\n}}\n"
         f"// {instance.about}\n"
         f"{_head(unit, instance)} {{\n"
-        f"    struct Known {{ {fields} {result} result; }};\n"
-        f"    static std::vector<Known*> known;\n"
-        f"    for (const Known* each : known) if ({identical}) return each->result;\n"
-        f"    for (const Known* each : known) if ({same}) return each->result;\n"
+        f"    struct Known {{ {fields} {marks} {result} result; const Known* next; }};\n"
+        f"    static thread_local const Known* known = nullptr;\n"
+        f"    static thread_local Int of_search = -1;\n"
+        f"    if (of_search != search_now) {{ known = nullptr; of_search = search_now; }}\n"
+        f"    for (const Known* each = known; each; each = each->next)"
+        f" if ({' && '.join([*numbers, *records]) or 'true'}) return each->result;\n"
         f"    const Lasting lasting_;\n"
-        f"    Known* made = new Known();\n"
-        f"    {copies}\n"
+        f"    Known* made = new (room<Known>(1)) Known();\n"
+        f"    {noted} {copies}\n"
         f"    made->result = {instance.name}_made({given});\n"
-        f"    known.push_back(made);\n"
+        f"    made->next = known;\n"
+        f"    known = made;\n"
         f"    return made->result;\n"
         f"}}"
     )

@@ -166,7 +166,7 @@ class Unit:
         return made
 
 
-HEADERS = ("runtime.hpp", "search.hpp", "explorer.hpp")
+HEADERS = ("runtime.hpp", "bytes.hpp", "names.hpp", "states.hpp", "threads.hpp", "explorer.hpp")
 
 
 @cache

@@ -52,6 +52,12 @@ class FieldItem(NamedTuple):
     value: Val
 
 
+class Parts(tuple[Val, ...]):
+    """A tuple that is taken apart at once: there is none when the code runs."""
+
+    __slots__ = ()
+
+
 class FieldItems(list[tuple[str, Val]]):
     """The names and values of `Fields`."""
 

@@ -51,14 +51,15 @@ def explore(
     crew: Crew | None = None,
     share: float = 0.0,
     checkpoint: Checkpoint | None = None,
+    threads: int = 1,
 ) -> Exploration:
     """Explore the tensor code of one component in one configuration.
 
     Of this share of its states, what happens in them is compared with the specification. Where they differ, or where
     the code leaves its layout, the search ends and says so. Raises `InputError` where there is no tensor code for what
-    is asked, and for a `crew`.
+    is asked, for a `crew` and for several `threads`.
     """
-    if crew is not None:
+    if crew is not None or threads > 1:
         raise InputError("the tensor engine explores in one process: only the reference engine shares a run")
     plan = plan or Plan()
     if (reason := cannot(component, variant, plan)) is not None:
@@ -68,6 +69,10 @@ def explore(
         return TensorSearch(model, plan, watch, share=share, checkpoint=checkpoint).run()
     except LayoutError as error:
         raise InputError(f"{error}: explore this scope with the reference engine") from None
+
+
+def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+    """There is nothing to prepare."""
 
 
 def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import native, reference
+from cacheproof.search.native import library
 from cacheproof.search.native.build import compiler_of_this_machine
+from cacheproof.search.native.library import translated
 from cacheproof.search.result import Ending, Exploration
 from cachespec.lru.configuration import Config
 
@@ -31,10 +34,10 @@ def seen(found: Exploration) -> tuple[Any, ...]:
     return (*counts, found.witnessed, found.coverage, found.violations)
 
 
-def explored(tag: str, config: Any, plan: Plan) -> tuple[Any, ...]:
+def explored(tag: str, config: Any, plan: Plan, threads: int = 1) -> tuple[Any, ...]:
     component = component_named("lru")
     variant = component.variants[tag]
-    ours = native.explore(component, variant, config, plan)
+    ours = native.explore(component, variant, config, plan, threads=threads)
     assert ours.engine == "native"
     assert seen(ours) == seen(reference.explore(component, variant, config, plan))
     return seen(ours)
@@ -44,6 +47,36 @@ def explored(tag: str, config: Any, plan: Plan) -> tuple[Any, ...]:
 @pytest.mark.parametrize("symmetry", [True, False])
 def test_a_variant_in_several_configurations(config: Config, symmetry: bool) -> None:
     explored("normative", config, Plan(symmetry=symmetry))
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_several_threads_find_the_same(threads: int) -> None:
+    explored("normative", CONFIGS[1], Plan(), threads)
+    scope = scope_named(component_named("lru"), "turns")
+    explored("M2", scope.config, replace(scope.plan, until=frozenset()), threads)
+
+
+def test_a_number_that_does_not_fit_is_an_error() -> None:
+    lru = component_named("lru")
+    config = Config(capacity=2**63 - 1, sizes=(2**62, 2**62))
+    with pytest.raises(InputError, match="does not fit into 64 bits"):
+        native.explore(lru, lru.normative, config)
+
+
+def test_a_failure_in_a_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    lru = component_named("lru")
+    glue = translated(lru, lru.normative)
+    sound, last = "static MovedT step_of(", '}\n#include "explorer.hpp"'
+    failing = (
+        "static MovedT step_of(const ConfigT& c, const StateT& s, const Op& o)"
+        ' { if (s.used == 4) fail("planted"); return sound(c, s, o); }\n'
+    )
+    assert glue.text.count(sound) == glue.text.count(last) == 1
+    text = glue.text.replace(sound, "static MovedT sound(").replace(last, failing + last)
+    monkeypatch.setattr(glue, "text", text)
+    monkeypatch.setattr(library, "_LOADED", {})
+    with pytest.raises(InputError, match="planted"):
+        native.explore(lru, lru.normative, CONFIGS[1], Plan(), threads=3)
 
 
 def test_a_lasso_and_shortest_counterexamples() -> None:

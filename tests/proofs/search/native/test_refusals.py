@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -71,11 +72,20 @@ def test_a_construct_that_is_not_known(function: Touching, construct: str) -> No
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     reason = native.cannot(LRU, LRU.normative, Plan())
     assert reason is not None
     assert "no C++ compiler" in reason
-    with pytest.raises(build.NoCompilerError, match=r"g\+\+ or clang\+\+"):
+    with pytest.raises(build.NoCompilerError, match=r"install g\+\+, clang\+\+ or the Python package ziglang"):
         build.ready("", "nothing")
+
+
+def test_the_compiler_of_the_package_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    (tmp_path / "ziglang.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert build.compiler_of_this_machine() == [sys.executable, "-m", "ziglang", "c++"]
 
 
 def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,5 +103,7 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     missing = ran(capsys, "compile", "lru", "--show", "nowhere")
     assert missing.status == 2
     assert "no function 'nowhere'" in missing.err
-    split = ran(capsys, "check", "lru", "--engine", "native", "--split", "2")
-    assert split.status == 2
+    shared = ran(
+        capsys, "check", "lru", "--variant", "normative", "--scope", "three-keys", "--engine", "native", "--split", "2"
+    )
+    assert shared.status == 0, shared.err

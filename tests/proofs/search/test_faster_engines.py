@@ -1,0 +1,50 @@
+"""Which engine `check` takes for a run where the user names none."""
+
+from __future__ import annotations
+
+import pytest
+from tests.command_line import ran
+
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import DEFAULT, LARGE, scope_named, scopes_of
+from cacheproof.search.campaign import NATIVE, REFERENCE, Task, tasks_for, with_faster_engines
+from cacheproof.search.native import build
+
+MIRROR, LRU = component_named("mirror"), component_named("lru")
+
+
+def chosen() -> tuple[list[Task], list[str]]:
+    return with_faster_engines(tasks_for([MIRROR, LRU], variant="normative", sets=(DEFAULT, LARGE)))
+
+
+def is_large(task: Task) -> bool:
+    return scope_named(component_named(task.component), task.scope).set == LARGE
+
+
+@pytest.mark.skipif(build.compiler_of_this_machine() is None, reason="there is no C++ compiler")
+def test_a_variant_with_many_states_is_compiled_and_a_small_one_is_not() -> None:
+    tasks, reasons = chosen()
+    plain = [scope.name for scope in scopes_of(MIRROR) if not scope.plan.normal_form]
+    assert {task.engine for task in tasks if task.component == "mirror" and task.scope not in plain} == {NATIVE}
+    assert {task.engine for task in tasks if task.scope in plain} == {REFERENCE}, "another library, for few states"
+    assert {task.engine for task in tasks if task.component == "lru"} == {REFERENCE}
+    assert any(map(is_large, tasks))
+    assert reasons == []
+
+
+def test_without_a_compiler_the_reference_engine_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
+    tasks, (reason,) = chosen()
+    assert {task.engine for task in tasks} == {REFERENCE}
+    assert not any(map(is_large, tasks))
+    assert "there is no C++ compiler" in reason
+    assert "The reference engine goes on, without the large scopes" in reason
+
+
+def test_the_command_line_says_which_engines_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ran(capsys, "check", "lru", "--engine", "fastest")
+    assert (wrong.status, "there are reference, native, tensor and auto" in wrong.err) == (2, True)
+    missing = ran(capsys, "check", "lru", "--set", "huge")
+    assert (missing.status, "there are default, large, nightly and all" in missing.err) == (2, True)
+    tensor = ran(capsys, "check", "lru", "--engine", "tensor", "--split", "2")
+    assert (tensor.status, "--split is for the engines reference and native" in tensor.err) == (2, True)
