@@ -2,7 +2,7 @@
 
 `loop` is `schedule()` and `update_from_output()` of a step in which all decode, with our batched scheduler too.
 `schedule` is a step in which every running request decodes one token, `admit` one that admits as many new prompts,
-and `readmit` one that admits cached prompts. They run in the release only, so they need `--with`.
+and `readmit` one that admits cached prompts. `turnover` is `admit` with the update from the output. They run in the release only, so they need `--with`.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ def work(name: str, sizes: Mapping[str, int], scheduler: str, rules: str, update
     return made
 
 
-def in_place(name: str, about: str, of: str, sizes: Mapping[str, int], *, turns: int | None) -> Benchmark:
-    """The release's `schedule()` with its manager and with ours."""
-    make = partial(work, of, sizes, updates=0)
+def in_place(
+    name: str, about: str, of: str, sizes: Mapping[str, int], *, turns: int | None = None, updates: bool = False
+) -> Benchmark:
+    """The release's `schedule()` with its manager and with ours; with `updates`, `update_from_output()` too."""
+    make = partial(work, of, sizes, updates=int(updates))
     return Benchmark(
         name=f"{name}-{sizes['running']}",
         about=about,
-        unit="calls of schedule()",
+        unit="steps" if updates else "calls of schedule()",
         size=f"{sizes['running']:,} requests",
         contenders=none,
-        goal=Goal(tuple(MANAGERS), times_the_release=1),
+        goal=None if updates else Goal(tuple(MANAGERS), times_the_release=1),
         released=make("", ""),
         inside={shown: make("Scheduler", rules) for shown, rules in MANAGERS.items()},
         timed=True,
@@ -72,7 +74,7 @@ def loop(running: int) -> Benchmark:
     return Benchmark(
         name=f"loop-{running}",
         about="a step of the release's engine loop; all decode",
-        unit="calls of schedule() and update_from_output()",
+        unit="steps",
         size=f"{running:,} requests",
         contenders=none,
         goal=Goal((BATCHED,), times_the_release=5) if running in LOOPS[1:] else None,
@@ -90,10 +92,11 @@ BENCHMARKS = (
         for size in RUNNING
     ),
     *(
-        in_place(name, about, "admitting", admitting(size, repeated=cached), turns=None)
-        for name, about, cached in (
-            ("admit", "a step of the release's scheduler; all are new prompts of 208 tokens", False),
-            ("readmit", "a step of the release's scheduler; all are cached prompts of 208 tokens", True),
+        in_place(name, about, "admitting", admitting(size, repeated=cached), updates=updates)
+        for name, about, cached, updates in (
+            ("admit", "a step of the release's scheduler; all are new prompts of 208 tokens", False, False),
+            ("readmit", "a step of the release's scheduler; all are cached prompts of 208 tokens", True, False),
+            ("turnover", "a step of the engine loop; all are new prompts of 208 tokens, and end", False, True),
         )
         for size in RUNNING
     ),
