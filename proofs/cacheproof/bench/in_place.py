@@ -1,8 +1,9 @@
 """Our classes in the scheduler loop of a release: its own calls, with its manager and with ours.
 
 `loop` is `schedule()` and `update_from_output()` of a step in which all decode, with our batched scheduler too.
-`schedule` is a step in which every running request decodes one token, `admit` one that admits as many new prompts,
-and `readmit` one that admits cached prompts. `turnover` is `admit` with the update from the output. They run in the release only, so they need `--with`.
+`schedule` is a step in which every running request decodes one token, `admit` one that admits as many new prompts, and
+`readmit` one that admits cached prompts. `turnover` is `admit` with the update from the output. They run in the release
+only, so they need `--with`.
 """
 
 from __future__ import annotations
