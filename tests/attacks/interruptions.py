@@ -41,6 +41,8 @@ LONG = (
 )
 LONGEST_WAIT = 8.0
 """Seconds until the signal comes, at most."""
+SECONDS_TO_START = 2.0
+"""Python may take so long until the command line hears signals."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTHING_KNOWN = "interrupted: nothing is known yet"
 
@@ -81,17 +83,17 @@ def interrupted(program: Program, call: Sequence[str], source: random.Random, fo
             ) from None
     ended = Ended(call, process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
     try:
-        judged(ended, number, twice=twice)
+        judged(ended, number, wait, twice=twice)
     except FellShortError as error:
         raise FellShortError(f"{error} ({number.name} after {wait:.2f} s{', twice' if twice else ''})") from error
     store_is_whole(program, folder)
     return f"{call[0]}, {number.name}{' after its end' if over else ''}"
 
 
-def judged(ended: Ended, number: int, *, twice: bool) -> None:
+def judged(ended: Ended, number: int, wait: float, *, twice: bool) -> None:
     """Until our own code runs, and at the second signal, Python may end the process in its own way."""
-    begun = "cacheproof/command" in ended.err or "Traceback" not in ended.err
-    if ended.status == -number and (twice or not begun):
+    starting = wait < SECONDS_TO_START and ended.out == "" and "cacheproof/command" not in ended.err
+    if ended.status == -number and (twice or starting):
         return
     ended.checked(0, 1, 3)
     if ended.out == "" and NOTHING_KNOWN in ended.err:

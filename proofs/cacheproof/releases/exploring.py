@@ -68,8 +68,13 @@ def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[
     """The scopes of each component, its lines of settings, and its limit of states; the file is checked."""
     with path.open("rb") as file:
         content = tomllib.load(file)
+    return configurations_in(content["scope"], path), content["settings"], content["states"]
+
+
+def configurations_in(listed: Iterable[Mapping[str, Any]], path: Path) -> Mapping[str, tuple[Any, ...]]:
+    """The listed configurations of each component. Raises InputError for one that the component refuses."""
     found: dict[str, tuple[Any, ...]] = {}
-    for given in content["scope"]:
+    for given in listed:
         component = component_named(given["component"])
         values = {name: value for name, value in given.items() if name not in ("component", "says")}
         config = config_from_message(component, values)
@@ -77,7 +82,7 @@ def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[
         if wrong is not None:
             raise InputError(f"{path}: {component.name}, {given['says']}: {wrong}")
         found[component.name] = (*found.get(component.name, ()), config)
-    return found, content["settings"], content["states"]
+    return found
 
 
 def is_explored(component: str) -> bool:

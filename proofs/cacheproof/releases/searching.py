@@ -10,7 +10,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.configurations import drawn
 from cacheproof.lockstep.stalls import Sort, Stall
 from cacheproof.lockstep.stalls import search as search_for_stalls
@@ -20,10 +19,9 @@ from cacheproof.lockstep.violations_nearest import Seen
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target, TargetError
-from cacheproof.model.wire import config_from_message
 from cacheproof.releases import conformance
 from cacheproof.releases.conformance import SECONDS_TO_ANSWER, Opener
-from cacheproof.releases.exploring import Exploration
+from cacheproof.releases.exploring import Exploration, configurations_in
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm.eras import Era, Table
 from cacheproof.targets.vllm.release import Release, needed
@@ -49,17 +47,8 @@ def searched(path: Path = SEARCHED) -> Searched:
     """The file, read and checked."""
     with path.open("rb") as file:
         content = tomllib.load(file)
-    configurations: dict[str, tuple[Any, ...]] = {}
-    for given in content["configuration"]:
-        component = component_named(given["component"])
-        values = {name: value for name, value in given.items() if name not in ("component", "says")}
-        config = config_from_message(component, values)
-        wrong = component.invalid(config)
-        if wrong is not None:
-            raise InputError(f"{path}: {component.name}, {given['says']}: {wrong}")
-        configurations[component.name] = (*configurations.get(component.name, ()), config)
     kept = {name: frozenset(settings) for name, settings in content["kept"].items()}
-    return Searched(configurations, kept)
+    return Searched(configurations_in(content["configuration"], path), kept)
 
 
 @dataclass(slots=True)
