@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cacheproof.model.registry import AnyVariant, component_named
 from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger
+from cacheproof.prove.implementation.actions import Burst, name_of
 from cacheproof.prove.implementation.cells import Cell, evaluated
 from cacheproof.prove.implementation.finite import FiniteSequence, cell_of
 from cacheproof.prove.implementation.tensors import CellTensor
@@ -50,8 +51,8 @@ class Correspondence:
     """`(config, tensors) -> state of the specification`."""
     invariant: Callable[[Any, Any], Iterable[Cell]]
     """`(config, tensors) -> conditions`: what each operation keeps."""
-    operations: Callable[[], Iterable[Operation]]
-    """Every operation of this shape, by name; amounts are any integers."""
+    operations: Callable[[], Iterable[Operation | Burst]]
+    """Every operation and burst of this shape, by name; amounts are any integers."""
     valid: Callable[[Any, Any, Any], Iterable[Cell]] = _nothing
     """`(config, state, operation) -> conditions`: a valid configuration, and what a caller promises."""
     operands: Callable[[Any], Iterable[Any]] | None = None
@@ -81,12 +82,18 @@ class Correspondence:
 
     def places(self) -> tuple[str, ...]:
         """The initial state, and every operation by its name."""
-        return (INITIAL, *dict.fromkeys(type(operation).wire_name() for operation in self.operations()))
+        return (INITIAL, *dict.fromkeys(map(name_of, self.operations())))
+
+    def operands_of(self, model: TensorModel, action: Any) -> tuple[Any, ...]:
+        """The operands of the tensor function, each of shape []."""
+        if type(action) is Burst:
+            return action.operands
+        return tuple((self.operands or model.operations[type(action)].operands)(action))
 
     def state(self) -> Any:
         """Any tensors of this shape."""
         model = self.model()
-        return type(model.initial)(*(unknown_tensor(field.name, field) for field in model.layout.fields))
+        return type(model.initial)(*(unknown_tensor(f"state.{field.name}", field) for field in model.layout.fields))
 
 
 INITIAL = "initial"
@@ -120,6 +127,10 @@ def concrete(model: Any, value: Any) -> Any:
     if isinstance(value, tuple):
         parts = [concrete(model, part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if type(value) is Burst:
+        return replace(
+            value, operands=concrete(model, value.operands), calls=lambda state: concrete(model, value.calls(state))
+        )
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{one.name: concrete(model, getattr(value, one.name)) for one in fields(value)})
     return value
@@ -145,5 +156,7 @@ def numbers_of(*values: Any) -> Iterator[Cell]:
             yield from (cell for cell in value.cells if z3.is_int(cell))
         elif isinstance(value, tuple):
             yield from numbers_of(*list(value))
+        elif type(value) is Burst:
+            yield from numbers_of(value.operands)
         elif is_dataclass(value) and not isinstance(value, type):
             yield from numbers_of(*(getattr(value, one.name) for one in fields(value)))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from cacheimpl.answer import UNANSWERED
+from cacheproof.prove.implementation.actions import Burst, Turn, function_of, sequential, turns_of
 from cacheproof.prove.implementation.cells import evaluated
 from cacheproof.prove.implementation.correspondence import concrete, concrete_tensor
 from cacheproof.tensor_models.model import outcome_of
+from cachespec.kernel import Outcome
 
 if TYPE_CHECKING:
     from cacheproof.prove.implementation.prover import Step
@@ -57,21 +61,27 @@ def executed(step: Step, found: Any) -> Executed:
     one = step.correspondence
     config, operation = concrete(found, step.config), concrete(found, step.operation)
     model = one.model(config)
-    kind = model.operations[type(operation)]
     before = type(model.initial)(*(concrete_tensor(found, tensor) for tensor in step.before))
-    operands = [torch.tensor(number) for number in kind.operands(operation)]
+    operands = [torch.tensor(number) for number in one.operands_of(model, operation)]
     state = model.decode(_row(before))
-    specified: tuple[Any, Any] = model.variant.call(config, state, operation)
+    after: tuple[Tensor, ...] = ()
     try:
-        after, answer = kind.function(model.parameters, before, *operands)
-        ended = outcome_of(int(answer.code), answer.values.tolist(), int(answer.length))
-        computed: tuple[Any, Any] | str = (model.decode(_row(after)), ended)
+        after, ended = function_of(model, operation)(model.parameters, before, *operands)
+        turns = turns_of(*(tensor.flatten().tolist() for tensor in ended))
+        computed: tuple[Any, Any] | str = (model.decode(_row(after)), tuple(map(_outcome, turns)))
         expected = [concrete_tensor(found, tensor) for tensor in step.after]
         followed = all(torch.equal(mine, its) for mine, its in zip(after, expected, strict=True))
-        followed = followed and int(answer.code) == evaluated(found, step.code)
+        followed = followed and [turn.code for turn in turns] == [evaluated(found, turn.code) for turn in step.turns]
     except (IndexError, RuntimeError) as error:
-        computed, after, followed = f"{type(error).__name__}: {str(error).splitlines()[0]}", (), True
-    return Executed(config, state, operation, specified, computed, after, followed)
+        turns = tuple(Turn(0, (), 0) for _ in step.turns)
+        computed, followed = f"{type(error).__name__}: {str(error).splitlines()[0]}", True
+    specified = sequential(partial(model.variant.call, config), state, operation, turns)
+    shown = operation.calls(state) if type(operation) is Burst else operation
+    return Executed(config, state, shown, specified, computed, after, followed)
+
+
+def _outcome(turn: Turn) -> Outcome | None:
+    return None if turn.code == UNANSWERED else outcome_of(turn.code, turn.values, turn.length)
 
 
 def _row(state: Any) -> dict[str, Any]:

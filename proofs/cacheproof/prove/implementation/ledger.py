@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 import cacheimpl
+from cacheproof.prove.implementation.actions import function_of
 from cacheproof.prove.implementation.correspondence import Correspondence
 
 APART = ("cacheimpl.vllm", "cacheimpl.mirror.example")
 """Needs an engine, or the network; neither has operations of its own."""
 
-BURST = "a burst of turns or a step of many requests: compared with the sequential rule by lockstep, not proved"
+BURST = "part of a burst of turns: compared with the sequential rule by lockstep, not proved"
 NOT_BEGUN = "explored beside the specification, not proved: no correspondence is written yet"
 MEMORY = "handles bytes or rows of memory, of which the specification has no state"
 IN_PLACE = "writes in place: the operations are proved as they write into copies, and tests compare both"
@@ -34,7 +35,6 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.encoder_cache.growth": "makes the tables larger: a shape that changes is not followed",
     "cacheimpl.kv_blocks.admission:distance": BURST,
     "cacheimpl.kv_blocks.bounds": BURST,
-    "cacheimpl.kv_blocks.decoding": BURST,
     "cacheimpl.kv_blocks.groups": NOT_BEGUN,
     "cacheimpl.kv_blocks.operations:allocate_groups": NOT_BEGUN,
     "cacheimpl.kv_blocks.index": BURST,
@@ -83,7 +83,7 @@ def _takes_tensors(function: FunctionType) -> bool:
 
 
 def reached(correspondences: Mapping[str, tuple[Correspondence, ...]]) -> set[CodeType]:
-    """The code that runs in the operations of the default shapes: it is the same for all numbers."""
+    """The code that runs in the operations and bursts: it is the same for all numbers."""
     ran: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -93,12 +93,12 @@ def reached(correspondences: Mapping[str, tuple[Correspondence, ...]]) -> set[Co
     for name in correspondences:
         for one in correspondences[name]:
             model = one.model()
-            for operation in () if one.nightly else one.operations():
-                kind = model.operations[type(operation)]
-                operands = [torch.tensor(0) for _ in (one.operands or kind.operands)(operation)]
+            for operation in one.operations():
+                function = function_of(model, operation)
+                operands = [torch.tensor(0) for _ in one.operands_of(model, operation)]
                 sys.setprofile(note)
                 try:
-                    kind.function(model.parameters, model.initial, *operands)
+                    function(model.parameters, model.initial, *operands)
                 finally:
                     sys.setprofile(None)
     return ran

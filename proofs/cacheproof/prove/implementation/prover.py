@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from cacheimpl import answer as tensor_answer
 from cacheproof.prove.executor import Demand, NotFollowedError, explore, path
 from cacheproof.prove.finding import IMPLEMENTATION, Finding, Verdict
 from cacheproof.prove.implementation import cells
+from cacheproof.prove.implementation.actions import Turn, function_of, name_of, sequential, turns_of
 from cacheproof.prove.implementation.call import Duties
 from cacheproof.prove.implementation.cells import Cell, evaluated, term
 from cacheproof.prove.implementation.correspondence import (
@@ -28,7 +30,7 @@ from cacheproof.prove.implementation.finite import agree, cell_of
 from cacheproof.prove.implementation.following import finite
 from cacheproof.prove.implementation.graph import traced
 from cacheproof.prove.implementation.tensors import CellTensor, of
-from cachespec.kernel import Operation
+from cachespec.kernel import Outcome
 
 EQUAL, FORM, INSIDE, WIDTHS = "equal", "form", "inside", "widths"
 STATEMENTS = {
@@ -52,11 +54,9 @@ class Step:
     correspondence: Correspondence
     config: Any
     before: Any
-    operation: Operation
+    operation: Any
     after: Any
-    code: Cell
-    values: tuple[Cell, ...]
-    length: Cell
+    turns: tuple[Turn, ...]
     duties: Duties
 
     @property
@@ -77,38 +77,36 @@ class Step:
         return [term(choice) for choice in self.duties.choices]
 
 
-def step_of(one: Correspondence, operation: Operation) -> Step:
-    """The operation of the tensors, followed on cells."""
+def step_of(one: Correspondence, action: Any) -> Step:
+    """The operation, or the burst, of the tensors, followed on cells."""
     model, config, before = one.model(), one.unknown(), one.state()
-    kind = model.operations[type(operation)]
-    operands = tuple((one.operands or kind.operands)(operation))
+    function, operands = function_of(model, action), one.operands_of(model, action)
     examples = [*model.parameters, *model.initial, *(torch.tensor(0) for _ in operands)]
     sizes = len(model.parameters), len(model.initial)
 
     def flat(*tensors: Any) -> list[Any]:
         parameters = type(model.parameters)(*tensors[: sizes[0]])
         state = type(model.initial)(*tensors[sizes[0] : sum(sizes)])
-        following, answer = kind.function(parameters, state, *tensors[sum(sizes) :])
-        return [*following, *answer]
+        following, ended = function(parameters, state, *tensors[sum(sizes) :])
+        return [*following, *ended]
 
     duties = Duties()
     inputs: list[CellTensor] = [*one.parameters(config), *before, *map(scalar, operands)]
     results = traced(flat, examples).run(inputs, duties)
-    after = type(before)(*results[: sizes[1]])
-    code, values, length = results[sizes[1] :]
-    return Step(one, config, before, operation, after, code.cells[0], values.cells, length.cells[0], duties)
+    turns = turns_of(*(tensor.cells for tensor in results[sizes[1] :]))
+    return Step(one, config, before, action, type(before)(*results[: sizes[1]]), turns, duties)
 
 
-def ends_alike(step: Step, outcome: Any) -> Cell:
-    """The code and the integers of the answer."""
+def ends_alike(turn: Turn, outcome: Outcome | None) -> Cell:
+    """The code and the integers of an answer; of a turn that was not answered nothing but that."""
+    if outcome is None:
+        return cells.equal(turn.code, tensor_answer.UNANSWERED)
     wanted = [cell_of(value) for value in outcome.values]
-    if len(wanted) > len(step.values):
+    if len(wanted) > len(turn.values):
         return False
-    return cells.every((
-        cells.equal(step.code, int(tensor_answer.Code[outcome.code.name])),
-        cells.equal(step.length, len(wanted)),
-        *(cells.equal(mine, its) for mine, its in zip(step.values, wanted, strict=False)),
-    ))  # fmt: skip
+    same = (cells.equal(mine, its) for mine, its in zip(turn.values, wanted, strict=False))
+    code = int(tensor_answer.Code[outcome.code.name])
+    return cells.every((cells.equal(turn.code, code), cells.equal(turn.length, len(wanted)), *same))
 
 
 @dataclass(slots=True)
@@ -136,7 +134,7 @@ def prove_place(one: Correspondence, place: str, *, only: str | None = None) -> 
         return
     rows = {name: Judgement() for name in STATEMENTS if only in (None, name)}
     for operation in one.operations():
-        if type(operation).wire_name() != place or not any(row.open for row in rows.values()):
+        if name_of(operation) != place or not any(row.open for row in rows.values()):
             continue
         try:
             step = step_of(one, operation)
@@ -207,9 +205,10 @@ def _equal(step: Step, row: Judgement) -> None:
         for premise in (*step.premises, *step.choices):
             path().assume(premise)
         state = one.decode(step.config, step.before)
-        after, outcome = one.variant.call(step.config, state, step.operation)
+        after, outcomes = sequential(partial(one.variant.call, step.config), state, step.operation, step.turns)
         decoded = one.decode(step.config, step.after)
-        path().demand(EQUAL, term(cells.every((agree(after, decoded), ends_alike(step, outcome)))))
+        answers = map(ends_alike, step.turns, outcomes)
+        path().demand(EQUAL, term(cells.every((agree(after, decoded), *answers))))
 
     try:
         with finite(one.modules):

@@ -127,6 +127,10 @@ CASES: dict[str, list[tuple[Function, list[Function]]]] = {
         (lambda a: list(aten.sort.stable(a, stable=True, dim=1)), [TABLE]),
         (lambda a: list(aten.sort.stable(a, stable=True, dim=0, descending=True)), [ROW]),
     ],
+    "aten.searchsorted.Tensor": [
+        (lambda a, v: torch.searchsorted(a.sort().values, v), [known(3, 1, 2), ROW]),
+        (lambda a, v: torch.searchsorted(a, v, right=True), [known(1, 2, 2), numbers(3)]),
+    ],
     "aten.index_select.default": [
         (lambda a, i: a.index_select(0, i), [TABLE, places(3, below=2)]),
         (lambda a, i: a.index_select(1, i), [TABLE, places(2, below=3)]),

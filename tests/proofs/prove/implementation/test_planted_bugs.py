@@ -10,7 +10,7 @@ from tests.planting import Change, planted
 
 from cacheimpl import recency, table
 from cacheimpl.encoder_cache import accounting, operations, state
-from cacheimpl.kv_blocks import execution, forgetting, prefix, releasing, slots
+from cacheimpl.kv_blocks import decoding, execution, forgetting, prefix, releasing, slots
 from cacheimpl.lru import operations as lru
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.implementation.prover import prove_place
@@ -30,6 +30,17 @@ class Bug(NamedTuple):
 
 LRU, ENCODER, KV = "lru", "encoder_cache", "kv_blocks"
 BUGS = (
+    Bug(decoding.decode, "up_to <= $least", "up_to < $least", KV, "equal/decode", 4),
+    Bug(decoding.decode, "unwritten > config.block_size", "unwritten > 2 * config.block_size", KV, "equal/decode", 4),
+    Bug(decoding.decode, "pool.clock + unit + rank", "pool.clock + unit + 0 * rank", KV, "form/decode", 4),
+    Bug(
+        releasing.is_last,
+        "-turns[:, None].expand_as(blocks).flatten()",
+        "turns[:, None].expand_as(blocks).flatten()",
+        KV,
+        "equal/burst_withdraw",
+        4,
+    ),
     Bug(slots.with_slots, "pieces.rank + pool.head", "pieces.rank + pool.head + 1", KV, "equal/allocate_slots", 1),
     Bug(slots.with_slots, "wrapped(pool, pool.head + total)", "pool.head + total", KV, "form/allocate_slots", 1),
     Bug(slots.with_slots, "torch.where(there, behind, spare)", "behind", KV, "equal/allocate_slots", 2),

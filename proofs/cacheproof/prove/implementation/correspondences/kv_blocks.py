@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from cacheproof.prove.implementation import cells
+from cacheproof.prove.implementation.actions import Burst
+from cacheproof.prove.implementation.bursts import bursts
 from cacheproof.prove.implementation.cells import Cell
 from cacheproof.prove.implementation.correspondence import Correspondence, number, scalar
 from cacheproof.prove.implementation.encodings import within
@@ -118,7 +120,7 @@ class Read:
     def at(self, place: int) -> Cell:
         """The block at a place of the queue."""
         order = list(self.pool.order.cells[:-1])
-        (head,) = self.pool.head.cells
+        head = cells.remainder(self.pool.head.cells[0], len(order))
         return cells.select([order[(first + place) % len(order)] for first in range(len(order))], head)
 
     def rank(self, block: int) -> Cell:
@@ -236,7 +238,7 @@ def of_a_table(config: Any, read: Read, request: int) -> Iterator[Cell]:
 def of_the_queue(read: Read) -> Iterator[Cell]:
     """Each block without a reference is in it once; its unused cells hold blocks, or the null block."""
     pool = read.pool
-    yield from within(pool.head.cells, 0, len(pool.order.cells) - 2)
+    yield cells.at_most(0, pool.head.cells[0])
     yield from within(pool.order.cells, 0, read.blocks)
     for block in range(read.blocks):
         here = [cells.every((read.queued(place), cells.equal(read.at(place), block))) for place in range(read.blocks)]
@@ -290,14 +292,18 @@ def valid(config: Any, pool: Any, operation: Any) -> Iterator[Cell]:
     for content, value in enumerate(hashes):
         yield from within([value], 0, content)
         yield cells.equal(cells.select(hashes, value), value)
-    if type(operation) is calls.AllocateSlots:
-        yield from within(cells_of(operation.hits), 0, config.blocks - 1)
+    for call in operation.calls(pool) if type(operation) is Burst else (operation,):
+        if type(call) is calls.AllocateSlots:
+            yield from within(cells_of(call.hits), 0, config.blocks - 1)
     if type(operation) is calls.GetComputedBlocks:
         yield cells.at_most(cell_of(operation.tokens), limit)
 
 
-def of(shape: Shape, kinds: Collection[type[Operation]], *, nightly: bool = False) -> Correspondence:
-    """At this shape, these operations."""
+def of(
+    shape: Shape, kinds: Collection[type[Operation]], *, orders: Iterable[tuple[int, ...]] = (), nightly: bool = False
+) -> Correspondence:
+    """At this shape, these operations; and the bursts of requests in these orders."""
+    together = tuple(one for order in orders for one in bursts(order, shape.positions, shape.blocks))
     chains = (tuple(range(shape.contents))[: shape.positions],) * shape.requests
     chains = ((*chains[0][:-1], shape.contents - 1), *chains[1:])
     return Correspondence(
@@ -317,7 +323,7 @@ def of(shape: Shape, kinds: Collection[type[Operation]], *, nightly: bool = Fals
         parameters=parameters,
         decode=decode,
         invariant=invariant,
-        operations=lambda: (one for one in operations(shape) if type(one) in kinds),
+        operations=lambda: (*(one for one in operations(shape) if type(one) in kinds), *together),
         valid=valid,
         operands=lambda operation: operands(shape, operation),
         assumed=lambda pool: [cells.less(pool.clock.cells[0], LATEST)],
@@ -335,4 +341,5 @@ CORRESPONDENCES = (
     of(Shape(1, 2, 2, 2), LONG),
     of(Shape(2, 2, 2, 2), LONG, nightly=True),
     of(Shape(2, 2, 3, 3), (*SHORT, *LONG), nightly=True),
+    of(Shape(2, 2, 2, 2), (), orders=((0, 1),), nightly=True),
 )

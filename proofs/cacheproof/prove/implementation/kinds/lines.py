@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
+from cacheproof.prove.executor import NotFollowedError
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.call import Call, Kind
 from cacheproof.prove.implementation.cells import Cell, number
@@ -134,7 +135,20 @@ def _ranks(call: Call, elements: list[Cell], *, descending: bool, keeps: bool) -
     return [cells.count(before(other, one) for other in places if other != one) for one in places]
 
 
+def searched(call: Call, tensor: CellTensor, values: CellTensor, **keywords: Any) -> CellTensor:
+    """How many elements of a sorted line come before each value; equal ones too, where it is from the right."""
+    if len(tensor.shape) != 1 or keywords.get("side") not in (None, "left", "right"):
+        raise NotFollowedError(f"{call.target} of several lines is not followed")
+    elements = list(map(number, tensor.cells))
+    for one, other in pairwise(elements):
+        call.duties.demand_inside(cells.at_most(one, other))
+    right = keywords.get("right", False) or keywords.get("side") == "right"
+    before = cells.at_most if right else cells.less
+    return call.tensor(cells.count(before(one, number(value)) for one in elements) for value in values.cells)
+
+
 KINDS: dict[str, Kind] = {
+    "aten.searchsorted.Tensor": searched,
     "aten.sum.default": reducing(cells.total, arithmetic=True),
     "aten.sum.dim_IntList": reducing(cells.total, arithmetic=True),
     "aten.any.default": reducing(cells.some, truths=True),
