@@ -81,6 +81,18 @@ def test_ctrl_c_while_the_workers_start_begins_no_task() -> None:
     assert _interrupted(shared_out(_square, range(9), 2, begin=partial(time.sleep, 2)), [], least=0) == []
 
 
+def _interrupts_and_dies(number: int) -> None:
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(0.5)
+    os._exit(9)
+
+
+def test_a_worker_that_the_signal_ends_too_has_no_result() -> None:
+    """SIGTERM reaches the whole group, and a worker that is still starting ends at once."""
+    with pytest.raises(KeyboardInterrupt):
+        list(shared_out(_interrupts_and_dies, [1], 1))
+
+
 def test_a_worker_that_does_not_end_is_killed() -> None:
     before, shown = set(multiprocessing.active_children()), list[str]()
     assert _interrupted(shared_out(_for_ever, range(9), 2, show=shown.append, patience=0.1), shown) == []

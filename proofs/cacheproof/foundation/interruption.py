@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -86,9 +87,14 @@ def heard() -> Iterator[Interruption]:
 def remembered() -> Iterator[Interruption]:
     """Raise at once, and remember it. A callback may swallow the exception; `raise_if_any` then raises it again.
 
-    Python reports an exception in a callback of the garbage collector and goes on. Hypothesis has such a callback.
+    Python reports an exception in a callback of the garbage collector and goes on. Hypothesis has such a callback. The
+    report of an interruption is left out, because it is raised again.
     """
-    interruption = Interruption()
+    interruption, report = Interruption(), sys.unraisablehook
+
+    def reported(unraisable: sys.UnraisableHookArgs) -> None:
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            report(unraisable)
 
     def note(number: int, frame: FrameType | None) -> None:
         interruption.came = True
@@ -97,6 +103,8 @@ def remembered() -> Iterator[Interruption]:
     with ExitStack() as handlers:
         for number in _ours():
             handlers.enter_context(_handled(number, note))
+        sys.unraisablehook = reported
+        handlers.callback(setattr, sys, "unraisablehook", report)
         yield interruption
 
 

@@ -41,8 +41,9 @@ def shared_out(
     """What `call` returns for each task, as it ends. `call`, `begin` and the tasks cross the process boundary.
 
     A worker calls `begin` first. `show` gets the lines that tasks `tell`. Ctrl-C: no other task begins, the results of
-    those in progress are given, then it raises. Tasks ask `stopped` to end soon. `patience`: seconds after which a
-    worker that does not end is killed, and its result is lost; None: no limit. Raises `InconclusiveError` if one dies.
+    those in progress are given, then it raises; a worker that the signal ended has none. Tasks ask `stopped` to end
+    soon. `patience`: seconds after which a worker that does not end is killed, and its result is lost; None: no limit.
+    Raises `InconclusiveError` if one dies.
     """
     context = multiprocessing.get_context("spawn")
     parent = _Parent(context.Queue(), context.Event())
@@ -62,7 +63,8 @@ def shared_out(
     except KeyboardInterrupt:
         parent.stop.set()
         ended, waiting = wait(waiting, patience)
-        yield from (result for future in ended for result in future.result())
+        whole = [future for future in ended if not isinstance(future.exception(), BrokenProcessPool)]
+        yield from (result for future in whole for result in future.result())
         raise
     except BrokenProcessPool:
         raise InconclusiveError("a worker process has ended: its task has no result") from None

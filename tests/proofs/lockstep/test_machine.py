@@ -172,9 +172,9 @@ def test_interrupted_with_what_is_known(home: Path) -> None:
 def test_an_interruption_that_a_callback_of_the_collector_swallows_is_not_lost(
     home: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hypothesis has such a callback; an exception in one is reported by the interpreter, which then goes on."""
-    swallowed: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda raised: swallowed.append(raised.exc_type))
+    """Hypothesis has such a callback. The interpreter would report an exception in one, and goes on."""
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: reported.append(raised.exc_type))
 
     def interrupt(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
@@ -190,7 +190,7 @@ def test_an_interruption_that_a_callback_of_the_collector_swallows_is_not_lost(
 
     with sigterm_as_ctrl_c():
         found = run(home, Stopped(SpecificationTarget(LRU, LRU.normative)))
-    assert len(swallowed) == 1
+    assert reported == []
     assert found.interrupted
     assert found.tally.steps < 75
 
