@@ -71,13 +71,19 @@ def executed(step: Step, found: Any) -> Executed:
         computed: tuple[Any, Any] | str = (model.decode(_row(after)), tuple(map(_outcome, turns)))
         expected = [concrete_tensor(found, tensor) for tensor in step.after]
         followed = all(torch.equal(mine, its) for mine, its in zip(after, expected, strict=True))
-        followed = followed and [turn.code for turn in turns] == [evaluated(found, turn.code) for turn in step.turns]
+        followed = followed and turns == tuple(_evaluated(found, turn) for turn in step.turns)
     except (IndexError, RuntimeError) as error:
         turns = tuple(Turn(0, (), 0) for _ in step.turns)
         computed, followed = f"{type(error).__name__}: {str(error).splitlines()[0]}", True
     specified = sequential(partial(model.variant.call, config), state, operation, turns)
     shown = operation.calls(state) if type(operation) is Burst else operation
     return Executed(config, state, shown, specified, computed, after, followed)
+
+
+def _evaluated(found: Any, turn: Turn) -> Turn:
+    """The turn in the numbers of a model."""
+    values = tuple(evaluated(found, value) for value in turn.values)
+    return Turn(evaluated(found, turn.code), values, evaluated(found, turn.length))
 
 
 def _outcome(turn: Turn) -> Outcome | None:

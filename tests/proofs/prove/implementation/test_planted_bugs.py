@@ -42,7 +42,7 @@ BUGS = (
         4,
     ),
     Bug(slots.with_slots, "pieces.rank + pool.head", "pieces.rank + pool.head + 1", KV, "equal/allocate_slots", 1),
-    Bug(slots.with_slots, "wrapped(pool, pool.head + total)", "pool.head + total", KV, "form/allocate_slots", 1),
+    Bug(slots.with_slots, "wrapped(pool, pool.head + total)", "pool.head", KV, "form/allocate_slots", 1),
     Bug(slots.with_slots, "torch.where(there, behind, spare)", "behind", KV, "equal/allocate_slots", 2),
     Bug(slots.with_slots, "write.put(pool.carried, taken, nothing)", "pool.carried", KV, "form/allocate_slots", 1),
     Bug(slots.allocate_slots, "$asked > pool.free", "$asked >= pool.free", KV, "equal/allocate_slots", 1),

@@ -236,9 +236,14 @@ def of_a_table(config: Any, read: Read, request: int) -> Iterator[Cell]:
 
 
 def of_the_queue(read: Read) -> Iterator[Cell]:
-    """Each block without a reference is in it once; its unused cells hold blocks, or the null block."""
+    """Each block without a reference is in it once; its unused cells hold blocks, or the null block.
+
+    Its head is wrapped where blocks come back, and not in a decode step: so with the free blocks it stays in range.
+    """
     pool = read.pool
-    yield cells.at_most(0, pool.head.cells[0])
+    (head,), (free,) = pool.head.cells, pool.free.cells
+    yield cells.at_most(0, head)
+    yield cells.at_most(cells.add(head, free), len(pool.order.cells) - 2 + read.blocks)
     yield from within(pool.order.cells, 0, read.blocks)
     for block in range(read.blocks):
         here = [cells.every((read.queued(place), cells.equal(read.at(place), block))) for place in range(read.blocks)]
