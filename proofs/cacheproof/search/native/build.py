@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from cacheproof.foundation.cache_folder import cache_folder
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
@@ -95,6 +95,8 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
     run = subprocess.run(  # noqa: S603  # likewise
         [*command, *FLAGS, f"-I{HERE}", str(source), "-o", str(made)], capture_output=True, text=True, check=False
     )
+    if run.returncode < 0 or "signal terminated program" in run.stderr:
+        raise InconclusiveError(f"{command[0]} was ended by a signal: the specification is not compiled")
     if run.returncode:
         shown = kept.with_suffix(".cpp")
         shutil.copy(source, shown)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.command_line import ran
 
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.search import native
@@ -107,3 +107,10 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
         capsys, "check", "lru", "--variant", "normative", "--scope", "three-keys", "--engine", "native", "--split", "2"
     )
     assert shared.status == 0, shared.err
+
+
+@pytest.mark.parametrize("script", ["kill -TERM $$", "echo 'Interrupt signal terminated program cc1plus' >&2; exit 1"])
+def test_a_compiler_that_a_signal_ends_refuses_nothing(tmp_path: Path, script: str) -> None:
+    """An interruption of the whole process group reaches the compiler too."""
+    with pytest.raises(InconclusiveError, match="was ended by a signal"):
+        build._compile(["sh", "-c", script], "", tmp_path, tmp_path / "kept.so")
