@@ -1,6 +1,6 @@
-"""Exploration: transitions a second of the reference engine, and of compiled code on one thread and on two.
+"""Exploration: transitions a second of one core, of the reference engine and of the compiled specification.
 
-All explore the same scope to its end, with symmetry, properties and witnesses, and must find the same states.
+Both explore the same scope to its end, with symmetry, properties and witnesses, and must find the same states.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cacheproof.bench.measure import Benchmark, Contender, InTurns, Work
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import NATIVE, REFERENCE, engine_named
+from cacheproof.search.campaign import ENGINES, NATIVE, REFERENCE, engine_named
 from cacheproof.search.result import Ending
 
 WHOLE, SMALL = ("mirror", "two-senders"), ("lru", "three-keys")
@@ -20,8 +20,8 @@ TURNS = 5
 class Exploring(InTurns):
     """One engine, the same scope at every turn."""
 
-    def __init__(self, engine: str, component: str, scope: str, threads: int = 1) -> None:
-        self.explore, self.threads = engine_named(engine), threads
+    def __init__(self, engine: str, component: str, scope: str) -> None:
+        self.explore = engine_named(engine)
         self.component = component_named(component)
         self.scope = scope_named(self.component, scope)
 
@@ -35,15 +35,7 @@ class Exploring(InTurns):
         del number
         variant = self.component.normative
         found = self.explore(
-            self.component,
-            variant,
-            self.scope.config,
-            self.scope.plan,
-            None,
-            crew=None,
-            share=0.0,
-            checkpoint=None,
-            threads=self.threads,
+            self.component, variant, self.scope.config, self.scope.plan, None, crew=None, share=0.0, checkpoint=None
         )
         if found.ending is Ending.INTERRUPTED:
             raise KeyboardInterrupt
@@ -54,11 +46,7 @@ class Exploring(InTurns):
 def contenders(*, small: bool) -> Mapping[str, Contender]:
     """The reference engine first."""
     component, scope = SMALL if small else WHOLE
-    return {
-        REFERENCE: Exploring(REFERENCE, component, scope),
-        NATIVE: Exploring(NATIVE, component, scope),
-        "native, two threads": Exploring(NATIVE, component, scope, threads=2),
-    }
+    return {name: Exploring(name, component, scope) for name in ENGINES if name in (REFERENCE, NATIVE)}
 
 
 BENCHMARKS = (
