@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +13,9 @@ from cacheimpl.answer import UNANSWERED
 from cacheproof.prove.implementation.actions import Burst, Turn, function_of, sequential, turns_of
 from cacheproof.prove.implementation.cells import evaluated
 from cacheproof.prove.implementation.correspondence import concrete, concrete_tensor
+from cacheproof.prove.implementation.step import Step
 from cacheproof.tensor_models.model import outcome_of
 from cachespec.kernel import Outcome
-
-if TYPE_CHECKING:
-    from cacheproof.prove.implementation.prover import Step
 
 
 @dataclass(frozen=True, slots=True)

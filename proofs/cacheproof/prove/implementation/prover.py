@@ -8,27 +8,24 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import torch
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheimpl import answer as tensor_answer
 from cacheproof.prove.executor import Demand, NotFollowedError, explore, path
 from cacheproof.prove.finding import IMPLEMENTATION, Finding, Verdict
 from cacheproof.prove.implementation import cells
-from cacheproof.prove.implementation.actions import Turn, function_of, name_of, sequential, turns_of
-from cacheproof.prove.implementation.call import Duties
+from cacheproof.prove.implementation.actions import Turn, name_of, sequential
 from cacheproof.prove.implementation.cells import Cell, evaluated, term
 from cacheproof.prove.implementation.correspondence import (
     INITIAL,
     LARGEST,
     Correspondence,
     numbers_of,
-    scalar,
 )
 from cacheproof.prove.implementation.execution import Executed, executed
 from cacheproof.prove.implementation.finite import agree, cell_of
 from cacheproof.prove.implementation.following import finite
-from cacheproof.prove.implementation.graph import traced
+from cacheproof.prove.implementation.step import Step, step_of
 from cacheproof.prove.implementation.tensors import CellTensor, of
 from cachespec.kernel import Outcome
 
@@ -45,56 +42,6 @@ MOST_RUNS = 12
 """Paths of one operation of which a state is run on both sides."""
 LIMIT_MILLISECONDS = 30_000
 """For one question; then the obligation is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operation from any state: what goes in, and what the graph makes of it."""
-
-    correspondence: Correspondence
-    config: Any
-    before: Any
-    operation: Any
-    after: Any
-    turns: tuple[Turn, ...]
-    duties: Duties
-
-    @property
-    def premises(self) -> list[Any]:
-        """The invariant, and what is promised."""
-        one = self.correspondence
-        state = one.decode(self.config, self.before)
-        conditions = (
-            *one.invariant(self.config, self.before),
-            *one.valid(self.config, state, self.operation),
-            *one.assumed(self.before),
-        )
-        return [term(condition) for condition in conditions if condition is not True]
-
-    @property
-    def choices(self) -> list[Any]:
-        """What is known of values that torch leaves open."""
-        return [term(choice) for choice in self.duties.choices]
-
-
-def step_of(one: Correspondence, action: Any) -> Step:
-    """The operation, or the burst, of the tensors, followed on cells."""
-    model, config, before = one.model(), one.unknown(), one.state()
-    function, operands = function_of(model, action), one.operands_of(model, action)
-    examples = [*model.parameters, *model.initial, *(torch.tensor(0) for _ in operands)]
-    sizes = len(model.parameters), len(model.initial)
-
-    def flat(*tensors: Any) -> list[Any]:
-        parameters = type(model.parameters)(*tensors[: sizes[0]])
-        state = type(model.initial)(*tensors[sizes[0] : sum(sizes)])
-        following, ended = function(parameters, state, *tensors[sum(sizes) :])
-        return [*following, *ended]
-
-    duties = Duties()
-    inputs: list[CellTensor] = [*one.parameters(config), *before, *map(scalar, operands)]
-    results = traced(flat, examples).run(inputs, duties)
-    turns = turns_of(*(tensor.cells for tensor in results[sizes[1] :]))
-    return Step(one, config, before, action, type(before)(*results[: sizes[1]]), turns, duties)
 
 
 def ends_alike(turn: Turn, outcome: Outcome | None) -> Cell:
