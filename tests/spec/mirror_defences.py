@@ -30,6 +30,7 @@ class Defence(NamedTuple):
     """Operations of the shortest trace; of a lasso, stem and cycle."""
 
 
+TOUCHED_LAST = (Change(recency.touch_all, "$order.has($key)", "False"),)
 DECIDED_AT_RENDERING = (
     Change(
         normative.render,
@@ -431,5 +432,12 @@ DEFENCES = [
         FAULTS,
         "MIR-7/kept",
         8,
+    ),
+    Defence(
+        "what a request finds is touched before anything is evicted",
+        TOUCHED_LAST,
+        PAIRS,
+        "MIR-9/fitting",
+        5,
     ),
 ]

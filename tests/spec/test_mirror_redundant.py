@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import pytest
 from tests.planting import Change, planted
+from tests.spec.mirror_defences import TOUCHED_LAST
 
 from cacheproof.model.plan import Plan
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
 from cachespec.kernel import Code
-from cachespec.mirror import COMPONENT, protocol, recency
+from cachespec.mirror import COMPONENT, protocol
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.operations import Deliver, Join, Submit
@@ -71,15 +72,6 @@ REDUNDANT = [
         FAULTS,
         is_normal=False,
     ),
-    Redundant(
-        "what a request finds is touched before anything is evicted",
-        (Change(recency.touch_all, "$order.has($key)", "False"),),
-        "An item that the request itself evicts is sent (MIR-9), and the order afterwards is the same. The rule spares "
-        "that payload; it is needed only on both sides or on neither.",
-        PAIRS,
-        MIXED_SIZES,
-        is_normal=True,
-    ),
 ]
 
 
@@ -119,5 +111,5 @@ def payloads_sent(config: Config, *requests: tuple[int, ...]) -> int:
 def test_touching_first_spares_a_payload() -> None:
     requests = ((0,), (1,), (2, 0))
     assert payloads_sent(PAIRS, *requests) == 3
-    with planted(*REDUNDANT[2].removed):
+    with planted(*TOUCHED_LAST):
         assert payloads_sent(PAIRS, *requests) == 4
