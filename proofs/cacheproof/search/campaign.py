@@ -105,7 +105,7 @@ Show = Callable[[str], object]
 SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
 COMPILED_FROM = 10_000
-"""A variant whose runs are expected to have so many states together is compiled: the compiler takes 7 to 20 seconds."""
+"""Expected states of a variant's runs from which it is compiled. The compiler takes 7 to 20 seconds."""
 
 
 MORE = 1.02
@@ -120,7 +120,7 @@ TIMES_BEYOND, STATES_BEYOND = 4, 10_000
 class Effort:
     """How the work is done; what is found does not depend on it.
 
-    `jobs` processes take a run each. With `split`, the runs are taken one after the other, and so many processes, or
+    `jobs` processes take a run each. With `split`, the runs are taken one after the other, and `split` processes, or
     threads of compiled code, share each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's
     progress in; with `resume` it goes on from what is there. Of an implementation that is explored, the steps from
     these shares of the states are compared with the specification's. With `to_the_end`, a run goes on however many more

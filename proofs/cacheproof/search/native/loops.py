@@ -171,7 +171,7 @@ class Loops(Statements):
 
 
 def _parts_of(target: ast.expr | None, count: int) -> list[ast.expr]:
-    """The targets of a tuple with so many elements, or none."""
+    """The targets of a tuple with `count` elements, or none."""
     if not isinstance(target, ast.Tuple) or len(target.elts) != count:
         return []
     return [] if any(isinstance(each, ast.Starred) for each in target.elts) else target.elts
