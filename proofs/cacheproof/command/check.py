@@ -29,6 +29,7 @@ from cacheproof.search.campaign import (
     Run,
     Task,
     engine_named,
+    is_for_compiled_code,
     judged_anew,
     run_name,
     tasks_for,
@@ -139,8 +140,11 @@ def command(
         raise InputError("no scope is run for that: see `cacheproof list`")
     if fastest:
         tasks, reasons = with_faster_engines(tasks)
-        for line in reasons:
-            announce(line)
+        if reasons and scope is None and which == DEFAULT:
+            tasks = [task for task in tasks if not is_for_compiled_code(task)]
+            announce("the large scopes are left out: ask for them with --set large or --scope")
+        for reason in reasons:
+            announce(f"{reason}. The reference engine goes on")
     form = [line for component in chosen if is_added(component) for line in breaches_of(component)]
     for line in form:
         announce(f"warning: {line}: cacheproof prove cannot read this")

@@ -245,8 +245,7 @@ def _library(task: Task) -> Library:
 def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
     """Each run by the engine that is done first, and why a variant that is worth compiling is not.
 
-    A run is compiled with the others of its variant if they are expected to have many states together. Where that is
-    not possible, the runs of large scopes are left out.
+    A run is compiled with the others of its variant if they are expected to have many states together.
     """
     expected: dict[Library, int] = {}
     for task in tasks:
@@ -260,13 +259,14 @@ def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
             if reason is None:
                 compiled.add(library)
             else:
-                reasons[f"{reason}. The reference engine goes on, without the large scopes"] = None
+                reasons[reason] = None
     fast = [replace(task, engine=NATIVE if _library(task) in compiled else REFERENCE) for task in tasks]
-    return [task for task in fast if not reasons or task.engine == NATIVE or not _is_large(task)], list(reasons)
+    return fast, list(reasons)
 
 
-def _is_large(task: Task) -> bool:
-    return scope_named(component_named(task.component), task.scope).set == LARGE
+def is_for_compiled_code(task: Task) -> bool:
+    """Whether the scope is a large one, which takes minutes where it is not compiled."""
+    return task.engine != NATIVE and scope_named(component_named(task.component), task.scope).set == LARGE
 
 
 def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), shared_by: int = 1) -> Run:

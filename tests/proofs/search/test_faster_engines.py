@@ -6,8 +6,8 @@ import pytest
 from tests.command_line import ran
 
 from cacheproof.model.registry import component_named
-from cacheproof.model.scope import DEFAULT, LARGE, scope_named, scopes_of
-from cacheproof.search.campaign import NATIVE, REFERENCE, Task, tasks_for, with_faster_engines
+from cacheproof.model.scope import DEFAULT, LARGE, scopes_of
+from cacheproof.search.campaign import NATIVE, REFERENCE, Task, is_for_compiled_code, tasks_for, with_faster_engines
 from cacheproof.search.native import build
 
 MIRROR, LRU = component_named("mirror"), component_named("lru")
@@ -17,10 +17,6 @@ def chosen() -> tuple[list[Task], list[str]]:
     return with_faster_engines(tasks_for([MIRROR, LRU], variant="normative", sets=(DEFAULT, LARGE)))
 
 
-def is_large(task: Task) -> bool:
-    return scope_named(component_named(task.component), task.scope).set == LARGE
-
-
 @pytest.mark.skipif(build.compiler_of_this_machine() is None, reason="there is no C++ compiler")
 def test_a_variant_with_many_states_is_compiled_and_a_small_one_is_not() -> None:
     tasks, reasons = chosen()
@@ -28,7 +24,7 @@ def test_a_variant_with_many_states_is_compiled_and_a_small_one_is_not() -> None
     assert {task.engine for task in tasks if task.component == "mirror" and task.scope not in plain} == {NATIVE}
     assert {task.engine for task in tasks if task.scope in plain} == {REFERENCE}, "another library, for few states"
     assert {task.engine for task in tasks if task.component == "lru"} == {REFERENCE}
-    assert any(map(is_large, tasks))
+    assert not any(is_for_compiled_code(task) for task in tasks if task.component == "mirror")
     assert reasons == []
 
 
@@ -36,9 +32,23 @@ def test_without_a_compiler_the_reference_engine_goes_on(monkeypatch: pytest.Mon
     monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
     tasks, (reason,) = chosen()
     assert {task.engine for task in tasks} == {REFERENCE}
-    assert not any(map(is_large, tasks))
+    assert any(map(is_for_compiled_code, tasks))
     assert "there is no C++ compiler" in reason
-    assert "The reference engine goes on, without the large scopes" in reason
+
+
+def test_without_a_compiler_large_scopes_are_explored_if_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
+    monkeypatch.setattr("cacheproof.search.campaign.COMPILED_FROM", 1)
+    lru = ("check", "lru", "--variant", "normative", "--jobs", "1")
+    plain = ran(capsys, *lru)
+    assert (plain.status, "five-keys" in plain.out) == (0, False)
+    assert "the large scopes are left out" in plain.err
+    assert "The reference engine goes on" in plain.err
+    for asked in (("--scope", "five-keys"), ("--set", "large")):
+        found = ran(capsys, *lru, *asked)
+        assert (found.status, "1 of 1 runs as expected" in found.out) == (0, True)
 
 
 def test_the_command_line_says_which_engines_there_are(capsys: pytest.CaptureFixture[str]) -> None:
