@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ from cacheproof.foundation.cache_folder import CACHE_VARIABLE
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
 from cacheproof.search import native, reference
+from cacheproof.search.crew import Alone
 from cacheproof.search.native import build, library
+from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.native.unit import HEADERS
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Exploration
+from cacheproof.search.shard import Shard
 from cachespec.lru.configuration import Config
 
 pytestmark = pytest.mark.skipif(build.compiler_of_this_machine() is None, reason="there is no C++ compiler")
@@ -106,6 +111,42 @@ def planted(text: str, function: str, old: str, new: str) -> str:
 
 def test_without_a_fault_nothing_differs(alone: Path) -> None:
     assert not differs()
+
+
+def owed(owner: Shard | NativeShard) -> tuple[Any, ...]:
+    """The steps for the search for lassos, with their operations."""
+    steps = owner.owed_steps()
+    operations = [steps.operations[label] for label in steps.labels]
+    return list(steps.sources), list(steps.moves), operations, list(steps.targets)
+
+
+def owed_by_both() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What the reference engine and the native one owe, on three threads, in a scope that has lassos."""
+    variant, scope = LRU.variants["M2"], scope_named(LRU, "turns")
+    plan = replace(scope.plan, until=frozenset())
+    shard = Shard(LRU, variant, scope.config, plan, 0, 1)
+    reference.explore(LRU, variant, scope.config, plan, crew=Alone(shard))
+    with NativeShard(LRU, variant, scope.config, plan, threads=3) as native_shard:
+        crew = native.NativeCrew(native_shard)
+        reference.ReferenceSearch(LRU, variant, scope.config, plan, None, crew, None).search()
+        return owed(shard), owed(native_shard)
+
+
+def test_the_owed_steps_are_those_of_the_reference_engine() -> None:
+    expected, found = owed_by_both()
+    assert expected[0]
+    assert found == expected
+
+
+@pytest.mark.nightly
+def test_a_wrong_target_of_an_owed_step_is_noticed(alone: Path) -> None:
+    """The verdicts alone do not show it."""
+    path = alone / "explorer.hpp"
+    text = path.read_text(encoding="utf-8")
+    assert text.count("PROVISIONAL | (resolved.size() + mine)") == 1
+    path.write_text(text.replace("(resolved.size() + mine)", "mine"), encoding="utf-8")
+    expected, found = owed_by_both()
+    assert found != expected
 
 
 def test_equal_hashes_are_not_taken_for_equal_states(alone: Path) -> None:
