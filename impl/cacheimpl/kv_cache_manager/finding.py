@@ -37,7 +37,7 @@ class Holding:
     known: list[Piece] = field(default_factory=list)
     """The tokens of its full blocks, as they were when these got their slots.
 
-    Those of a request that brings keys are read when its blocks are named: whoever made the keys has read them."""
+    Those of a request that brings keys are read when its blocks are named: the keys were made from them."""
     links: list[Link] = field(default_factory=list)
     """What its leading full blocks hold; the others of those are not named yet."""
 

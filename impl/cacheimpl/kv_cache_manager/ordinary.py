@@ -1,7 +1,7 @@
 """The two calls that an engine makes most, in a manager with one group of layers, of full attention.
 
-Each does what `plan`, `begin` and `lengthen` do, without an object for the demand and the plan. It answers None where
-anything else is asked for or is to be refused: then nothing was changed, and the general way is gone.
+Each does what `plan`, `begin` and `lengthen` do, without an object for the demand and the plan. It returns None, and
+changes nothing, if the call needs more or has to be refused; the caller then uses the general path.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ class FullTables(Tables):
     def go_on(self, request: ComputedRequest, tokens: int, lookahead: int) -> Sequence[KVCacheBlock] | None:
         """Slots for `tokens` tokens more of a request that has a table, and is known by this object; the new blocks.
 
-        It does what `plan`, `begin` and `lengthen` do, for full attention and with no other demand. None where anything
-        else is asked for, or is to be refused: then nothing was changed.
+        None, and nothing is changed, if the call needs more or has to be refused.
         """
         holding = self.holdings.get(getattr(request, "request_id", ""))
         if holding is None or holding.request is not request:

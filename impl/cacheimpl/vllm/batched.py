@@ -88,7 +88,7 @@ def batched(base: type[Any]) -> type[Any]:
         # Requests
 
         def add_request(self, request: Any) -> None:
-            """The request waits; if it asks for what is not served, it ends with an error."""
+            """Queue the request. A request with an unsupported setting ends with an error."""
             assert request.request_id not in self.requests, "duplicate request id"
             self.requests[request.request_id] = request
             reason = check_served(request)
@@ -252,7 +252,7 @@ def batched(base: type[Any]) -> type[Any]:
                 if not tokens:
                     continue
                 token = tokens[0]
-                request._output_token_ids.append(token)  # noqa: SLF001  # without a hash, which nobody needs here
+                request._output_token_ids.append(token)  # noqa: SLF001  # without a hash: none is used
                 request._all_token_ids.append(token)  # noqa: SLF001  # the same
                 if token in stops or name in ended:
                     ends.append((request, token))

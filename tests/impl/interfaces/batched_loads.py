@@ -35,7 +35,7 @@ def with_batched(schedulers: Any) -> Any:
 
 
 def random_loads(loads: Any, chosen: Any, first: int, last: int) -> dict[str, Any]:
-    """What random loads came to."""
+    """Counts of the random loads."""
     report: dict[str, Any] = {"errors": list[str](), "hits": 0, "resumed": 0, "left": 0}
     for seed in range(first, last):
         error, load = loads.ended(lambda: loads.Load(chosen, "sync", seed))  # noqa: B023

@@ -66,7 +66,7 @@ class Decoding:
         self.loop.step()  # all prompts at once
 
     def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
-        """So many steps."""
+        """The work of this number of steps."""
         steps = [self.loop.step() for _ in range(self.steps)]
         answers = [count for _, counts in steps for count in counts]
         return works.Turn(sum(seconds for seconds, _ in steps), self.steps, answers)
@@ -87,7 +87,7 @@ class Admitting:
         )
 
     def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
-        """So many steps, each with as many new requests."""
+        """The work of this number of steps, each with new requests."""
         seconds, answers = 0.0, list[int]()
         for _ in range(self.steps):
             for place in range(self.running):

@@ -158,7 +158,7 @@ def initial(requests: int, positions: int, contents: int) -> Callable[[Any], Ite
 def of(
     requests: int, positions: int, contents: int, calls_of: Collection[type[Operation]], *, nightly: bool = False
 ) -> Correspondence:
-    """So many requests of so many inputs each, and so many contents; these operations."""
+    """The correspondence for these numbers of requests, inputs of each, and contents, and for these operations."""
     rows = ((0,) * positions,) * requests
     return Correspondence(
         component="encoder_cache",

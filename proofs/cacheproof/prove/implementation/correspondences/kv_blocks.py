@@ -180,7 +180,7 @@ def rank_of_copy(pool: Any, block: int, found: dict[int, Cell], hashes: dict[int
 
 
 def invariant(config: Any, pool: Any) -> Iterator[Cell]:
-    """KV-1 to KV-7 as the tensors say them; nobody's row and the null block's are out of the way."""
+    """KV-1 to KV-7 in terms of the tensors, without the spare row and the row of the null block."""
     read = Read(pool)
     contents = len(config.hashes)
     for request in range(read.requests):

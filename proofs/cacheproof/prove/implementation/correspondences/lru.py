@@ -79,7 +79,7 @@ def valid(config: Any, cache: Any, operation: Any) -> Iterable[Cell]:
 
 
 def of(keys: int, *, nightly: bool = False) -> Correspondence:
-    """So many keys."""
+    """The correspondence for this number of keys."""
     return Correspondence(
         component="lru",
         shape=f"{keys} keys",
