@@ -23,7 +23,7 @@ READY := $(STAMPS)/project
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-native nightly-catalogue nightly-tensor nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
+NIGHTLY := nightly-check nightly-native nightly-catalogue nightly-tensor nightly-kernels nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -84,6 +84,10 @@ nightly-catalogue: $(READY)
 
 nightly-tensor: $(READY)
 	$(BIN)/cacheproof check --set all --engine tensor --refine 2000000
+
+# Triton's kernels in its interpreter, beside the torch forms: 100,000 random steps, and every state of the default scopes.
+nightly-kernels: $(READY)
+	$(BIN)/python -m pytest -m nightly tests/impl/test_kernels.py
 
 nightly-prove: $(READY)
 	$(BIN)/cacheproof prove

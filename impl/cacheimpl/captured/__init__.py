@@ -10,7 +10,8 @@ host decides that from what it reads).
 """
 
 from cacheimpl.captured.capture import Capture
-from cacheimpl.captured.decode import CapturedDecode, Step
+from cacheimpl.captured.decode import CapturedDecode
 from cacheimpl.captured.rounds import CapturedRounds, Round
+from cacheimpl.kv_blocks import Step
 
 __all__ = ["Capture", "CapturedDecode", "CapturedRounds", "Round", "Step"]

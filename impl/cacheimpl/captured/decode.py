@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from cacheimpl.captured.capture import Capture
-from cacheimpl.kv_blocks import BurstError, Serving, nobody, slot_mapping
-
-NO_SLOT = -1
-"""The slot of a turn that was not served: attention kernels write nothing there."""
-
-
-class Step(NamedTuple):
-    """What became of a step; tensors at fixed addresses that the next step writes over. Fields are [turns] int64."""
-
-    remaining: Tensor
-    """[] int64: how many requests were not served: 0 as a rule, and the only thing to be read back"""
-    done: Tensor
-    """bool: was given a slot; all turns before the first one that was not"""
-    executed: Tensor
-    """bool: whose tokens are written"""
-    positions: Tensor
-    """the position of the token in its request; 0 if the turn was not served"""
-    lengths: Tensor
-    """tokens with a slot, this one included: the length of the sequence for an attention kernel; 0 as before"""
-    slots: Tensor
-    """the slot of the token: block times block size plus the offset in the block; NO_SLOT if not served"""
+from cacheimpl.kv_blocks import BurstError, Serving, Step, nobody
 
 
 class CapturedDecode:
@@ -40,11 +20,21 @@ class CapturedDecode:
     `decode` asks for.
 
     An engine calls others of its methods between steps, and may have several of these, one for each number of turns.
+    `step` is recorded in place of the engine's own step: a `cacheimpl.kernels.FusedStep` of the same pool, turns and
+    `most` takes one or two launches.
+
     Raises `BurstError` where the engine looks at its operands, which cannot be recorded (make it `checked=False`), or
     where `turns` is not positive.
     """
 
-    def __init__(self, engine: Serving, turns: int, *, most: int | None = None) -> None:
+    def __init__(
+        self,
+        engine: Serving,
+        turns: int,
+        *,
+        most: int | None = None,
+        step: Callable[[Tensor], Step] | None = None,
+    ) -> None:
         if engine.checked:
             raise BurstError("an engine that looks at its operands cannot be recorded: make it with checked=False")
         if turns <= 0 or (most is not None and most <= 0):
@@ -52,6 +42,7 @@ class CapturedDecode:
         self.engine, self.turns, self.most = engine, turns, most
         self.nobody = nobody(engine.pool)
         self.requests = torch.full((turns,), self.nobody, dtype=torch.int64, device=engine.pool.tables.device)
+        self._step = step
         self._capture = Capture(self._once, engine.pool)
 
     @property
@@ -86,17 +77,6 @@ class CapturedDecode:
 
     def _once(self) -> Step:
         """What is recorded."""
-        requests, engine = self.requests, self.engine
-        decoded = engine.decode(requests, most=self.most)
-        done, pool = decoded.done, engine.pool
-        lengths = pool.scheduled.index_select(0, requests) * done
-        positions = (lengths - 1).clamp(min=0)
-        slots = slot_mapping(engine.config, pool, requests, positions)
-        return Step(
-            remaining=(requests < self.nobody).sum() - done.sum(),
-            done=done,
-            executed=decoded.executed,
-            positions=positions,
-            lengths=lengths,
-            slots=slots.masked_fill(~done, NO_SLOT),
-        )
+        if self._step is not None:
+            return self._step(self.requests)
+        return self.engine.step(self.requests, most=self.most)

@@ -19,6 +19,8 @@ leaves it as it is. `SERVING` is in place, and does not keep the history that on
 - `decode(config, pool, requests, *, most, write) -> (Pool, Decoded)`: `commit` of all that is scheduled and
   `allocate_slots` of one token each, in one go, where at most the last block of each becomes full. What is not
   `Decoded.executed` is for those two.
+- `step(config, pool, requests, *, most, write) -> (Pool, Step)`: `decode`, with what an attention kernel reads: the
+  positions, lengths and slots of the tokens ([turns] each).
 - `free_request(config, pool, requests, *, write)` and `withdraw(...)` `-> (Pool, codes [turns])`.
 - `evict_blocks(config, pool, blocks [turns]) -> (Pool, codes [turns])`, one after the other; `evict_block(config, pool,
   block []) -> (Pool, code [])`; `reset_prefix_cache(config, pool) -> (Pool, code [])`.
@@ -42,11 +44,13 @@ from cacheimpl.kv_blocks.releasing import free_request, withdraw
 from cacheimpl.kv_blocks.serving import BurstError, Serving
 from cacheimpl.kv_blocks.slots import Slots, allocate_slots
 from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
+from cacheimpl.kv_blocks.steps import NO_SLOT, Step, step
 from cacheimpl.writing import COPYING, IN_PLACE, SERVING, Writing
 
 __all__ = [
     "COPYING",
     "IN_PLACE",
+    "NO_SLOT",
     "SERVING",
     "BurstError",
     "Config",
@@ -56,6 +60,7 @@ __all__ = [
     "Pool",
     "Serving",
     "Slots",
+    "Step",
     "Writing",
     "admit",
     "allocate_slots",
@@ -73,5 +78,6 @@ __all__ = [
     "null_block",
     "reset_prefix_cache",
     "slot_mapping",
+    "step",
     "withdraw",
 ]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from cacheimpl.counts import whole
 from cacheimpl.errors import CacheError
-from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, prefix, releasing, slots
+from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, prefix, releasing, slots, steps
 from cacheimpl.kv_blocks.state import Config, Pool, empty, nobody, null_block
 from cacheimpl.writing import SERVING
 
@@ -68,10 +68,15 @@ class Serving:
 
     def decode(self, requests: Tensor, *, most: int | None = None) -> decoding.Decoded:
         """The scheduled tokens were executed; allocate a slot for one more token of each request."""
-        self._look_at(requests)
-        if most is not None:
-            self._look_at_width("most", most, limited=False)
+        self._look_at_step(requests, most)
         after, step = decoding.decode(self.config, self.pool, requests, most=most, write=SERVING)
+        self._keep(after)
+        return step
+
+    def step(self, requests: Tensor, *, most: int | None = None) -> steps.Step:
+        """`decode`, with positions, lengths and slots for an attention kernel."""
+        self._look_at_step(requests, most)
+        after, step = steps.step(self.config, self.pool, requests, most=most, write=SERVING)
         self._keep(after)
         return step
 
@@ -129,6 +134,12 @@ class Serving:
             raise BurstError("a request is in a burst once")
         if any(bool((count < 0).any()) for count in counts):
             raise BurstError("counts must not be negative")
+
+    def _look_at_step(self, requests: Tensor, most: int | None) -> None:
+        """The operands of a decode step."""
+        self._look_at(requests)
+        if most is not None:
+            self._look_at_width("most", most, limited=False)
 
     def _look_at_width(self, name: str, width: object, *, limited: bool = True) -> None:
         """A number of blocks that a table can have."""

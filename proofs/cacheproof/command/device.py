@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from cacheproof.device.estimate import KERNEL_COLUMNS, MODEL_COLUMNS, kernel_rows, model_rows
 from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
 from cacheproof.device.running import PASSED, CheckResult, Outcome, performed, performed_apart, resumed, run, write
 from cacheproof.foundation.console import Report, announce, interruptible, progress
@@ -50,6 +51,14 @@ def command(
         ),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the checks and run none.")] = False,
+    compiled: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Compile the Triton kernels for sm_80 and sm_90, which needs no device, and run no check. Shows what "
+            "they use, and a model of their time.",
+        ),
+    ] = False,
 ) -> Report:
     """Check and measure our implementation on one device.
 
@@ -58,6 +67,8 @@ def command(
     chosen = checks_named(names)
     if listing:
         return Report({"checks": [_listed(check) for check in chosen]}, [_listing(chosen)])
+    if compiled:
+        return _compiled(names, small=small)
     where = _device(device)
     drawn = random.randrange(1 << 31) if seed is None else seed  # noqa: S311  # not a secret
     asked = Asked(where, small, drawn)
@@ -98,6 +109,29 @@ def _machine(device: str) -> dict[str, Any]:
     from cacheproof.device.tensor.machine import machine  # noqa: PLC0415  # torch is an extra
 
     return machine(device)
+
+
+def _compiled(names: list[str] | None, *, small: bool) -> Report:
+    """What the kernels use, without a device."""
+    if names:
+        raise InputError(f"--compile runs no check: leave out {', '.join(names)}")
+    try:
+        from cacheproof.device.tensor.compiling import report  # noqa: PLC0415  # torch and triton are extras
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "triton"):
+            raise MissingExtraError(error.name, "cacheproof device --compile") from None
+        raise
+    with progress() as show:
+        data = report(show, small=small)
+    tables = [Table(*headings, title=title, title_justify="left") for title, headings in (KERNELS, MODEL)]
+    for table, rows in zip(tables, (kernel_rows(data), model_rows(data)), strict=True):
+        for row in rows:
+            table.add_row(*row)
+    return Report(data, [*tables, f"triton {data['triton']}"])
+
+
+KERNELS = ("kernels, compiled", KERNEL_COLUMNS)
+MODEL = ("a model of the time on a device, not a measurement", MODEL_COLUMNS)
 
 
 # Shown --------------------------------------------------------------------------------------------------------------

@@ -134,7 +134,32 @@ CHECKS = (
         f"{HERE}.example:readme",
         "twice: the second time the first of repeated indices wins",
     ),
+    Check(
+        "fused-decode",
+        "a decode step in Triton kernels equals the torch form, over thousands of steps in one launch and in two",
+        f"{HERE}.fused:decode_steps",
+        "the same kernels in Triton's interpreter",
+    ),
+    Check(
+        "fused-look-up",
+        "look-ups in Triton kernels equal the torch form, over thousands of requests",
+        f"{HERE}.fused:look_ups",
+        "the same kernels in Triton's interpreter",
+    ),
+    Check(
+        "fused-scopes",
+        "the decode kernel in states of the default scopes of the KV blocks, with every burst of requests",
+        f"{HERE}.fused:scopes",
+        "the same kernel in Triton's interpreter",
+    ),
     Check("decode-speed", "decode steps, eager and recorded", f"{HERE}.speed:decode", "eager only"),
+    Check("fused-speed", "decode steps as a graph of Triton kernels", f"{HERE}.speed:in_kernels", "nothing"),
+    Check(
+        "compile-speed",
+        "decode steps through torch.compile, which needs a C++ compiler on a CPU",
+        f"{HERE}.speed:compiled",
+        "the same",
+    ),
     Check("round-speed", "rounds of the scheduler, eager and recorded", f"{HERE}.speed:rounds", "eager only"),
     Check("burst-speed", "a burst of new prompts", f"{HERE}.speed:burst", "the same"),
     Check(
@@ -160,7 +185,10 @@ CHECKS = (
 FIGURES = (
     Figure("decode-eager", "decode-speed", "us", "one decode step, launched operation by operation", needs_cuda=False),
     Figure("decode-recorded", "decode-speed", "us", "one decode step, as a graph", goal=25.0),
+    Figure("decode-fused", "fused-speed", "us", "one decode step in Triton kernels, as a graph", goal=25.0),
     Figure("decode-recorded-read", "decode-speed", "us", "the same, and whether anything remains read back"),
+    Figure("step-eager", "compile-speed", "us", "one decode step with positions, lengths and slots", needs_cuda=False),
+    Figure("step-compiled", "compile-speed", "us", "the same through torch.compile", needs_cuda=False),
     Figure("round-eager", "round-speed", "us", "a round of the scheduler and its update", needs_cuda=False),
     Figure("round-recorded", "round-speed", "us", "the same as two graphs, each read back"),
     Figure("burst", "burst-speed", "us", "one prompt of a burst: contents, hits, slots, registered", needs_cuda=False),

@@ -11,6 +11,7 @@ from cacheimpl.captured.capture import Capture
 from cacheimpl.captured.rounds import _keep
 from cacheimpl.kv_blocks.admission import adopt
 from cacheimpl.kv_blocks.releasing import release
+from cacheimpl.kv_blocks.steps import step
 from cacheimpl.lru.operations import pop, recent
 from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, Found, checks_named
 from cacheproof.device.tensor import exploring
@@ -52,10 +53,10 @@ MASKED_RELEASES = Change(
     "$write.put($order, $behind_last, $z())",
 )
 PLANTED: dict[str, tuple[str, Change]] = {
-    "a position that is one too far": ("recorded-decode", Change(CapturedDecode._once, "$lengths - 1", "$lengths")),
+    "a position that is one too far": ("recorded-decode", Change(step, "$lengths - 1", "$lengths")),
     "who was not served has a slot": (
         "recorded-decode",
-        Change(CapturedDecode._once, "$slots.masked_fill(~$done, NO_SLOT)", "$slots"),
+        Change(step, "$slots.masked_fill(~$done, NO_SLOT)", "$slots"),
     ),
     "results that move": (
         "recorded-decode",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,6 +25,10 @@ TURNS, SMALL_TURNS = 256, 12
 ROUNDS, SMALL_ROUNDS = 400, 6
 LOOK_EVERY = 16
 MOST_TIMES = 10
+WITH_FULL_ONES, WITH_EVICTIONS = 0.2, 0.5
+"""The share of bursts with requests of full length in them, and of loads in which blocks are evicted by number"""
+
+Fused = Callable[[Serving, int, int], Callable[[Tensor], Step]]
 
 
 def decode_steps(asked: Asked, found: Found, show: Show) -> None:
@@ -31,17 +36,22 @@ def decode_steps(asked: Asked, found: Found, show: Show) -> None:
     torch.set_num_threads(1)
     turns, steps = (SMALL_TURNS, SMALL_STEPS) if asked.small else (TURNS, STEPS)
     pair = Pair(asked, turns)
+    run(pair, steps, found, lambda done: show(f"recorded-decode: {done:,} steps"))
+    found.counts["graphs"] = int(pair.recorded.is_graph)
+
+
+def run(pair: Pair, steps: int, found: Found, show: Callable[[int], object]) -> None:
+    """So many steps of a pair at least; every tensor must stay at its address."""
     addresses = pair.addresses()
     while shows_too_little(found, "steps", steps, ("requests served", "requests that remained")):
         if found.counts.get("steps", 0) % 64 == 0:
-            show(f"recorded-decode: {found.counts.get('steps', 0):,} steps")
+            show(found.counts.get("steps", 0))
         pair.come()
         pair.serve(found)
         pair.end()
     pair.look("at the end")
     if pair.addresses() != addresses:
         raise DifferenceError("a tensor is not where it was when the step was recorded")
-    found.counts["graphs"] = int(pair.recorded.is_graph)
 
 
 def shows_too_little(found: Found, what: str, wanted: int, seen: tuple[str, ...]) -> bool:
@@ -56,9 +66,12 @@ def shows_too_little(found: Found, what: str, wanted: int, seen: tuple[str, ...]
 
 
 class Pair:
-    """Two engines that are asked the same: one by way of what is recorded."""
+    """Two engines that are asked the same: one by way of what is recorded.
 
-    def __init__(self, asked: Asked, turns: int) -> None:
+    `fused` makes the step that is recorded in place of the engine's own, from the engine, the turns and `most`.
+    """
+
+    def __init__(self, asked: Asked, turns: int, fused: Fused | None = None) -> None:
         self.draw, self.turns, device = random.Random(asked.seed), turns, asked.device  # noqa: S311  # not a secret
         self.rows = 2 * turns
         config = shared_prefixes(self.rows, 8, 4, self.draw, device)
@@ -66,7 +79,8 @@ class Pair:
         blocks = turns * 5
         self.ours, self.theirs = (Serving(config, blocks, checked=False) for _ in range(2))
         self.most = max(1, turns // 5)
-        self.recorded = CapturedDecode(self.ours, turns, most=self.most)
+        step = None if fused is None else fused(self.ours, turns, self.most)
+        self.recorded = CapturedDecode(self.ours, turns, most=self.most, step=step)
         self.running: list[int] = []
         self.steps = 0
 
@@ -154,13 +168,19 @@ class Pair:
         alike(where, self.ours.pool, self.theirs.pool, SPARE)
 
     def with_tokens_left(self) -> list[int]:
-        """Requests that are not as long as the longest; the others are finished."""
+        """Requests that are not as long as the longest; the others are finished, or end the next step."""
+        if self.draw.random() < WITH_FULL_ONES:
+            return self.running
         scheduled = self.theirs.pool.scheduled.tolist()
         self.free([row for row in self.running if scheduled[row] >= self.limit])
         return [row for row in self.running if scheduled[row] < self.limit]
 
     def end(self) -> None:
-        """Some are finished."""
+        """Some are finished, and some blocks cannot be found any more."""
+        blocks = self.tensor(self.draw.sample(range(kv_blocks.null_block(self.ours.pool)), 2))
+        if self.draw.random() < WITH_EVICTIONS:
+            for engine in (self.ours, self.theirs):
+                engine.evict_blocks(blocks)
         self.free(self.draw.sample(self.running, self.draw.randint(0, len(self.running) // 2)))
 
     def free(self, rows: list[int]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterable
 
 import torch
@@ -21,9 +22,10 @@ from cacheimpl.kv_blocks import Serving
 from cacheimpl.scheduler import Extent
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.settings import Settings
-from cacheimpl.writing import IN_PLACE
+from cacheimpl.writing import IN_PLACE, SERVING
 from cacheproof.bench.tensor.prompts import Engine
 from cacheproof.device.listing import FIGURES, Asked, Found, Show, figure_named
+from cacheproof.device.tensor.fused import fused, is_installed
 from cacheproof.device.tensor.machine import machine
 from cacheproof.device.tensor.recorded import leaves
 from cacheproof.model.plan import Plan
@@ -141,6 +143,67 @@ def _decode(clock: DeviceClock, running: int, steps: int) -> None:
     if int(eager()) != running:
         raise RuntimeError("a decode step of this measurement serves everybody")
     clock.found.count("steps measured", steps * clock.repeats)
+
+
+def in_kernels(asked: Asked, found: Found, show: Show) -> None:
+    """The same steps as a graph of Triton kernels."""
+    clock, steps = DeviceClock(asked, found), SMALL_STEPS if asked.small else STEPS
+    clock.leave_out("fused-speed")
+    if clock.device.type != "cuda" or not is_installed(found, "decode-fused"):
+        return
+    for running in SMALL_RUNNING if asked.small else RUNNING:
+        show(f"fused-speed: {running:,} running")
+        engine, rows = decoding(running, steps, asked.device)
+        most = max(1, 2 * running // BLOCK_SIZE)
+        recorded = CapturedDecode(engine, running, most=most, step=fused()(engine, running, most))
+        recorded.load(rows)
+        before = [values.clone() for values in engine.pool]
+
+        def again(engine: Serving = engine, before: list[Tensor] = before) -> None:
+            for values, was in zip(engine.pool, before, strict=True):
+                values.copy_(was)
+
+        def some(recorded: CapturedDecode = recorded) -> None:
+            for _ in range(steps):
+                recorded.step()
+
+        seconds = clock.seconds(some, again)
+        clock.keep("decode-fused", f"{running:,} running", (MICROSECONDS * one / steps for one in seconds))
+
+
+def compiled(asked: Asked, found: Found, show: Show) -> None:
+    """The same step through `torch.compile`, beside the eager one, each repeat in turn."""
+    torch.set_num_threads(1)
+    clock, steps = DeviceClock(asked, found), SMALL_STEPS if asked.small else STEPS
+    for running in SMALL_RUNNING if asked.small else RUNNING[:3]:
+        show(f"compile-speed: {running:,} running")
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of cached functions that it looks into
+            _compiled(clock, running, steps)
+
+
+def _compiled(clock: DeviceClock, running: int, steps: int) -> None:
+    engine, rows = decoding(running, steps, clock.asked.device)
+    most = max(1, 2 * running // BLOCK_SIZE)
+    before, after = [values.clone() for values in engine.pool], [engine.pool]
+
+    def again() -> None:
+        for values, was in zip(engine.pool, before, strict=True):
+            values.copy_(was)
+        after[0] = engine.pool
+
+    def step(pool: kv_blocks.Pool) -> tuple[kv_blocks.Pool, kv_blocks.Step]:
+        return kv_blocks.step(engine.config, pool, rows, most=most, write=SERVING)
+
+    for name, function in (("step-eager", step), ("step-compiled", torch.compile(step, fullgraph=True))):
+
+        def some(function: Callable[[kv_blocks.Pool], tuple[kv_blocks.Pool, object]] = function) -> None:
+            for _ in range(steps):
+                after[0] = function(after[0])[0]
+
+        seconds = clock.seconds(some, again)
+        clock.keep(name, f"{running:,} running", (MICROSECONDS * one / steps for one in seconds))
+    clock.found.count("steps measured", 2 * steps * clock.repeats)
 
 
 def decoding(running: int, steps: int, device: str) -> tuple[Serving, Tensor]:
