@@ -22,6 +22,10 @@ SETTINGS: list[dict[str, Any]] = [
     {"grammars": (1, 0)},
     {"pipelined": 1},
     {"running_resets": 1},
+    {"external": (1, 1), "loads_later": (0, 1)},
+    {"external": (1, 1), "load_failures": 1},
+    {"external": (1, 1), "load_failures": 1, "failed_loads_end": 1},
+    {"sends": (0, 1)},
 ]
 
 

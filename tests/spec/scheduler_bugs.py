@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from tests.planting import Change
 
-from cachespec.scheduler import Config, configuration, counts, readiness, requests, rounds
+from cachespec.kv_blocks import transitions as kv
+from cachespec.scheduler import Config, configuration, counts, loading, readiness, requests, rounds, transfers, work
 
 
 class Planted(NamedTuple):
@@ -23,10 +24,10 @@ def bug(breaks: str, where: str | Config, *changes: tuple[Any, str, str]) -> Pla
 
 
 WAITING = [
-    bug("SCH-12", "adapters-apart", (readiness.may_join, "$compiled and $fits", "$compiled")),
+    bug("SCH-12", "adapters-apart", (readiness.may_join, "$compiled and $ready and $fits", "$compiled and $ready")),
     bug("SCH-12", "adapters", (readiness.adapters_of, "$adapter > 0 and $new", "$adapter > 1 and $new")),
     bug("SCH-13/awaited", "grammars", (configuration.has_grammar, "$there and $value == 1", "$there")),
-    bug("SCH-13", "grammars", (readiness.may_join, "$compiled and $fits", "$fits")),
+    bug("SCH-13", "grammars", (readiness.may_join, "$compiled and $ready and $fits", "$ready and $fits")),
     bug(
         "SCH-8/last",
         "grammars",
@@ -38,4 +39,40 @@ WAITING = [
     bug("X-4/running", "running-resets", (rounds.lose_everything, "voided($state, $request)", "$state")),
     bug("SCH-6/forgotten", "stops-ahead", (requests.sampled, "voided($state, $request)", "$state")),
     bug("ENC-13/first", "adapters-apart", (readiness.adapter_fits, "len($there) < $most", "len($there) + 1 < $most")),
+]
+
+TRANSFERS = [
+    bug("SCH-14", "loads-of-both", (requests.withdrawn, "$transfer._replace(phase=ABANDONED)", "$transfer")),
+    bug(
+        "SCH-14/blocks",
+        "loads",
+        (transfers.ended_transfer, "$state._replace(transfers=$left)", "$state"),
+    ),
+    bug("SCH-14/room", "loads", (loading.lacks_reserve, "$needed > $free", "$needed > $free + 1")),
+    bug("SCH-14/fence", "loads", (loading.may_be_overwritten, "$part.void", "False")),
+    bug("SCH-14/arrived", "loads", (transfers.arrived, "Transfer(LOADED, $tokens)", "Transfer(LOADED, $tokens - 1)")),
+    bug("SCH-14/back", "loads", (transfers.whole_tokens, "max($hits, $rest)", "$hits")),
+    bug("SCH-14/back", "loads", (transfers.fail_step, "voided($state, $request)", "$state")),
+    bug(
+        "SCH-15/once",
+        "loads",
+        (transfers.ended_transfer, "without_blocks($rules, $config, $freed, $request)", "$freed"),
+    ),
+    bug(
+        "SCH-15",
+        "loads-of-both",
+        (requests.withdrawn, "$transfer.phase == LOADING", "$transfer.phase == ABANDONED"),
+    ),
+    bug("SCH-15/finished", "loads", (configuration.is_sent, "$there and $value == 1", "$there")),
+    bug(
+        "KV-7/loading",
+        "loads",
+        (
+            kv.allocate_slots,
+            "return $pool, Outcome(Code.DONE, $blocks)",
+            "return register_full(config, $pool, op.request, end), Outcome(Code.DONE, $blocks)",
+        ),
+    ),
+    bug("KV-7/failed", "loads", (work.load_lost, "$memory.remove($block)", "$memory")),
+    bug("SCH-8", "loads", (rounds.loaded_first, "not has_loaded($state, $request)", "False")),
 ]

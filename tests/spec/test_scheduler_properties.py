@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.planting import planted
-from tests.spec.scheduler_bugs import WAITING, Planted, bug
+from tests.spec.scheduler_bugs import TRANSFERS, WAITING, Planted, bug
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
@@ -368,6 +368,7 @@ PLANTED = [
         (requests.executed, "$one.start + $one.tokens - $rejected", "$one.start + $one.tokens"),
     ),
     *WAITING,
+    *TRANSFERS,
 ]
 
 

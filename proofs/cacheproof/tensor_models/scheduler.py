@@ -45,6 +45,10 @@ NOT_THERE = (
     "grammars",
     "pipelined",
     "running_resets",
+    "loads_later",
+    "load_failures",
+    "failed_loads_end",
+    "sends",
 )
 """Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
 
@@ -110,6 +114,7 @@ def decode(config: Config, row: Row) -> State:
         compiling=FrozenMap(()),
         gone=present(row["gone"]),
         leaving=present(row["leaving"]),
+        transfers=FrozenMap(()),
         plans=tuple(plan_of(row, place) for place in range(row["plans"])),
         worker=accounted_worker(config, pool, cache, computed),
     )

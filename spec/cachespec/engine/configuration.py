@@ -15,6 +15,8 @@ Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
 WorkerName = Annotated[int, Name("worker")]
 
+CONNECTOR = ("loads_later", "load_failures", "failed_loads_end", "sends")
+"""Settings of the scheduler that an engine does not have."""
 HEADER = 2
 """Units before an item in shared memory."""
 IDS = 8
@@ -57,6 +59,9 @@ def invalid(config: Config) -> str | None:
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
     if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
         return "with shared memory there is one frontend, and one step in flight"
+    for name in CONNECTOR:
+        if getattr(config, name):
+            return f"{name} is specified in the scheduler alone, not in an engine"
     if config.shared_memory and scheduler_config(config).running_resets:
         return "with shared memory no reset preempts running requests"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))

@@ -11,14 +11,16 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
+from cachespec.scheduler.transfer_properties import TRANSFERS
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, last_tokens
 
 CONFIGURED = ("SHM-11",)
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
-OF_WORKERS = tuple(rule.name for rule in WORKER_SAFETY)
-"""Properties of the scheduler's worker, which executes each plan at once. Here the engine's own workers are judged."""
+OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *TRANSFERS))
+"""Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged. And
+properties of transfers, which an engine does not have."""
 
 
 def nothing_was_found(view: View, finding: int) -> bool:
@@ -125,7 +127,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         view=lambda view: view.store,
     ),
     *lifted(
-        (rule for rule in scheduler.COMPONENT.safety if rule.name not in OF_WORKERS),
+        (rule for rule in scheduler.COMPONENT.safety if rule.name not in OF_OTHERS),
         config=scheduler_config,
         view=lambda view: view.scheduler,
     ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, items_of, priority_of
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, Schedule, Update
+from cachespec.scheduler.operations import Abort, Add, FailLoad, FailStep, ResetEncoderCache, Schedule, Update
 from cachespec.scheduler.state import Scheduled, View
-from cachespec.scheduler.view import length_in_sight, live, new_plan, touched
+from cachespec.scheduler.view import in_turn, length_in_sight, live, new_plan, touched
 from cachespec.scheduler.worker import keys_in
 
 # Requests -----------------------------------------------------------------------------------------------------------
@@ -25,9 +25,11 @@ def ended_in(before: View, after: View) -> set[int]:
 def the_ended_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """By an update in the order of its plan."""
     ended = ended_in(before, after)
-    if isinstance(op, Update) and before.plans:
+    if isinstance(op, Update | FailStep) and before.plans:
         return outcome.values == tuple(part.request for part in before.plans[0].scheduled if part.request in ended)
-    return ended == ({op.request} if isinstance(op, Abort) and outcome.code is Code.DONE else set())
+    if isinstance(op, Abort) or (isinstance(op, FailLoad) and config.failed_loads_end == 1):
+        return ended == ({op.request} if outcome.code is Code.DONE else set())
+    return not ended
 
 
 def the_line_stays(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -61,7 +63,7 @@ def rounds_are_answered(config: Config, before: View, op: Operation, outcome: Ou
 
 def plans_are_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     served = [part.request for part in new_plan(before, op, after).scheduled]
-    return served == [request for request in (*before.running, *before.waiting) if request in served]
+    return served == [request for request in (*before.running, *in_turn(before)) if request in served]
 
 
 def the_preempted_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -155,7 +157,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-6/named",
-        "an update names the requests that it finished, in plan order; no other operation except an abort ends a "
+        "an update names the requests that it ended, in plan order; beside it, only an abort and a failed load end a "
         "request",
         the_ended_are_named,
         lambda c, b, op, o, a: isinstance(op, Update) and len(ended_in(b, a)) > 1,
@@ -186,7 +188,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-7/order",
-        "a plan lists running requests in their order, then admitted ones in theirs",
+        "a plan lists running requests in their order, then admitted ones in theirs, those with loaded KV first",
         plans_are_in_order,
         lambda c, b, op, o, a: (
             any(part.request in b.waiting for part in new_plan(b, op, a).scheduled) and bool(b.running)

@@ -1,9 +1,10 @@
-"""What must hold of admissions under the settings of the prefix cache and of the watermark."""
+"""What must hold of arrivals, and of admissions under the settings of the prefix cache and of the watermark."""
 
 from __future__ import annotations
 
-from cachespec.kernel import Operation, Outcome, Step
-from cachespec.scheduler.configuration import Config
+from cachespec.kernel import Code, Operation, Outcome, Step
+from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final_length, items_of
+from cachespec.scheduler.operations import Add
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import new_plan
 
@@ -24,6 +25,36 @@ def nothing_is_taken_over(config: Config, before: View, op: Operation, outcome: 
     return config.prefix_caching == 1 or all(
         part.start <= (config.external[part.request] if config.external else 0) for part in admitted(before, op, after)
     )
+
+
+def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Add) or outcome.code is Code.PRESENT:
+        return True
+    return not is_within_limits(config, op.request) or op.request in after.waiting
+
+
+def is_within_limits(config: Config, request: int) -> bool:
+    """What `feasibility` decides, said once more, so that a rule there that is too strict is noticed."""
+    tokens = range(final_length(config, request) - 1)
+    at_once = min(len(tokens), config.long_prefill_threshold or len(tokens))
+    largest = min(config.encoder_compute, config.encoder_capacity)
+    return (
+        config.prompts[request] in range(config.max_model_len)
+        and len({token // config.block_size for token in tokens}) <= config.kv_blocks
+        and (at_once <= config.token_budget or bool(config.chunked_prefill))
+        and all(
+            item[LENGTH] <= min(largest, surely_at_once(config, request, item)) for item in items_of(config, request)
+        )
+    )
+
+
+def surely_at_once(config: Config, request: int, item: Item) -> int:
+    """So long a piece of the prompt, from the item on, is computed in one chunk, or the item may be split."""
+    if not config.whole_items:
+        return item[LENGTH]
+    chunk = min(config.token_budget, config.long_prefill_threshold or config.token_budget)
+    ends_before = config.alignment > 0 and item[START] + chunk < config.prompts[request]
+    return chunk - (config.alignment - 1) * ends_before
 
 
 ADMISSION: tuple[Step[Config, View], ...] = (

@@ -29,6 +29,8 @@ SWITCHES = (
     "aborts",
     "resets",
     "running_resets",
+    "load_failures",
+    "failed_loads_end",
 )
 """Settings that are 0 or 1."""
 
@@ -39,6 +41,8 @@ OF_REQUESTS = (
     "groups",
     "shared",
     "external",
+    "loads_later",
+    "sends",
     "stops",
     "min_tokens",
     "adapters",
@@ -119,6 +123,14 @@ class Config(NamedTuple):
     """1: the caches may be reset at any time."""
     running_resets: int = 0
     """1: the prefix cache may be reset at any time, which preempts all running requests (`reset_running_requests`)."""
+    loads_later: tuple[int, ...] = ()
+    """1: the request waits until its external KV is loaded; 0: its first step loads it. Empty if 0 for all."""
+    load_failures: int = 0
+    """1: a load of external KV may fail, from any block on."""
+    failed_loads_end: int = 0
+    """1: a failed load ends its request (`kv_load_failure_policy="fail"`); 0: the request computes those tokens."""
+    sends: tuple[int, ...] = ()
+    """1: the blocks of the request are sent away when it is finished, and freed when they are sent; empty if 0 for all."""
 
 
 def invalid(config: Config) -> str | None:
@@ -135,7 +147,7 @@ def invalid(config: Config) -> str | None:
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     if config.max_adapters <= 0:
         return "max_adapters must be positive"
-    return _invalid_requests(config) or _invalid_items(config) or _invalid_groups(config)
+    return _invalid_requests(config) or _invalid_items(config) or _invalid_groups(config) or _invalid_transfers(config)
 
 
 def _invalid_requests(config: Config) -> str | None:
@@ -148,8 +160,9 @@ def _invalid_requests(config: Config) -> str | None:
     for name in OF_REQUESTS:
         if name != "items" and min(getattr(config, name), default=0) < 0:
             return f"{name} must not be negative"
-    if max(config.grammars, default=0) > 1:
-        return "grammars must be 0 or 1 for each request"
+    for name in ("grammars", "loads_later", "sends"):
+        if max(getattr(config, name), default=0) > 1:
+            return f"{name} must be 0 or 1 for each request"
     if any(least > most for least, most in zip(config.min_tokens, config.outputs, strict=False)):
         return "min_tokens must not exceed the outputs"
     if len(config.groups) != len(config.shared):
@@ -178,6 +191,16 @@ def _invalid_groups(config: Config) -> str | None:
             common = min(config.shared[request], config.shared[other])
             if config.groups[other] == group and _begun(config, request, common) != _begun(config, other, common):
                 return f"requests {other} and {request} begin alike and show different items there"
+    return None
+
+
+def _invalid_transfers(config: Config) -> str | None:
+    if (any(config.loads_later) or config.load_failures) and not config.external:
+        return "loads_later and load_failures need external: the tokens that are loaded"
+    if config.failed_loads_end and not config.load_failures:
+        return "failed_loads_end needs load_failures"
+    if config.running_resets and (any(config.loads_later) or any(config.sends)):
+        return "running_resets is not specified together with loads_later or sends: a transfer keeps its blocks"
     return None
 
 
@@ -229,6 +252,16 @@ def adapter_of(config: Config, request: Request) -> int:
 def has_grammar(config: Config, request: Request) -> bool:
     """Whether the output of the request follows a grammar."""
     return config.grammars != () and config.grammars[request] == 1
+
+
+def loads_later(config: Config, request: Request) -> bool:
+    """Whether the request waits until its external KV is loaded."""
+    return config.loads_later != () and config.loads_later[request] == 1
+
+
+def is_sent(config: Config, request: Request) -> bool:
+    """Whether the request's blocks are sent away when it is finished."""
+    return config.sends != () and config.sends[request] == 1
 
 
 def is_asynchronous(config: Config) -> bool:

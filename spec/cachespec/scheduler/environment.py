@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cachespec.kernel import Operation
+from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.operations import (
     Abort,
     Add,
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -17,7 +22,7 @@ from cachespec.scheduler.operations import (
     Update,
 )
 from cachespec.scheduler.rounds import listed
-from cachespec.scheduler.state import State
+from cachespec.scheduler.state import ABANDONED, LOADING, LOADS_IN_STEP, NO_TRANSFER, SENDING, State
 
 
 def calls(config: Config, state: State) -> Iterable[Operation]:
@@ -34,7 +39,35 @@ def calls(config: Config, state: State) -> Iterable[Operation]:
         drafts = max((part.drafts for part in state.plans[0].scheduled if not part.void), default=0)
         for accepted in range(drafts + 1):
             yield Update(accepted)
+    yield from transfers(config, state)
     yield from faults(config, live)
+
+
+def transfers(config: Config, state: State) -> Iterable[Operation]:
+    """Loads end, or fail from any loaded block on; blocks are sent."""
+    for request in range(len(config.prompts)):
+        transfer = state.transfers.get(request, NO_TRANSFER)
+        if transfer.phase in (LOADING, ABANDONED):
+            yield FinishLoad(request)
+        if transfer.phase == SENDING:
+            yield FinishSend(request)
+        if config.load_failures and transfer.phase in (LOADING, LOADS_IN_STEP):
+            loaded = -(-transfer.tokens // config.block_size)
+            for blocks in range(hit_blocks(state, request), loaded):
+                if transfer.phase == LOADING:
+                    yield FailLoad(request, blocks)
+                elif is_oldest(state, request):
+                    yield FailStep(request, blocks)
+
+
+def hit_blocks(state: State, request: int) -> int:
+    """The blocks of a request that were found, and are not loaded."""
+    return state.kv.holdings.get(request, NO_TABLE).cached_blocks
+
+
+def is_oldest(state: State, request: int) -> bool:
+    """Whether the request has a part in the oldest plan."""
+    return any(part.request == request and not part.void for plan in state.plans[:1] for part in plan.scheduled)
 
 
 def faults(config: Config, live: tuple[int, ...]) -> Iterable[Operation]:
@@ -54,6 +87,12 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
     off: dict[type[Operation], str] = {}
     if not any(config.grammars):
         off[Compile] = "no request has a grammar"
+    if not any(config.loads_later):
+        off.update(dict.fromkeys((FinishLoad, FailLoad), "loads_later = 0 for all requests"))
+    if not config.load_failures:
+        off.update(dict.fromkeys((FailLoad, FailStep), "load_failures = 0"))
+    if not any(config.sends):
+        off[FinishSend] = "sends = 0 for all requests"
     if not config.aborts:
         off[Abort] = "aborts = 0"
     if not config.running_resets:
@@ -64,7 +103,9 @@ def switched_off(config: Config) -> Mapping[type[Operation], str]:
 
 
 def unknown(config: Config, operation: Operation) -> str | None:
-    """More drafts than are ever proposed."""
+    """More drafts than are ever proposed, or more blocks than there are."""
     if isinstance(operation, Update) and operation.accepted > config.drafts:
         return f"there are {config.drafts} drafts at most"
+    if isinstance(operation, FailLoad | FailStep) and operation.blocks > config.kv_blocks:
+        return f"there are {config.kv_blocks} blocks at most"
     return None

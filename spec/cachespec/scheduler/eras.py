@@ -19,6 +19,7 @@ from cachespec.scheduler import (
     era_rules,
     requests,
     rounds,
+    transfers,
 )
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.environment import calls
@@ -28,6 +29,10 @@ from cachespec.scheduler.operations import (
     Abort,
     Add,
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -53,6 +58,10 @@ def following(rules: Table) -> SchedulerTransitions:
         Schedule: lambda config, state, op: rounds.run(rules, config, state),
         Update: lambda config, state, op: requests.update(rules, config, state, op.accepted),
         Abort: lambda config, state, op: requests.abort(rules, config, state, op.request),
+        FinishLoad: lambda config, state, op: transfers.finish_load(rules, config, state, op.request),
+        FailLoad: lambda config, state, op: transfers.fail_load(rules, config, state, op.request, op.blocks),
+        FailStep: lambda config, state, op: transfers.fail_step(rules, config, state, op.request, op.blocks),
+        FinishSend: lambda config, state, op: transfers.finish_send(rules, config, state, op.request),
         ResetPrefixCache: lambda config, state, op: requests.reset_blocks(rules, config, state),
         ResetRunning: lambda config, state, op: requests.reset_running(rules, config, state),
         ResetEncoderCache: lambda config, state, op: requests.reset_items(rules, config, state),
@@ -102,7 +111,13 @@ early = partial(
 )
 """As `scheduler`, of those that keep the names of the requests that are in a step, and that an error can end."""
 
-NO_RESET: Mapping[type[Operation], str] = dict.fromkeys((ResetEncoderCache, ResetRunning), "not there yet")
+NO_CONNECTOR: Mapping[type[Operation], str] = dict.fromkeys(
+    (FinishLoad, FailLoad, FailStep, FinishSend), "connectors are not modelled"
+)
+NO_RESET: Mapping[type[Operation], str] = {
+    **dict.fromkeys((ResetEncoderCache, ResetRunning), "not there yet"),
+    **NO_CONNECTOR,
+}
 NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released omits tokens sampled in flight"}

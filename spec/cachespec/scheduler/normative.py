@@ -5,16 +5,21 @@ from __future__ import annotations
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE
 from cachespec.kernel import Outcome, Transitions
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS
-from cachespec.scheduler import requests, rounds
+from cachespec.scheduler import requests, rounds, transfers
 from cachespec.scheduler.configuration import Config, Request, ended_length
 from cachespec.scheduler.counts import known_length, offered, wanted
 from cachespec.scheduler.feasibility import is_feasible, limited
 from cachespec.scheduler.items import fit_item
 from cachespec.scheduler.lines import in_front, placed
+from cachespec.scheduler.loading import has_loaded, lacks_reserve
 from cachespec.scheduler.operations import (
     Abort,
     Add,
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -25,7 +30,7 @@ from cachespec.scheduler.parts import cached_prefix
 from cachespec.scheduler.readiness import in_its_turn, may_join, passed_by
 from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import State
+from cachespec.scheduler.state import NO_TRANSFER, State
 from cachespec.scheduler.work import by_content
 
 Result = tuple[State, Outcome]
@@ -37,7 +42,13 @@ def is_positive(tokens: int) -> bool:
 
 
 def prefix_in_cache(rules: Table, config: Config, state: State, request: Request) -> Prefix:
-    """What is cached of a waiting request, here or in an external store. One token at least is left (C-SCH-3)."""
+    """What is cached of a waiting request, here or in an external store. One token at least is left (C-SCH-3).
+
+    One whose load is done goes on behind it, in its own blocks.
+    """
+    if has_loaded(state, request):
+        start = state.transfers.get(request, NO_TRANSFER).tokens
+        return Prefix((), start, start)
     known = known_length(config, state, request)
     hits = cached_prefix(rules, config, state.kv, request, known)
     beyond = min(config.external[request], known - 1) if config.external else 0
@@ -76,12 +87,14 @@ RULES = Table(
     offered_whole=offered_whole,
     slots=rounds.slots_for_chunk,
     allocated=rounds.slots_of_all,
+    is_reserved=lacks_reserve,
+    load=rounds.load,
     turned_down=rounds.turned_down,
     after_round=rounds.nothing_more,
     executed=requests.executed,
     ended=ended_length,
     leave=requests.leave,
-    abort=requests.leave,
+    abort=requests.withdrawn,
 )
 
 
@@ -110,6 +123,26 @@ def abort(config: Config, state: State, op: Abort) -> Result:
     return requests.abort(RULES, config, state, op.request)
 
 
+def finish_load(config: Config, state: State, op: FinishLoad) -> Result:
+    """SCH-14, KV-7."""
+    return transfers.finish_load(RULES, config, state, op.request)
+
+
+def fail_load(config: Config, state: State, op: FailLoad) -> Result:
+    """SCH-14, KV-7."""
+    return transfers.fail_load(RULES, config, state, op.request, op.blocks)
+
+
+def fail_step(config: Config, state: State, op: FailStep) -> Result:
+    """SCH-14, KV-7."""
+    return transfers.fail_step(RULES, config, state, op.request, op.blocks)
+
+
+def finish_send(config: Config, state: State, op: FinishSend) -> Result:
+    """SCH-15."""
+    return transfers.finish_send(RULES, config, state, op.request)
+
+
 def reset_prefix_cache(config: Config, state: State, op: ResetPrefixCache) -> Result:
     """X-4."""
     return requests.reset_blocks(RULES, config, state)
@@ -131,6 +164,10 @@ TRANSITIONS: Transitions[Config, State] = {
     Schedule: schedule,
     Update: update,
     Abort: abort,
+    FinishLoad: finish_load,
+    FailLoad: fail_load,
+    FailStep: fail_step,
+    FinishSend: finish_send,
     ResetPrefixCache: reset_prefix_cache,
     ResetRunning: reset_running,
     ResetEncoderCache: reset_encoder_cache,

@@ -67,6 +67,62 @@ class Abort(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class FinishLoad(Operation):
+    """`finished_recving`: the external KV of a waiting request is loaded.
+
+    DONE; if the request was aborted meanwhile, its blocks are freed. ABSENT if no KV is loaded for the request.
+    """
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("connector", "scheduler")
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class FailLoad(Operation):
+    """`invalid_block_ids` of a waiting request: its load is over, and has brought only some blocks.
+
+    DONE; the tokens behind these blocks are computed, or the request is ended (`failed_loads_end`). ABSENT if no KV is
+    loaded for the request.
+    """
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = ("connector", "scheduler")
+
+    request: Request
+    blocks: int
+    """The request's blocks that are whole, from its first one on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailStep(Operation):
+    """`update_from_output` with `invalid_block_ids`: in the oldest plan, the load of a request has failed.
+
+    The output of the others is taken, without drafts. DONE with the requests that are finished or ended by it; ABSENT
+    if the oldest plan loads nothing for the request.
+    """
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = ("workers", "scheduler")
+    returns: ClassVar[tuple[str, ...]] = ("finished request",)
+
+    request: Request
+    blocks: int
+    """The request's blocks that are whole, from its first one on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishSend(Operation):
+    """`finished_sending`: the blocks of a finished request are sent, and are freed. ABSENT if none are being sent."""
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("connector", "scheduler")
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
 class ResetPrefixCache(Operation):
     """`reset_prefix_cache`: empties the prefix map. REFUSED while blocks are in use."""
 

@@ -17,6 +17,7 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.feasibility import is_feasible
 from cachespec.scheduler.readiness_properties import READY
 from cachespec.scheduler.state import Scheduled, View
+from cachespec.scheduler.transfer_properties import TRANSFERS
 from cachespec.scheduler.view import holders_of_blocks, holders_of_items, in_flight, live
 from cachespec.scheduler.worker_properties import WORKER_SAFETY
 
@@ -63,7 +64,7 @@ def who_is_named_is_not_scheduled(config: Config, view: View) -> bool:
 
 
 def only_running_hold_blocks(config: Config, view: View) -> bool:
-    return holders_of_blocks(view) <= set(view.running)
+    return holders_of_blocks(view) <= {*view.running, *(request for request, _ in view.transfers)}
 
 
 def only_running_hold_items(config: Config, view: View) -> bool:
@@ -188,7 +189,7 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "SCH-5/blocks",
-        "only running requests hold KV blocks",
+        "only running requests, and requests with a transfer, hold KV blocks",
         only_running_hold_blocks,
         lambda c, v: bool(v.waiting) and bool(holders_of_blocks(v)),
     ),
@@ -261,6 +262,7 @@ LIFTED_KV = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-4/immutable", "KV-6", "KV-6/cha
 SAFETY: tuple[Safety[Config, View], ...] = (
     *OWN,
     *READY,
+    *TRANSFERS,
     *WORKER_SAFETY,
     *lifted(
         (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),

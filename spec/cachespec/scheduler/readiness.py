@@ -1,8 +1,8 @@
-"""Which waiting requests may join those that run, whatever room there is: their grammar, and their adapter.
+"""Which waiting requests may join those that run, whatever room there is: their grammar, their adapter, their KV.
 
 A request that may not is passed over: the ones behind it are considered. It keeps its place, and nothing is taken for
-it. What it waits for does not depend on them: a grammar is compiled in its time, and adapters leave with requests that
-run.
+it. What it waits for does not depend on them: a grammar is compiled in its time, adapters leave with requests that run,
+and a load of its KV is finished or fails.
 """
 
 from __future__ import annotations
@@ -10,12 +10,20 @@ from __future__ import annotations
 from cachespec.scheduler.configuration import Config, Request, adapter_of
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Line, State
+from cachespec.scheduler.state import LOADING, NO_TRANSFER, Line, State
 
 
 def may_join(config: Config, current: Round, request: Request) -> bool:
-    """SCH-13: its grammar is compiled. SCH-12: its adapter runs already, or one more may."""
-    return is_compiled(current.state, request) and adapter_fits(config, request, current.state.running)
+    """SCH-13: its grammar is compiled. SCH-12: its adapter runs already, or one more may. SCH-14: no load goes on."""
+    state = current.state
+    return (
+        is_compiled(state, request) and not is_loading(state, request) and adapter_fits(config, request, state.running)
+    )
+
+
+def is_loading(state: State, request: Request) -> bool:
+    """Whether the request waits for its KV."""
+    return state.transfers.get(request, NO_TRANSFER).phase == LOADING
 
 
 def is_compiled(state: State, request: Request) -> bool:

@@ -14,9 +14,9 @@ from cachespec.scheduler.configuration import (
     least_output,
     priority_of,
 )
-from cachespec.scheduler.operations import Add, Compile, Schedule, Update
-from cachespec.scheduler.state import View
-from cachespec.scheduler.view import in_flight, new_plan
+from cachespec.scheduler.operations import Add, Compile, FailStep, Schedule, Update
+from cachespec.scheduler.state import LOADING, View
+from cachespec.scheduler.view import in_flight, in_phase, new_plan
 
 
 def different_adapters(config: Config, requests: tuple[int, ...]) -> set[int]:
@@ -25,11 +25,22 @@ def different_adapters(config: Config, requests: tuple[int, ...]) -> set[int]:
 
 
 def could_join(config: Config, before: View, after: View, request: int) -> bool:
-    """No grammar and no adapter keeps the request from running beside those that run after the round."""
+    """No grammar, no adapter and no load keeps the request from running beside those that run after the round."""
     there = different_adapters(config, after.running)
     fits = adapter_of(config, request) in {0, *there} or len(there) < config.max_adapters
     waits = config.grammars != () and config.grammars[request] == 1 and request in before.compiling
-    return fits and not waits
+    return (
+        fits
+        and not waits
+        and request not in in_phase(after, LOADING)
+        and not must_wait_to_load(config, before, request)
+    )
+
+
+def must_wait_to_load(config: Config, before: View, request: int) -> bool:
+    """A step in flight may still write to blocks that were given back, so that no load begins."""
+    loads = config.loads_later != () and config.loads_later[request] == 1
+    return loads and any(part.void for plan in before.plans for part in plan.scheduled)
 
 
 def adapters_are_few(config: Config, view: View) -> bool:
@@ -74,12 +85,14 @@ def known_tokens_only(config: Config, before: View, op: Operation, outcome: Outc
 
 def ends_are_the_outputs(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Of the requests that an update finishes: the stop token was among their output, or it is complete."""
-    if not isinstance(op, Update) or outcome.code is not Code.DONE:
+    if not isinstance(op, Update | FailStep) or outcome.code is not Code.DONE:
         return True
-    produced = dict(before.produced)
-    sampled = {part.request: 1 + min(op.accepted, part.drafts) for part in before.plans[0].scheduled if part.samples}
+    produced, accepted = dict(before.produced), op.accepted if isinstance(op, Update) else 0
+    sampled = {part.request: 1 + min(accepted, part.drafts) for part in before.plans[0].scheduled if part.samples}
     return all(
-        may_end(config, request, produced.get(request, 0) + sampled.get(request, 0)) for request in outcome.values
+        may_end(config, request, produced.get(request, 0) + sampled.get(request, 0))
+        for request in outcome.values
+        if not (isinstance(op, FailStep) and request == op.request)
     )
 
 

@@ -13,6 +13,7 @@ from cachespec.scheduler.configuration import (
     encoder_config,
     final_length,
     has_grammar,
+    is_sent,
     items_of,
     kv_config,
 )
@@ -21,7 +22,7 @@ from cachespec.scheduler.lines import left_out, placed
 from cachespec.scheduler.parts import release, without_blocks, without_items, written
 from cachespec.scheduler.rounds import set_back, voided
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Scheduled, State
+from cachespec.scheduler.state import ABANDONED, LOADING, NO_TRANSFER, SENDING, Scheduled, State, Transfer
 from cachespec.scheduler.work import with_outputs_cleared, with_rejected
 
 Result = tuple[State, Outcome]
@@ -59,8 +60,20 @@ def abort(rules: Table, config: Config, state: State, request: Request) -> Resul
 
 
 def leave(rules: Table, config: Config, state: State, request: Request) -> State:
-    """SCH-5: a request that is gone holds no block and no item (C-ENC-4)."""
-    return without_items(rules, config, without_blocks(rules, config, state, request), request)
+    """SCH-5: a request that is gone holds no block and no item (C-ENC-4). SCH-15: blocks that are sent are kept."""
+    if is_sent(config, request):
+        sent = state._replace(transfers=state.transfers.set(request, Transfer(SENDING, 0)))
+        return without_items(rules, config, sent, request)
+    return withdrawn(rules, config, state, request)
+
+
+def withdrawn(rules: Table, config: Config, state: State, request: Request) -> State:
+    """SCH-5: aborted, it holds nothing. SCH-14: while a load goes on writing to its blocks, they are kept."""
+    transfer = state.transfers.get(request, NO_TRANSFER)
+    if transfer.phase == LOADING:
+        return state._replace(transfers=state.transfers.set(request, transfer._replace(phase=ABANDONED)))
+    freed = without_blocks(rules, config, state._replace(transfers=state.transfers.remove(request)), request)
+    return without_items(rules, config, freed, request)
 
 
 def gone(state: State, request: Request) -> State:
@@ -84,13 +97,18 @@ def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
     """The oldest plan was executed: each of its parts that is not void counts for its request."""
     if not state.plans:
         return state, ABSENT
+    return taken(rules, config, state, state, accepted)
+
+
+def taken(rules: Table, config: Config, begun: State, state: State, accepted: int) -> Result:
+    """The output of the oldest plan. `begun`: the state before; requests that are gone since are named."""
     plan = state.plans[0]
     finished: tuple[Request, ...] = ()
     state = state._replace(plans=state.plans[1:])
     for part in plan.scheduled:
         before = with_rejected(config, state, part, accepted)
         state = rules.executed(rules, config, before, part, accepted)
-        finished = (*finished, *newly_gone(before, state, part.request))
+        finished = (*finished, *newly_gone(begun, state, part.request))
     return state, Outcome(Code.DONE, finished)
 
 
@@ -108,6 +126,7 @@ def executed(rules: Table, config: Config, state: State, part: Scheduled, accept
     state = state._replace(
         kv=written(rules, config, state.kv, part.request, end),
         computed=state.computed.set(part.request, state.computed.get(part.request, 0) - rejected),
+        transfers=state.transfers.remove(part.request),
     )
     state = with_items_released(rules, config, state, part.request, end)
     return sampled(rules, config, state, part, rejected) if part.samples else state

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import MISS, REFUSED, Code, Map, Outcome
-from cachespec.scheduler.configuration import Config, Request, kv_config
+from cachespec.scheduler.configuration import Config, Request, kv_config, loads_later
 from cachespec.scheduler.counts import known_length, length_in_sight
 from cachespec.scheduler.items import fitted
 from cachespec.scheduler.lines import left_out
+from cachespec.scheduler.loading import begun_in_step, brings, has_loaded, may_be_overwritten
 from cachespec.scheduler.parts import give_up, reported, slots, take, without_blocks, without_items
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Search, Slots
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Plan, Scheduled, State
+from cachespec.scheduler.state import LOADING, Line, Plan, Scheduled, State, Transfer
 from cachespec.scheduler.work import executed_by_workers, loaded
 from cachespec.scheduler.worker import Chunk, blocks_of
 
@@ -129,6 +130,7 @@ def set_back(rules: Table, config: Config, state: State, victim: Request) -> Sta
         waiting=rules.back_in_line(config, state.waiting, victim),
         computed=state.computed.remove(victim),
         proposed=state.proposed.remove(victim),
+        transfers=state.transfers.remove(victim),
     )
 
 
@@ -155,11 +157,20 @@ def void_in(plan: Plan, request: Request) -> Plan:
 
 
 def admit_waiting(rules: Table, config: Config, current: Round) -> Round:
-    """In their order. After a preemption, or behind a request that lacks room, no request is admitted."""
-    waiting = current.state.waiting
+    """In their order. After a preemption, or behind a request that lacks room, no request is admitted.
+
+    SCH-14: those whose KV is loaded come first, because they hold blocks.
+    """
+    waiting = loaded_first(current.state)
     for position in range(len(waiting)):
         current = consider(rules, config, current, waiting[position])
     return current
+
+
+def loaded_first(state: State) -> Line:
+    """The waiting requests, those first whose KV is loaded."""
+    first = tuple(request for request in state.waiting if has_loaded(state, request))
+    return (*first, *(request for request in state.waiting if not has_loaded(state, request)))
 
 
 def consider(rules: Table, config: Config, current: Round, request: Request) -> Round:
@@ -169,6 +180,8 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     if not rules.may_join(config, current, request):
         return rules.passed_by(rules, config, current, request)
     prefix = rules.cached_prefix(rules, config, current.state, request)
+    if loads_later(config, request) and brings(config, prefix):
+        return rules.load(rules, config, current, request, prefix)
     tokens = known_length(config, current.state, request) - prefix.start
     offer = rules.offered_whole(config, current.state, request, prefix.start, tokens, current.tokens)
     fit = look_at_items(rules, config, current, request, prefix.start, offer)
@@ -179,14 +192,19 @@ def consider(rules: Table, config: Config, current: Round, request: Request) -> 
     if not answer.yes:
         return denied(rules, config, holding(current, fit), request, BLOCKS)
     admitted = admit(rules, config, holding(current, fit).state._replace(kv=answer.kv), request)
-    admitted = loaded(config, admitted, request, prefix)
+    admitted = loaded(config, admitted, request, prefix)._replace(
+        transfers=begun_in_step(config, current.state, request, prefix)
+    )
     return scheduled(rules, config, current._replace(state=admitted), request, prefix.start, fit)
 
 
 def room(rules: Table, config: Config, state: State, request: Request, prefix: Prefix, tokens: int) -> Slots:
     """Blocks for a waiting request, whose prefix was found."""
     answer = rules.slots(rules, config, state, request, prefix, tokens)
-    return Slots(state.kv, False) if answer.yes and takes_watermark(config, state, answer) else answer
+    if not answer.yes:
+        return answer
+    taken = takes_watermark(config, state, answer) or rules.is_reserved(config, state._replace(kv=answer.kv), request)
+    return Slots(state.kv, False) if taken else answer
 
 
 def takes_watermark(config: Config, state: State, answer: Slots) -> bool:
@@ -231,6 +249,18 @@ def turned_down(rules: Table, config: Config, current: Round, request: Request, 
     """ENC-11, SCH-10: it keeps nothing of the attempt (C-ENC-10). ENC-13: no request behind it is admitted first."""
     encoder = give_up(rules, config, current.state.encoder, request, cause)
     return current._replace(state=current.state._replace(encoder=encoder), ended=1)
+
+
+def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
+    """SCH-14: the request waits with blocks for the KV that is loaded, and those behind it are considered."""
+    if may_be_overwritten(current.state):
+        return rules.passed_by(rules, config, current, request)
+    present = prefix.covered + len(prefix.hits) * config.block_size
+    answer = room(rules, config, current.state, request, prefix, prefix.start - present)
+    if not answer.yes:
+        return denied(rules, config, current, request, BLOCKS)
+    loading = current.state.transfers.set(request, Transfer(LOADING, prefix.start))
+    return current._replace(state=current.state._replace(kv=answer.kv, transfers=loading))
 
 
 # The plan -----------------------------------------------------------------------------------------------------------

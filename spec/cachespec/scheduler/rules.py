@@ -143,6 +143,18 @@ class Allocated(Protocol):
     ) -> Slots: ...
 
 
+class IsReserved(Protocol):
+    """Whether an admission takes blocks that others must find; `state` has the blocks after it."""
+
+    def __call__(self, config: Config, state: State, request: Request) -> bool: ...
+
+
+class Loads(Protocol):
+    """The round after a waiting request was found to have external KV that is loaded before it is admitted."""
+
+    def __call__(self, rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round: ...
+
+
 class TurnedDown(Protocol):
     """The round after a waiting request was not admitted, for want of an item or of blocks (`cause`)."""
 
@@ -195,6 +207,8 @@ class Table(NamedTuple):
     """For a waiting request."""
     slots: SlotsForWaiting
     allocated: Allocated
+    is_reserved: IsReserved
+    load: Loads
     turned_down: TurnedDown
     after_round: AfterRound
     executed: Executed

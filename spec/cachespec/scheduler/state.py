@@ -43,8 +43,29 @@ class Plan(NamedTuple):
     """Requests that lost their KV in this round."""
 
 
+LOADS_IN_STEP, LOADING, LOADED, ABANDONED, SENDING = 1, 2, 3, 4, 5
+"""Phases of a transfer."""
+
+
+class Transfer(NamedTuple):
+    """KV that comes from an external store, or goes to one."""
+
+    phase: int
+    """`LOADS_IN_STEP`: the request's first step in flight loads it. `LOADING`: the request waits for it. `LOADED`: the
+    request waits to be admitted with it. `ABANDONED`: the request was aborted meanwhile, and the load still writes.
+    `SENDING`: the request is finished, and its blocks are read."""
+    tokens: int
+    """The request's tokens that have their KV when the load is done; 0 if it is sent."""
+
+
+NO_TRANSFER = Transfer(0, 0)
+
+
 class State(NamedTuple):
-    """A request waits, or runs, or neither; the ones that run are in `computed`, and only those hold anything."""
+    """A request waits, or runs, or neither; the ones that run are in `computed`.
+
+    Only those, and requests with a transfer, hold anything.
+    """
 
     kv: kv_blocks.Pool
     encoder: encoder_cache.Cache
@@ -64,6 +85,8 @@ class State(NamedTuple):
     """Requests that are finished or aborted; each 1."""
     leaving: Map[Request, int]
     """Those of them of which the workers are to be told; each 1."""
+    transfers: Map[Request, Transfer]
+    """Requests whose KV is transferred."""
     plans: tuple[Plan, ...]
     """In flight, the oldest first."""
     worker: Worker
@@ -83,6 +106,7 @@ class View(NamedTuple):
     compiling: tuple[int, ...]
     gone: tuple[int, ...]
     leaving: tuple[int, ...]
+    transfers: tuple[tuple[int, Transfer], ...]
     plans: tuple[Plan, ...]
     worker: WorkerView
 
@@ -100,6 +124,7 @@ def initial(config: Config, containers: Containers) -> State:
         compiling=containers.map(),
         gone=containers.map(),
         leaving=containers.map(),
+        transfers=containers.map(),
         plans=(),
         worker=initial_worker(containers),
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.scheduler.accounts import ACCOUNTS
-from cachespec.scheduler.admission_properties import ADMISSION
+from cachespec.scheduler.admission_properties import ADMISSION, feasible_are_queued
 from cachespec.scheduler.configuration import (
     LENGTH,
     START,
     Config,
-    Item,
     ended_length,
     final_length,
     items_of,
@@ -18,6 +17,7 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.operations import (
     Abort,
     Add,
+    FailStep,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -25,11 +25,14 @@ from cachespec.scheduler.operations import (
     Update,
 )
 from cachespec.scheduler.readiness_properties import READINESS, could_join
-from cachespec.scheduler.state import Scheduled, View
+from cachespec.scheduler.state import ABANDONED, LOADING, Scheduled, View
+from cachespec.scheduler.transfer_properties import TRANSFER_STEPS
 from cachespec.scheduler.view import (
     holders_of_blocks,
     holders_of_items,
     in_flight,
+    in_phase,
+    in_turn,
     is_resident,
     length_in_sight,
     live,
@@ -117,8 +120,9 @@ def who_is_preempted_is_in_front(config: Config, before: View, op: Operation, ou
 def admission_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule):
         return True
-    admitted = [place for place, request in enumerate(before.waiting) if request in after.running]
-    passed = [request for request in before.waiting[: max(admitted, default=0)] if request not in after.running]
+    line = in_turn(before)
+    admitted = [place for place, request in enumerate(line) if request in after.running]
+    passed = [request for request in line[: max(admitted, default=0)] if request not in after.running]
     return not any(could_join(config, before, after, request) for request in passed)
 
 
@@ -131,36 +135,6 @@ def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome:
     waiting_for = [index for index, request in enumerate(after.running) if waits_for_item(config, after, request)]
     first = min(waiting_for, default=len(after.running))
     return not (pinning | encoding) & set(after.running[first + 1 :])
-
-
-def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Add) or outcome.code is Code.PRESENT:
-        return True
-    return not is_within_limits(config, op.request) or op.request in after.waiting
-
-
-def is_within_limits(config: Config, request: int) -> bool:
-    """What `feasibility` decides, said once more, so that a rule there that is too strict is noticed."""
-    tokens = range(final_length(config, request) - 1)
-    at_once = min(len(tokens), config.long_prefill_threshold or len(tokens))
-    largest = min(config.encoder_compute, config.encoder_capacity)
-    return (
-        config.prompts[request] in range(config.max_model_len)
-        and len({token // config.block_size for token in tokens}) <= config.kv_blocks
-        and (at_once <= config.token_budget or bool(config.chunked_prefill))
-        and all(
-            item[LENGTH] <= min(largest, surely_at_once(config, request, item)) for item in items_of(config, request)
-        )
-    )
-
-
-def surely_at_once(config: Config, request: int, item: Item) -> int:
-    """So long a piece of the prompt, from the item on, is computed in one chunk, or the item may be split."""
-    if not config.whole_items:
-        return item[LENGTH]
-    chunk = min(config.token_budget, config.long_prefill_threshold or config.token_budget)
-    ends_before = config.alignment > 0 and item[START] + chunk < config.prompts[request]
-    return chunk - (config.alignment - 1) * ends_before
 
 
 def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -207,10 +181,12 @@ def the_end_is_said_once(config: Config, before: View, op: Operation, outcome: O
 
 def output_counts_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Each part that counts moves its request by its outputs, and no other request moves."""
-    if not isinstance(op, Update) or outcome.code is not Code.DONE:
+    if not isinstance(op, Update | FailStep) or outcome.code is not Code.DONE:
         return True
+    accepted = op.accepted if isinstance(op, Update) else 0
     parts = {part.request: part for part in before.plans[0].scheduled if not part.void}
-    return all(moved(config, before, request, op.accepted, parts, after) for request in live(before))
+    others = [request for request in live(before) if not (isinstance(op, FailStep) and request == op.request)]
+    return all(moved(config, before, request, accepted, parts, after) for request in others)
 
 
 def moved(config: Config, before: View, request: int, accepted: int, parts: dict[int, Scheduled], after: View) -> bool:
@@ -226,20 +202,21 @@ def moved(config: Config, before: View, request: int, accepted: int, parts: dict
 
 def drafts_are_proposed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """After an output there are as many drafts as were asked for, fewer only if the output is complete before."""
-    if not isinstance(op, Update) or not before.plans:
+    if not isinstance(op, Update | FailStep) or not before.plans:
         return True
     proposed, produced = dict(after.proposed), dict(after.produced)
     return all(
         proposed.get(r, 0) == min(config.drafts, final_length(config, r) - 1 - config.prompts[r] - produced.get(r, 0))
         for r in (part.request for part in before.plans[0].scheduled if part.samples and not part.void)
-        if r not in after.gone
+        if r not in after.gone and not (isinstance(op, FailStep) and r == op.request)
     )
 
 
 def abort_leaves_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Abort) or outcome.code is not Code.DONE:
         return True
-    holds = op.request in holders_of_blocks(after) | holders_of_items(after) | set(live(after))
+    kept = set(in_phase(after, ABANDONED)) & set(in_phase(before, LOADING))
+    holds = op.request in (holders_of_blocks(after) - kept) | holders_of_items(after) | set(live(after))
     return not holds and not in_flight(after, op.request)
 
 
@@ -341,7 +318,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-13/first",
-        "requests are admitted in the order in which they wait, except those whose grammar or adapter must wait",
+        "requests are admitted in the order in which they wait, those with loaded KV first, except those that wait for "
+        "a grammar, an adapter or a load",
         admission_is_in_order,
         lambda c, b, op, o, a: len(b.waiting) > len(a.waiting) > 0,
     ),
@@ -369,7 +347,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "X-3",
-        "an aborted request holds nothing, and steps in flight no longer count for it",
+        "an aborted request holds nothing but blocks that a load still writes, and steps in flight no longer count for "
+        "it",
         abort_leaves_nothing,
         lambda c, b, op, o, a: isinstance(op, Abort) and bool(in_flight(b, op.request)),
     ),
@@ -391,5 +370,6 @@ STEPS: tuple[Step[Config, View], ...] = (
     *ACCOUNTS,
     *ADMISSION,
     *READINESS,
+    *TRANSFER_STEPS,
     *WORKER_STEPS,
 )

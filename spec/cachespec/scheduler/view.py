@@ -9,7 +9,7 @@ from cachespec.kernel import Grouping, Observation, Operation
 from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_config, items_of, kv_config
 from cachespec.scheduler.operations import Schedule
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Plan, Scheduled, State, View
+from cachespec.scheduler.state import LOADED, LOADING, Plan, Scheduled, State, View
 from cachespec.scheduler.worker import view_of
 
 EMPTY = Plan((), (), (), ())
@@ -33,6 +33,7 @@ def seen(rules: Table, config: Config, state: State) -> View:
         compiling=tuple(request for request, _ in state.compiling.items()),
         gone=tuple(request for request, _ in state.gone.items()),
         leaving=tuple(request for request, _ in state.leaving.items()),
+        transfers=tuple(state.transfers.items()),
         plans=state.plans,
         worker=view_of(state.worker),
     )
@@ -51,6 +52,23 @@ def holders_of_blocks(view: View) -> set[int]:
 def holders_of_items(view: View) -> set[int]:
     """Requests that hold an item."""
     return {request for request, _ in view.encoder.held}
+
+
+def in_phase(view: View, *phases: int) -> tuple[int, ...]:
+    """The requests with a transfer in one of these phases."""
+    return tuple(request for request, transfer in view.transfers if transfer.phase in phases)
+
+
+def in_turn(view: View) -> tuple[int, ...]:
+    """The waiting requests in the order in which they may be admitted: those first whose KV is loaded."""
+    first = in_phase(view, LOADED)
+    return (*(r for r in view.waiting if r in first), *(r for r in view.waiting if r not in first))
+
+
+def counted(view: View) -> tuple[tuple[int, int], ...]:
+    """Requests and their computed tokens, those of waiting requests included whose KV is loaded."""
+    loads = {request: transfer.tokens for request, transfer in view.transfers if transfer.phase in (LOADING, LOADED)}
+    return tuple(sorted({**loads, **dict(view.computed)}.items()))
 
 
 def touched(config: Config, part: Scheduled) -> tuple[int, ...]:
@@ -94,7 +112,7 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
     {
         "waiting": "requests that wait, the next one first",
         "running": "requests that run, in their order",
-        "computed": "pairs of request and computed tokens, ascending",
+        "computed": "pairs of request and computed tokens, ascending; of a waiting request, those that are loaded",
         "produced": "pairs of request and output tokens, ascending",
         "plans": "plans in flight",
         "scheduled": "of the newest plan: request, first token, tokens, and so on",
@@ -138,7 +156,7 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
     return {
         "waiting": view.waiting,
         "running": view.running,
-        "computed": tuple(value for pair in view.computed for value in pair),
+        "computed": tuple(value for pair in counted(view) for value in pair),
         "produced": tuple(value for pair in view.produced for value in pair),
         "plans": len(view.plans),
         "scheduled": tuple(value for part in newest for value in (part.request, part.start, part.tokens)),

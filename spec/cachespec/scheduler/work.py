@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.configuration import CONTENT, Config, ItemIndex, Request, items_of
 from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.round_state import Prefix
@@ -73,6 +74,21 @@ def loaded(config: Config, state: State, request: Request, prefix: Prefix) -> St
     stored = config.external[request] if config.external else 0
     chunk = Chunk(request, present, min(stored, prefix.start), blocks_of(state.kv, request))
     return state._replace(worker=written(config, state.worker, chunk))
+
+
+def load_written(config: Config, state: State, request: Request, tokens: int) -> State:
+    """A load has brought the KV of the request's tokens before this one, behind those that are computed."""
+    present = state.kv.holdings.get(request, NO_TABLE).computed
+    chunk = Chunk(request, present, tokens, blocks_of(state.kv, request))
+    return state._replace(worker=written(config, state.worker, chunk)) if tokens > present else state
+
+
+def load_lost(config: Config, state: State, request: Request, tokens: int) -> State:
+    """The request's blocks from this token on have no KV: their load has failed."""
+    memory, blocks = state.worker.memory, blocks_of(state.kv, request)
+    for position in range(tokens // config.block_size, len(blocks)):
+        memory = memory.remove(blocks[position])
+    return state._replace(worker=state.worker._replace(memory=memory))
 
 
 def with_rejected(config: Config, state: State, part: Scheduled, accepted: int) -> State:

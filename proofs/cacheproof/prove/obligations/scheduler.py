@@ -68,7 +68,7 @@ def any_state(name: str) -> State:
     hints = hints_of(State)
     fields: dict[str, Any] = {
         part: states.fresh(hints[part], f"{name}.{part}")
-        for part in ("computed", "produced", "proposed", "compiling", "gone", "leaving")
+        for part in ("computed", "produced", "proposed", "compiling", "gone", "leaving", "transfers")
     }
     return State(
         kv=opaque(),
@@ -196,11 +196,19 @@ def any_admission(config: Any, current: Any, request: Any) -> Any:
     return any_answer()
 
 
+def loading_or_denied(rules: Any, config: Any, current: Any, request: Any, prefix: Prefix) -> Any:
+    """In the place of a load before the admission: the request waits on, in any state, or none is admitted any more."""
+    ended: Any = integer("ended")
+    return current._replace(state=current.state._replace(kv=opaque()), ended=ended)
+
+
 RULES = normative.RULES._replace(
     wanted=any_wish,
     offered=any_offer,
     offered_whole=any_offer,
     may_join=any_admission,
+    is_reserved=lambda config, state, request: any_answer(),
+    load=loading_or_denied,
     cached_prefix=any_prefix,
     victim=any_victim,
     lose=anything_lost,
@@ -410,6 +418,10 @@ STEP = Proof(
         (rounds, "give_up", any_cache),
         (rounds, "take", any_cache),
         (rounds, "loaded", unloaded),
+        (rounds, "loads_later", lambda *_: any_answer()),
+        (rounds, "brings", lambda *_: any_answer()),
+        (rounds, "loaded_first", lambda state: any_line()),
+        (rounds, "begun_in_step", lambda config, state, request, prefix: state.transfers.remove(request)),
         (rounds, "blocks_of", any_line),
         (rounds, "left_out", left_out),
         (rounds, "known_length", any_count),
