@@ -88,7 +88,7 @@ BUGS: dict[str, tuple[str, Change]] = {
 BUGS_OF_PARTS: dict[str, tuple[str, Change]] = {
     "MIR-1": (ALONE, Change(protocol.receive, "order=$order", "")),
     "SHM-8": (FROZEN, Change(transitions.end, "$state._replace(store=$after)", "$state")),
-    "SCH-5/blocks": (ALONE, Change(requests.leave, "without_blocks($rules, $config, $state, $request)", "$state")),
+    "SCH-5/blocks": (ALONE, Change(requests.withdrawn, "without_blocks($rules, $config, $state, $request)", "$state")),
     "ENC-2": (ALONE, Change(encoder_transitions.place, "$cache.free - $size", "$cache.free")),
     "KV-2": (ALONE, Change(kv_transitions.touch, "$pool.free.remove($block)", "$pool.free")),
 }

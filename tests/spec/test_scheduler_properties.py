@@ -151,7 +151,7 @@ PLANTED = [
     bug(
         "SCH-5/items",
         "aborted",
-        (requests.leave, "without_items($rules, $config, $x, $request)", "$x"),
+        (requests.withdrawn, "without_items($rules, $config, $x, $request)", "$x"),
     ),
     bug("SCH-6", "shared-item", (rounds.admit, "left_out($state.waiting, $request)", "$state.waiting")),
     bug("SCH-7", "line", (rounds.serve_running, "len($running)", "len($running) - 1")),
@@ -280,7 +280,7 @@ PLANTED = [
         "line",
         (lines.in_front, "priority_of($config, $other) >= $mine", "priority_of($config, $other) > $mine"),
     ),
-    bug("SCH-6/named", "line", (requests.update, "Outcome(Code.DONE, $finished)", "Outcome(Code.DONE)")),
+    bug("SCH-6/named", "line", (requests.update, "Outcome(Code.DONE, $ended)", "Outcome(Code.DONE)")),
     bug("SCH-6/forgotten", "drafts-given-up", (requests.gone, "$state.proposed.remove($request)", "$state.proposed")),
     bug("SCH-7/order", "line", (rounds.scheduled, "(*$current.scheduled, $one)", "($one, *$current.scheduled)")),
     bug("SCH-7/last", "line", (rounds.last_running, "$state.running[-1]", "$state.running[0]")),

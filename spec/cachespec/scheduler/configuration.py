@@ -130,7 +130,7 @@ class Config(NamedTuple):
     failed_loads_end: int = 0
     """1: a failed load ends its request (`kv_load_failure_policy="fail"`); 0: the request computes those tokens."""
     sends: tuple[int, ...] = ()
-    """1: the blocks of the request are sent away when it is finished, and freed when they are sent; empty if 0 for all."""
+    """1: the blocks of the request are sent away when it is finished, and then freed; empty if 0 for all."""
 
 
 def invalid(config: Config) -> str | None:

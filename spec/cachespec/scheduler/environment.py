@@ -53,16 +53,16 @@ def transfers(config: Config, state: State) -> Iterable[Operation]:
             yield FinishSend(request)
         if config.load_failures and transfer.phase in (LOADING, LOADS_IN_STEP):
             loaded = -(-transfer.tokens // config.block_size)
-            for blocks in range(hit_blocks(state, request), loaded):
+            for blocks in range(hit_blocks(config, state, request), loaded):
                 if transfer.phase == LOADING:
                     yield FailLoad(request, blocks)
                 elif is_oldest(state, request):
                     yield FailStep(request, blocks)
 
 
-def hit_blocks(state: State, request: int) -> int:
+def hit_blocks(config: Config, state: State, request: int) -> int:
     """The blocks of a request that were found, and are not loaded."""
-    return state.kv.holdings.get(request, NO_TABLE).cached_blocks
+    return state.kv.holdings.get(request, NO_TABLE).cached_tokens // config.block_size
 
 
 def is_oldest(state: State, request: int) -> bool:

@@ -6,15 +6,16 @@ from functools import partial
 
 from cachespec.scheduler.configuration import Config, Request
 from cachespec.scheduler.era_blocks import tokens_in_flight
+from cachespec.scheduler.era_loads import promoted, put_back
 from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.round_state import Round
-from cachespec.scheduler.rounds import consider
+from cachespec.scheduler.rounds import consider, is_full
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
 
 PREFILLING = "prefilling"
-"""A field of the state: requests whose last chunk left known tokens to compute. Empty without drafts."""
+"""A field of the state: requests whose last chunk left known tokens to compute. Empty without drafts and late loads."""
 
 
 def admit_delivered(rules: Table, config: Config, current: Round) -> Round:
@@ -22,8 +23,10 @@ def admit_delivered(rules: Table, config: Config, current: Round) -> Round:
     if may_pad(config, current):
         rules = rules._replace(offered_whole=partial(offered_padded, len(current.scheduled)))
     for request in current.state.waiting:
+        if not current.ended and not is_full(config, current):
+            current = promoted(rules, config, current, request)
         if tokens_in_flight(current.state, request) == 0:
-            current = consider(rules, config, current, request)
+            current = put_back(consider(rules, config, current, request), request)
     return current
 
 
@@ -53,7 +56,7 @@ def offered_padded(
 
 def with_prefilling(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """S3: whether this chunk has left known tokens of its request to compute."""
-    if config.drafts == 0:
+    if config.drafts == 0 and not config.loads_later:
         return state
     marked = marks(state, PREFILLING).remove(part.request)
     for request, _ in tuple(marked.items()):

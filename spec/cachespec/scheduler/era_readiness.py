@@ -8,7 +8,7 @@ from cachespec.kernel import Map, Operation, Outcome, Transition, Transitions
 from cachespec.scheduler.configuration import FIRST_COME, Config, Request, ended_length, least_output
 from cachespec.scheduler.era_placeholders import DEAD
 from cachespec.scheduler.era_states import marks, with_marks
-from cachespec.scheduler.readiness import adapter_fits, adapters_of, is_compiled
+from cachespec.scheduler.readiness import adapter_fits, adapters_of, is_compiled, is_loading
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rules import Phase, Table
 from cachespec.scheduler.state import Line, State
@@ -21,7 +21,12 @@ SKIPPED = "skipped"
 
 def may_join_scheduled(config: Config, current: Round, request: Request) -> bool:
     """S1, S2, S2b. SCH-12: running requests that get nothing in this step do not count (C-SCH-18)."""
-    return is_compiled(current.state, request) and adapter_fits(config, request, scheduled_in(current))
+    state = current.state
+    return (
+        is_compiled(state, request)
+        and not is_loading(state, request)
+        and adapter_fits(config, request, scheduled_in(current))
+    )
 
 
 def scheduled_in(current: Round) -> Line:

@@ -339,6 +339,7 @@ def counted(rules: Table, config: Config, state: State, part: Scheduled, rejecte
     return state._replace(
         kv=written(rules, config, state.kv, part.request, part.start + part.tokens - rejected),
         computed=state.computed.set(part.request, state.computed.get(part.request, 0) - rejected),
+        transfers=state.transfers.remove(part.request),
     )
 
 

@@ -13,6 +13,7 @@ from cachespec.scheduler import (
     era_arrivals,
     era_blocks,
     era_early,
+    era_loads,
     era_placeholders,
     era_readiness,
     era_rounds,
@@ -47,6 +48,17 @@ from cachespec.scheduler.work import by_request, normal
 SchedulerVariant = Variant[Config, State, View]
 SchedulerTransitions = Transitions[Config, State]
 
+
+def with_connector(rules: Table) -> SchedulerTransitions:
+    """The same, with the ends of loads as they are from 0.20.2 on."""
+    return {
+        **following(rules),
+        FinishLoad: lambda config, state, op: era_loads.finish_load(rules, config, state, op.request),
+        FailLoad: lambda config, state, op: era_loads.fail_load(rules, config, state, op.request, op.blocks),
+        FailStep: lambda config, state, op: era_loads.fail_step(rules, config, state, op.request, op.blocks),
+    }
+
+
 NO_MARKS: Mapping[str, object] = {}
 
 
@@ -78,8 +90,9 @@ def scheduler(
     wrapped: Callable[[SchedulerTransitions], SchedulerTransitions] = dict,
     alphabet: Callable[[Config, State], Iterable[Operation]] = calls,
     marks: Mapping[str, object] = NO_MARKS,
+    ends: Callable[[Table], SchedulerTransitions] = following,
 ) -> SchedulerVariant:
-    """A scheduler that follows these rules. `wrapped` adds to its transitions.
+    """A scheduler that follows these rules. `wrapped` adds to its transitions, which `ends` makes of the rules.
 
     `marks`: further maps of its state, by name, each with its annotation; they begin empty.
     """
@@ -89,7 +102,7 @@ def scheduler(
         title=title,
         state=state,
         initial=lambda config, containers: start_over(state, rules, config, containers, tuple(marks)),
-        transitions=wrapped(following(rules)),
+        transitions=wrapped(ends(rules)),
         view=view or (lambda config, state: seen(rules, config, state)),
         alphabet=alphabet,
         normal=normal,
@@ -97,7 +110,7 @@ def scheduler(
         start_differs=rules.kv.start_differs,
         exempt=exempt or {},
         rules=rules,
-        following=lambda table: wrapped(following(table)),
+        following=lambda table: wrapped(ends(table)),
     )
 
 
@@ -182,6 +195,7 @@ SHARING_RULES = RELEASED_RULES._replace(
     lose_at_reset=era_rules.lose_both,
     offered_whole=era_rules.whole_or_as_is,
     allocated=era_blocks.allocated_up_to_known,
+    is_reserved=era_loads.nothing_reserved,
 )
 """What those have whose requests share encoder outputs, from S2 on."""
 
@@ -216,17 +230,24 @@ S2 = scheduler(
     marks={"placeholders": Map[int, int], "dead": Map[int, int], "arrived": Map[int, int]},
 ).lacking(NO_RESET)
 
+LOADS: Mapping[type[Operation], str] = {
+    FinishLoad: "loaded blocks are registered when the request is looked at again",
+    FailLoad: "a request of whose load nothing is left gives its blocks back, and may load again",
+    FailStep: "C-KV-6: the blocks of the failed load stay registered; requests that share them are set back, too",
+}
+
 S2B_RULES = SHARING_RULES._replace(
     kv=K1B_QUEUED,
     encoder=SHARED_WITH_RESET,
     serve_running=era_rounds.serve_and_restore_scheduled,
-    admit_waiting=era_readiness.asserting_adapters(rounds.admit_waiting),
+    admit_waiting=era_readiness.asserting_adapters(era_loads.admit_and_promote),
     may_join=era_readiness.may_join_scheduled,
     queued=era_readiness.among_skipped_with_grammar,
     passed_by=era_readiness.skipped,
     ended=era_readiness.ended_after_least,
     wanted=era_rules.wanted_up_to_end,
-    cached_prefix=era_rules.found_in_cache,
+    cached_prefix=era_loads.found_or_loaded,
+    load=era_loads.load_and_skip,
     slots=era_blocks.slots_for_all,
     turned_down=era_rules.stopped_or_freed,
     executed=era_rules.executed_and_released_by_computed,
@@ -243,43 +264,52 @@ S2B = scheduler(
         "preempting an unscheduled request skips the next one; " + REGISTERED_EARLY,
         Update: "C-ENC-25: items are released by a count that includes steps in flight; "
         "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
+        **LOADS,
     },
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(
         era_readiness.with_skipped_first(era_arrivals.with_arrivals(transitions))
     ),
     alphabet=era_placeholders.calls_of_the_living,
     marks={**ARRIVED, **MORTAL, "skipped": Map[int, int]},
+    view=era_loads.seen_with_loads(S2B_RULES),
+    ends=with_connector,
 ).lacking({ResetRunning: "not modelled: one output is dropped after it, the one in flight or the next (C-SCH-23)"})
+
+S3_RULES = S2B_RULES._replace(
+    kv=K2,
+    encoder=SHARED_BY_COUNT,
+    load=era_loads.load_reserving,
+    serve_running=era_rounds.serve_and_restore,
+    admit_waiting=era_admission.admit_delivered,
+    lose=era_rules.lose_with_earlier,
+    lose_at_reset=era_rules.lose_and_drop,
+    queued=RULES.queued,
+    may_join=RULES.may_join,
+    passed_by=RULES.passed_by,
+    ended=RULES.ended,
+    after_round=era_admission.with_prefilling,
+    offered=era_rules.offered_alone_or_limited,
+    fit_item=era_rules.fit_item_whole_first,
+    offered_whole=era_rules.whole_or_aligned,
+    turned_down=era_rules.skipped_or_freed,
+    executed=era_rules.executed_and_released_by_count,
+)
 
 S3 = scheduler(
     "S3",
     "scheduler-2026-11",
-    S2B_RULES._replace(
-        kv=K2,
-        encoder=SHARED_BY_COUNT,
-        serve_running=era_rounds.serve_and_restore,
-        admit_waiting=era_admission.admit_delivered,
-        lose=era_rules.lose_with_earlier,
-        lose_at_reset=era_rules.lose_and_drop,
-        queued=RULES.queued,
-        may_join=RULES.may_join,
-        passed_by=RULES.passed_by,
-        ended=RULES.ended,
-        after_round=era_admission.with_prefilling,
-        offered=era_rules.offered_alone_or_limited,
-        fit_item=era_rules.fit_item_whole_first,
-        offered_whole=era_rules.whole_or_aligned,
-        turned_down=era_rules.skipped_or_freed,
-        executed=era_rules.executed_and_released_by_count,
-    ),
+    S3_RULES,
     {
         Add: QUEUED,
         Schedule: "a waiting request that lacks an item is skipped and keeps its pins (C-ENC-10); "
         f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; "
         "a request with one token left is padded with drafts; " + REGISTERED_EARLY,
         Update: "C-ENC-9: items are released by a count that includes steps in flight",
+        **LOADS,
     },
     RELEASED_LATE,
-    wrapped=era_arrivals.with_arrivals,
+    wrapped=lambda transitions: era_loads.with_holders_first(era_arrivals.with_arrivals(transitions)),
     marks={**ARRIVED, "prefilling": Map[int, int]},
+    view=era_loads.seen_with_loads(S3_RULES),
+    ends=with_connector,
 )

@@ -30,7 +30,7 @@ def waits_with_blocks(state: State, request: Request) -> bool:
 
 
 def may_be_overwritten(state: State) -> bool:
-    """SCH-14: a step in flight of a request that has lost its blocks may still write to them, and a load does not wait."""
+    """SCH-14: a step in flight may write to blocks that its request has lost, and a load is not ordered behind it."""
     return any(part.void for plan in state.plans for part in plan.scheduled)
 
 
@@ -42,7 +42,7 @@ def begun_in_step(config: Config, state: State, request: Request, prefix: Prefix
 
 
 def lacks_reserve(config: Config, state: State, request: Request) -> bool:
-    """SCH-10, SCH-14: a waiting request has blocks, and too few are free for all holders. The request is one of them."""
+    """SCH-10, SCH-14: a waiting request has blocks, and too few are free for all holders, this request among them."""
     waiting = tuple(other for other in state.waiting if waits_with_blocks(state, other))
     if not (config.loads_later and config.loads_later[request]) and all(other == request for other in waiting):
         return False

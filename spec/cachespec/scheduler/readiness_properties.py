@@ -32,7 +32,7 @@ def could_join(config: Config, before: View, after: View, request: int) -> bool:
     return (
         fits
         and not waits
-        and request not in in_phase(after, LOADING)
+        and request not in in_phase(after, (LOADING,))
         and not must_wait_to_load(config, before, request)
     )
 

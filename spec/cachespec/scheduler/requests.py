@@ -22,7 +22,7 @@ from cachespec.scheduler.lines import left_out, placed
 from cachespec.scheduler.parts import release, without_blocks, without_items, written
 from cachespec.scheduler.rounds import set_back, voided
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import ABANDONED, LOADING, NO_TRANSFER, SENDING, Scheduled, State, Transfer
+from cachespec.scheduler.state import ABANDONED, LOADING, NO_TRANSFER, SENDING, Plan, Scheduled, State, Transfer
 from cachespec.scheduler.work import with_outputs_cleared, with_rejected
 
 Result = tuple[State, Outcome]
@@ -97,24 +97,25 @@ def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
     """The oldest plan was executed: each of its parts that is not void counts for its request."""
     if not state.plans:
         return state, ABSENT
-    return taken(rules, config, state, state, accepted)
+    after = executed_all(rules, config, state, accepted)
+    return after, Outcome(Code.DONE, named(state.plans[0], state, after))
 
 
-def taken(rules: Table, config: Config, begun: State, state: State, accepted: int) -> Result:
-    """The output of the oldest plan. `begun`: the state before; requests that are gone since are named."""
+def executed_all(rules: Table, config: Config, state: State, accepted: int) -> State:
+    """The output of the oldest plan is taken."""
     plan = state.plans[0]
-    finished: tuple[Request, ...] = ()
     state = state._replace(plans=state.plans[1:])
     for part in plan.scheduled:
-        before = with_rejected(config, state, part, accepted)
-        state = rules.executed(rules, config, before, part, accepted)
-        finished = (*finished, *newly_gone(begun, state, part.request))
-    return state, Outcome(Code.DONE, finished)
+        state = rules.executed(rules, config, with_rejected(config, state, part, accepted), part, accepted)
+    return state
 
 
-def newly_gone(before: State, after: State, request: Request) -> tuple[Request, ...]:
-    """The request, if it was finished between the two states."""
-    return (request,) if after.gone.has(request) and not before.gone.has(request) else ()
+def named(plan: Plan, before: State, after: State) -> tuple[Request, ...]:
+    """The requests of a plan that have ended between the two states, in its order."""
+    ended: tuple[Request, ...] = ()
+    for part in plan.scheduled:
+        ended = (*ended, part.request) if after.gone.has(part.request) and not before.gone.has(part.request) else ended
+    return ended
 
 
 def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:

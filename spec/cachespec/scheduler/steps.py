@@ -215,7 +215,7 @@ def drafts_are_proposed(config: Config, before: View, op: Operation, outcome: Ou
 def abort_leaves_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Abort) or outcome.code is not Code.DONE:
         return True
-    kept = set(in_phase(after, ABANDONED)) & set(in_phase(before, LOADING))
+    kept = set(in_phase(after, (ABANDONED,))) & set(in_phase(before, (LOADING,)))
     holds = op.request in (holders_of_blocks(after) - kept) | holders_of_items(after) | set(live(after))
     return not holds and not in_flight(after, op.request)
 

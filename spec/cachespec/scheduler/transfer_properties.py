@@ -27,10 +27,10 @@ def hit_tokens(view: View, request: int) -> int:
 
 
 def loading_is_waiting(config: Config, view: View) -> bool:
-    loading, over = in_phase(view, LOADING, LOADED), in_phase(view, ABANDONED, SENDING)
+    loading, over = in_phase(view, (LOADING, LOADED)), in_phase(view, (ABANDONED, SENDING))
     return (
         set(loading) <= set(view.waiting)
-        and set(in_phase(view, LOADS_IN_STEP)) <= set(view.running)
+        and set(in_phase(view, (LOADS_IN_STEP,))) <= set(view.running)
         and set(over) <= set(view.gone)
         and not any(in_flight(view, request) for request in loading)
     )
@@ -44,14 +44,14 @@ def loading_is_not_found(config: Config, view: View) -> bool:
     registered = {block for block, _ in view.kv.registered}
     return not any(
         block in registered
-        for request in in_phase(view, LOADING, ABANDONED)
+        for request in in_phase(view, (LOADING, ABANDONED))
         for block in blocks_at(view, request, hit_tokens(view, request) // config.block_size)
     )
 
 
 def holders_find_room(config: Config, view: View) -> bool:
     """As long as a waiting request has blocks, which nobody can take from it."""
-    waiting = in_phase(view, LOADING, LOADED)
+    waiting = in_phase(view, (LOADING, LOADED))
     missing = (
         (final_length(config, request) - 2) // config.block_size + 1 - len(blocks_at(view, request, 0))
         for request in {*view.running, *waiting}
@@ -60,7 +60,7 @@ def holders_find_room(config: Config, view: View) -> bool:
 
 
 def loads_are_not_overwritten(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    begun = set(in_phase(after, LOADING)) - set(in_phase(before, LOADING))
+    begun = set(in_phase(after, (LOADING,))) - set(in_phase(before, (LOADING,)))
     return not begun or not any(part.void for plan in before.plans for part in plan.scheduled)
 
 
@@ -68,16 +68,16 @@ def loads_arrive(config: Config, before: View, op: Operation, outcome: Outcome, 
     """A load ends by itself, or with its request; the request's tokens count then, and not before."""
     was, now = dict(before.transfers), dict(after.transfers)
     if isinstance(op, FinishLoad):
-        ends = op.request in in_phase(before, LOADING, ABANDONED)
+        ends = op.request in in_phase(before, (LOADING, ABANDONED))
         if outcome.code is not (Code.DONE if ends else Code.ABSENT):
             return False
-        if op.request in in_phase(before, LOADING):
+        if op.request in in_phase(before, (LOADING,)):
             done = was[op.request]._replace(phase=LOADED)
             return now.get(op.request) == done and computed_in_blocks(after, op.request) == done.tokens
         return not ends or op.request not in now
     return all(
         now.get(request) == was[request] or isinstance(op, FailLoad) or request in after.gone
-        for request in in_phase(before, LOADING)
+        for request in in_phase(before, (LOADING,))
     )
 
 
@@ -93,7 +93,7 @@ def failures_go_back(config: Config, before: View, op: Operation, outcome: Outco
     could = LOADING if isinstance(op, FailLoad) else LOADS_IN_STEP
     if outcome.code is not Code.DONE:
         return before == after
-    if op.request not in in_phase(before, could) or in_flight(after, op.request):
+    if op.request not in in_phase(before, (could,)) or in_flight(after, op.request):
         return False
     if config.failed_loads_end:
         return op.request in after.gone and op.request not in holders_of_blocks(after)
@@ -117,7 +117,7 @@ def blocks_are_kept(config: Config, before: View, op: Operation, outcome: Outcom
     tables, ending = dict(before.kv.tables), op.request if isinstance(op, FinishLoad | FailLoad | FinishSend) else -1
     return all(
         dict(after.kv.tables).get(request) == tables[request]
-        for request in in_phase(before, LOADING, ABANDONED, SENDING)
+        for request in in_phase(before, (LOADING, ABANDONED, SENDING))
         if request != ending
     )
 
@@ -126,7 +126,7 @@ def blocks_are_freed_once(config: Config, before: View, op: Operation, outcome: 
     """When the transfer of a request that is gone ends, each of its blocks loses one reference."""
     if not isinstance(op, FinishLoad | FinishSend):
         return True
-    if op.request not in in_phase(before, ABANDONED if isinstance(op, FinishLoad) else SENDING):
+    if op.request not in in_phase(before, (ABANDONED if isinstance(op, FinishLoad) else SENDING,)):
         return isinstance(op, FinishLoad) or (outcome.code is Code.ABSENT and before == after)
     counts, left = dict(before.kv.references), dict(after.kv.references)
     blocks = blocks_at(before, op.request, 0)
@@ -136,7 +136,7 @@ def blocks_are_freed_once(config: Config, before: View, op: Operation, outcome: 
 
 def finished_blocks_are_sent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Of the requests that an output finishes, and of no others."""
-    begun = set(in_phase(after, SENDING)) - set(in_phase(before, SENDING))
+    begun = set(in_phase(after, (SENDING,))) - set(in_phase(before, (SENDING,)))
     ended = set(outcome.values) if isinstance(op, Update | FailStep) and outcome.code is Code.DONE else set[int]()
     failed = {op.request} if isinstance(op, FailStep) else set[int]()
     return begun == {request for request in ended - failed if config.sends and config.sends[request]}
@@ -147,25 +147,25 @@ TRANSFERS: tuple[Safety[Config, View], ...] = (
         "SCH-14",
         "a request waits while its KV is loaded, and no step in flight counts for it",
         loading_is_waiting,
-        lambda c, v: bool(in_phase(v, LOADING)) and bool(v.plans),
+        lambda c, v: bool(in_phase(v, (LOADING,))) and bool(v.plans),
     ),
     Safety(
         "SCH-14/blocks",
         "a request holds blocks as long as a transfer reads or writes them",
         transfers_have_blocks,
-        lambda c, v: bool(in_phase(v, LOADING)) and bool(in_phase(v, ABANDONED)),
+        lambda c, v: bool(in_phase(v, (LOADING,))) and bool(in_phase(v, (ABANDONED,))),
     ),
     Safety(
         "SCH-14/room",
         "while a waiting request holds blocks, the free ones suffice for all requests that hold blocks",
         holders_find_room,
-        lambda c, v: bool(in_phase(v, LOADING, LOADED)) and bool(v.running),
+        lambda c, v: bool(in_phase(v, (LOADING, LOADED))) and bool(v.running),
     ),
     Safety(
         "KV-7/loading",
         "no block that a load still writes can be found",
         loading_is_not_found,
-        lambda c, v: any(computed_in_blocks(v, request) for request in in_phase(v, LOADING)),
+        lambda c, v: any(computed_in_blocks(v, request) for request in in_phase(v, (LOADING,))),
     ),
 )
 
@@ -202,7 +202,7 @@ TRANSFER_STEPS: tuple[Step[Config, View], ...] = (
         "SCH-15",
         "blocks stay in the table of their request while a transfer reads or writes them",
         blocks_are_kept,
-        lambda c, b, op, o, a: isinstance(op, Schedule) and bool(in_phase(b, SENDING)) and b.kv.free != a.kv.free,
+        lambda c, b, op, o, a: isinstance(op, Schedule) and bool(in_phase(b, (SENDING,))) and b.kv.free != a.kv.free,
     ),
     Step(
         "SCH-15/once",
@@ -214,6 +214,6 @@ TRANSFER_STEPS: tuple[Step[Config, View], ...] = (
         "SCH-15/finished",
         "the blocks of a request are sent if it is finished by its output, and not otherwise",
         finished_blocks_are_sent,
-        lambda c, b, op, o, a: isinstance(op, Update) and bool(in_phase(a, SENDING)),
+        lambda c, b, op, o, a: isinstance(op, Update) and bool(in_phase(a, (SENDING,))),
     ),
 )

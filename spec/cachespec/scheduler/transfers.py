@@ -7,12 +7,12 @@ blocks they are not freed, whatever becomes of their request.
 
 from __future__ import annotations
 
-from cachespec.kernel import ABSENT, DONE, Outcome
+from cachespec.kernel import ABSENT, DONE, Code, Outcome
 from cachespec.kv_blocks import RollBack
 from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.configuration import Config, Request, kv_config
 from cachespec.scheduler.parts import without_blocks, written
-from cachespec.scheduler.requests import gone, taken
+from cachespec.scheduler.requests import executed_all, gone, named
 from cachespec.scheduler.rounds import voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import (
@@ -84,7 +84,8 @@ def fail_step(rules: Table, config: Config, state: State, request: Request, bloc
         after = gone(rules.abort(rules, config, after, request), request)
     else:
         after = set_back_to(rules, config, after, request, tokens)
-    return taken(rules, config, state, after, 0)
+    after = executed_all(rules, config, after, 0)
+    return after, Outcome(Code.DONE, named(state.plans[0], state, after))
 
 
 def is_first(state: State, request: Request) -> bool:

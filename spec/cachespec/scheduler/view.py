@@ -54,21 +54,22 @@ def holders_of_items(view: View) -> set[int]:
     return {request for request, _ in view.encoder.held}
 
 
-def in_phase(view: View, *phases: int) -> tuple[int, ...]:
+def in_phase(view: View, phases: tuple[int, ...]) -> tuple[int, ...]:
     """The requests with a transfer in one of these phases."""
     return tuple(request for request, transfer in view.transfers if transfer.phase in phases)
 
 
 def in_turn(view: View) -> tuple[int, ...]:
     """The waiting requests in the order in which they may be admitted: those first whose KV is loaded."""
-    first = in_phase(view, LOADED)
+    first = in_phase(view, (LOADED,))
     return (*(r for r in view.waiting if r in first), *(r for r in view.waiting if r not in first))
 
 
 def counted(view: View) -> tuple[tuple[int, int], ...]:
     """Requests and their computed tokens, those of waiting requests included whose KV is loaded."""
     loads = {request: transfer.tokens for request, transfer in view.transfers if transfer.phase in (LOADING, LOADED)}
-    return tuple(sorted({**loads, **dict(view.computed)}.items()))
+    there = {request: tokens for request, tokens in loads.items() if tokens > 0}
+    return tuple(sorted({**there, **dict(view.computed)}.items()))
 
 
 def touched(config: Config, part: Scheduled) -> tuple[int, ...]:
