@@ -85,7 +85,8 @@ def load_written(config: Config, state: State, request: Request, tokens: int) ->
 
 def load_lost(config: Config, state: State, request: Request, tokens: int) -> State:
     """The request's blocks from this token on have no KV: their load has failed."""
-    memory, blocks = state.worker.memory, blocks_of(state.kv, request)
+    blocks = blocks_of(state.kv, request)
+    memory = state.worker.memory
     for position in range(tokens // config.block_size, len(blocks)):
         memory = memory.remove(blocks[position])
     return state._replace(worker=state.worker._replace(memory=memory))
