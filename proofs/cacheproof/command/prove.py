@@ -49,11 +49,14 @@ def command(
         bool,
         typer.Option(
             "--implementation",
-            help="Prove the tensor code equal to the specification (default: prove the specification).",
+            help="Prove and confirm the implementation equal to the specification (default: prove the specification).",
         ),
     ] = False,
     which: Annotated[
-        str, typer.Option("--set", help="The set of shapes of --implementation: default, or all with the larger ones.")
+        str,
+        typer.Option(
+            "--set", help="The set of --implementation: default, or all with larger shapes and long contracts."
+        ),
     ] = DEFAULT,
     every: Annotated[
         bool, typer.Option("--every", help="Print one line for each obligation (default: one for each claim).")
@@ -63,22 +66,22 @@ def command(
 ) -> Report:
     """Prove properties of the specification for all sizes, and confirm contracts up to a bound.
 
-    With --implementation: prove that the tensor code does what the specification does, at stated shapes.
+    With --implementation: prove that the tensor code does what the specification does, at stated shapes (smt), and
+    confirm that the classes in plain Python do, up to a bound (crosshair).
     """
     file_to_write(junit)
     if which not in (DEFAULT, ALL):
         raise InputError(f"there is no set '{which}': there are {DEFAULT} and {ALL}")
-    if implementation and method is not None:
-        raise InputError("--method chooses among the proofs of the specification: leave it out with --implementation")
     if which == ALL and not implementation:
-        raise InputError("--set chooses among the shapes of --implementation")
+        raise InputError("--set chooses among the obligations of --implementation")
     try:
         from cacheproof.prove import session  # noqa: PLC0415  # z3, cvc5 and CrossHair come with an extra
 
+        by = method.value if method else None
         if implementation:
-            chosen = session.chosen_shapes(names or [], nightly=which == ALL)
+            chosen = session.chosen_implementation(names or [], by, nightly=which == ALL)
         else:
-            chosen = session.chosen(names or [], method.value if method else None)
+            chosen = session.chosen(names or [], by)
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise MissingExtraError("torch", "`cacheproof prove --implementation`") from None

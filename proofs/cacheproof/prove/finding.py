@@ -38,6 +38,8 @@ class Verdict(Enum):
 
 GOOD = frozenset({Verdict.PROVED, Verdict.PROVED_AT_SHAPES, Verdict.CONFIRMED})
 SMT, CROSSHAIR, IMPLEMENTATION = "smt", "crosshair", "implementation"
+IMPLEMENTATION_CROSSHAIR = "implementation-crosshair"
+"""Contracts that run the implementation beside the specification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Finding:
     detail: str = ""
     """A counterexample, or why there is no verdict."""
     checks: int = 0
-    """How many questions it took, where the method is `smt`."""
+    """How many questions it took; where the method is one of CrossHair's, how many paths."""
     agreed: int | None = None
     """How many of them the second solver answered alike; None where it was not asked."""
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib import import_module
 from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cacheproof.foundation.discover import discover, modules_in
+from cacheproof.foundation.discover import discover, module_names, modules_in
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.workers import shared_out, stopped, tell
 from cacheproof.model.fingerprint import implementation_digest
 from cacheproof.model.store import save
-from cacheproof.prove.finding import CROSSHAIR, IMPLEMENTATION, SMT, Finding
-from cacheproof.prove.ledger import confirm
+from cacheproof.prove.finding import CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR, SMT, Finding
+from cacheproof.prove.ledger import confirm, confirm_beside
 from cacheproof.prove.proof import INITIAL, Proof
 from cacheproof.prove.prover import prove_at
 from cacheproof.prove.witness import Examples, examples
@@ -32,6 +33,10 @@ class Chosen:
     contracts: dict[str, ModuleType]
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Of the tensor code: which of its correspondences, by number."""
+    beside: tuple[str, ...] = ()
+    """Components whose implementation has contracts."""
+    nightly: bool = False
+    """Whether those contracts that take long are confirmed too."""
 
 
 PROOFS: Mapping[str, tuple[Proof, ...]] = discover("cacheproof.prove.obligations", "PROOFS", tuple)
@@ -47,6 +52,9 @@ SECONDS_TO_STOP = 5.0
 
 CONTRACTS = "cacheproof.prove.contracts"
 """Its modules have the names of components, or of what they share, and a `LEDGER` of their contracts."""
+
+BESIDE = "cacheproof.prove.implementation.contracts"
+"""Likewise, of contracts that run the implementation beside the specification; they need torch."""
 
 
 def chosen(components: Iterable[str], method: str | None) -> Chosen:
@@ -65,21 +73,26 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
     )
 
 
-def chosen_shapes(components: Iterable[str], *, nightly: bool) -> Chosen:
-    """The tensor code of these components, or of all; at the default shapes, or at the larger ones beside them."""
-    wanted = list(dict.fromkeys(components)) or sorted(CORRESPONDENCES)
+def chosen_implementation(components: Iterable[str], method: str | None, *, nightly: bool) -> Chosen:
+    """The implementation of these components, or of all: shapes of the tensor code (smt), and contracts (crosshair).
+
+    The default ones, or with `nightly` the larger ones too.
+    """
+    shapes = CORRESPONDENCES if method in (None, SMT) else {}
+    contracts = module_names(BESIDE) if method in (None, CROSSHAIR) else []
+    known = {*shapes, *contracts}
+    wanted = list(dict.fromkeys(components)) or sorted(known)
     for name in wanted:
-        if name not in CORRESPONDENCES:
-            there = ", ".join(sorted(CORRESPONDENCES))
-            raise InputError(f"nothing is proved of the tensor code of '{name}': there are {there}")
-    return Chosen(
-        {},
-        {},
-        {
-            name: tuple(number for number, one in enumerate(CORRESPONDENCES[name]) if nightly or not one.nightly)
-            for name in wanted
-        },
-    )
+        if name not in known:
+            how = f" by {method}" if method else ""
+            there = ", ".join(sorted(known))
+            raise InputError(f"nothing is proved{how} of the implementation of '{name}': there are {there}")
+    numbers = {
+        name: tuple(number for number, one in enumerate(shapes[name]) if nightly or not one.nightly)
+        for name in wanted
+        if name in shapes
+    }
+    return Chosen({}, {}, numbers, tuple(name for name in wanted if name in contracts), nightly)
 
 
 def run(
@@ -109,6 +122,10 @@ def run(
         raise
 
 
+NIGHTLY = "nightly"
+"""The place of contracts of the implementation that are to be confirmed even if they take long."""
+
+
 class Part(NamedTuple):
     """What one process does at a time: a place of a proof, or the contracts of a component."""
 
@@ -119,6 +136,8 @@ class Part(NamedTuple):
     method: str = SMT
 
     def __str__(self) -> str:
+        if self.method == IMPLEMENTATION_CROSSHAIR:
+            return f"{self.component}: contracts of the implementation"
         if self.number < 0:
             return f"{self.component}: contracts"
         if self.method == IMPLEMENTATION:
@@ -127,6 +146,10 @@ class Part(NamedTuple):
 
     def findings(self, *, ask_second: bool) -> Iterator[Finding]:
         """One for each obligation."""
+        if self.method == IMPLEMENTATION_CROSSHAIR:
+            module = import_module(f"{BESIDE}.{self.component}")
+            yield from confirm_beside(self.component, module, nightly=self.place == NIGHTLY)
+            return
         if self.number < 0:
             yield from confirm(self.component, modules_in(CONTRACTS)[self.component])
             return
@@ -146,6 +169,8 @@ def parts_of(what: Chosen) -> Iterator[Part]:
         for number, proof in enumerate(proofs):
             yield from (Part(name, number, place) for place in proof.places())
     yield from (Part(name) for name in what.contracts)
+    for name in what.beside:
+        yield Part(name, place=NIGHTLY if what.nightly else "", method=IMPLEMENTATION_CROSSHAIR)
     for name, numbers in what.shapes.items():
         for number in numbers:
             yield from (Part(name, number, place, IMPLEMENTATION) for place in CORRESPONDENCES[name][number].places())
@@ -171,11 +196,10 @@ def _in_worker(ask_second: bool, part: tuple[int, Part]) -> tuple[int, list[Find
 def keep(what: Chosen, findings: Iterable[Finding]) -> None:
     """Store the rows of each component that was run."""
     rows = [one.record() for one in findings]
-    methods = [SMT] * bool(what.obligations) + [CROSSHAIR] * bool(what.contracts) + [IMPLEMENTATION] * bool(what.shapes)
-    for name in {**what.obligations, **what.contracts, **what.shapes}:
-        for method in methods:
+    for name in dict.fromkeys([*what.obligations, *what.contracts, *what.shapes, *what.beside]):
+        for method in (SMT, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR):
             mine = [row for row in rows if row["component"] == name and row["method"] == method]
             if mine:
-                of_code = {"implementation": implementation_digest()} if method == IMPLEMENTATION else {}
+                of_code = {} if method in (SMT, CROSSHAIR) else {"implementation": implementation_digest()}
                 record: dict[str, Any] = {"component": name, "method": method, **of_code, "obligations": mine}
                 save("prove", f"{name}-{method}", record)

@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_operations_of_a_component_are_proved_at_its_shape_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["prove", "--implementation", "lru", "--json", "--jobs", "2"]
+    arguments = ["prove", "--implementation", "--method", "smt", "lru", "--json", "--jobs", "2"]
     ended = subprocess.run(
         [sys.executable, "-m", "cacheproof", *arguments], capture_output=True, text=True, check=False
     )
@@ -65,10 +65,10 @@ def test_the_digest_changes_with_the_tensor_code(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"names": ["lur"], "implementation": True}, "the tensor code of 'lur': there are .*lru"),
+        ({"names": ["lur"], "implementation": True}, "the implementation of 'lur': there are .*lru"),
         ({"implementation": True, "which": "some"}, "no set 'some'"),
-        ({"implementation": True, "method": Method.SMT}, "leave it out with --implementation"),
-        ({"which": "all"}, "shapes of --implementation"),
+        ({"names": ["lur"], "implementation": True, "method": Method.SMT}, "by smt of the implementation of 'lur'"),
+        ({"which": "all"}, "obligations of --implementation"),
     ],
 )
 def test_wrong_input_is_named(options: dict[str, Any], message: str) -> None:
@@ -77,7 +77,9 @@ def test_wrong_input_is_named(options: dict[str, Any], message: str) -> None:
 
 
 def test_larger_shapes_are_in_the_set_all() -> None:
-    usual, every = (session.chosen_shapes(["lru"], nightly=nightly).shapes["lru"] for nightly in (False, True))
+    usual, every = (
+        session.chosen_implementation(["lru"], "smt", nightly=nightly).shapes["lru"] for nightly in (False, True)
+    )
     assert set(usual) < set(every)
 
 
@@ -96,5 +98,5 @@ def test_a_kind_that_is_not_known_is_named_and_never_skipped(monkeypatch: pytest
     rows = list(prove_place(CORRESPONDENCES["lru"][0], "put"))
     assert {row.verdict for row in rows} == {Verdict.UNKNOWN}
     assert all("aten.tril.default" in row.detail for row in rows)
-    report = command(["lru"], implementation=True, jobs=1)
+    report = command(["lru"], method=Method.SMT, implementation=True, jobs=1)
     assert report.exit_status is ExitStatus.FELL_SHORT
