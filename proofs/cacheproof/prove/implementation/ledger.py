@@ -16,8 +16,8 @@ import cacheimpl
 from cacheproof.prove.implementation.actions import function_of
 from cacheproof.prove.implementation.correspondence import Correspondence
 
-APART = ("cacheimpl.vllm", "cacheimpl.mirror.example")
-"""Needs an engine, or the network; neither has operations of its own."""
+APART = ("cacheimpl.kernels", "cacheimpl.vllm", "cacheimpl.mirror.example")
+"""Needs triton, an engine, or the network; none has operations of its own."""
 
 BURST = "part of a burst of turns: compared with the sequential rule by lockstep, not proved"
 NOT_BEGUN = "explored beside the specification, not proved: no correspondence is written yet"
@@ -40,6 +40,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.kv_blocks.index": BURST,
     "cacheimpl.kv_blocks.prefix:slot_mapping": "positions of tokens in KV memory: the specification has no such answer",
     "cacheimpl.kv_blocks.state:configuration": "makes the parameters: states that are run on both sides check them",
+    "cacheimpl.kv_blocks.steps": "a decode step with positions in KV memory: the specification has no such answer",
     "cacheimpl.layout": "packs states for the explorer, which checks each round trip",
     "cacheimpl.lru.eras": "eras: explored, not proved",
     "cacheimpl.lru.ghosts": "eras: explored, not proved",

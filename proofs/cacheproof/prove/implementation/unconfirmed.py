@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +26,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.devices": TENSORS,
     "cacheimpl.encoder_cache.manager": TENSORS,
     "cacheimpl.encoder_cache.rows": "names as rows of tensors: the specification has no rows",
+    "cacheimpl.kernels": "Triton kernels, which tests compare with the tensor functions",
     "cacheimpl.kv_blocks.indexed": TENSORS,
     "cacheimpl.kv_blocks.serving": TENSORS,
     "cacheimpl.kv_cache_manager.events": TEXTS,
@@ -62,12 +61,12 @@ def modules_with_functions() -> dict[str, Path]:
 
 
 def _modules_with_functions() -> Iterator[tuple[str, Path]]:
-    for found in pkgutil.walk_packages(cacheimpl.__path__, "cacheimpl."):
-        spec = importlib.util.find_spec(found.name)
-        assert spec is not None
-        file = Path(str(spec.origin))
-        if any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
-            yield found.name, file
+    for folder in map(Path, cacheimpl.__path__):
+        for file in sorted(folder.rglob("*.py")):
+            parts = file.relative_to(folder.parent).with_suffix("").parts
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            if any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree)):
+                yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
 
 
 def files_run(ledgers: Iterable[ModuleType]) -> set[Path]:
