@@ -344,7 +344,7 @@ def test_durations(seconds: float, text: str) -> None:
 def test_a_plot_is_written_whole_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot = tmp_path / "curves.svg"
     assert dispatch(["bench", "decode", "--small", "--repeats", "1", "--plot", str(plot)]) is ExitStatus.AS_EXPECTED
-    assert plot.read_text(encoding="utf-8").count("<polyline") == 2
+    assert plot.read_text(encoding="utf-8").count("<polyline") == 3
     missing = tmp_path / "no" / "curves.svg"
     assert dispatch(["bench", "decode", "--small", "--plot", str(missing)]) is ExitStatus.WRONG_INPUT
     assert "there is no folder" in capsys.readouterr().err

@@ -28,9 +28,10 @@ leaves it as it is. `SERVING` is in place, and does not keep the history that on
 - `slot_mapping(config, pool, requests [tokens], positions [tokens]) -> [tokens]`.
 
 `Serving(config, blocks)` has them as methods of a pool that is changed in place, and raises `BurstError` for operands
-that no call can have. `IndexedServing` is the same for large pools on a processor: what it looks up, admits and
-releases costs what it is about, and not what the pool is. `operations` has the same calls one request at a time, which
-is what is explored.
+that no call can have. `Serving.running(rows) -> Running` is for requests that decode together: each `step` is that of
+`decode`, names the new blocks, and is fast on a CPU for few requests too. `IndexedServing` is the same for large pools
+on a processor: what it looks up, admits and releases costs what it is about, and not what the pool is. `operations` has
+the same calls one request at a time, which is what is explored.
 """
 
 from cacheimpl.kv_blocks.admission import admit
@@ -41,6 +42,7 @@ from cacheimpl.kv_blocks.forgetting import evict_block, evict_blocks, reset_pref
 from cacheimpl.kv_blocks.indexed import IndexedServing
 from cacheimpl.kv_blocks.prefix import Hits, common_prefix, get_computed_blocks, slot_mapping
 from cacheimpl.kv_blocks.releasing import free_request, withdraw
+from cacheimpl.kv_blocks.running import Advanced, Running
 from cacheimpl.kv_blocks.serving import BurstError, Serving
 from cacheimpl.kv_blocks.slots import Slots, allocate_slots
 from cacheimpl.kv_blocks.state import Config, Pool, configuration, empty, nobody, null_block
@@ -52,12 +54,14 @@ __all__ = [
     "IN_PLACE",
     "NO_SLOT",
     "SERVING",
+    "Advanced",
     "BurstError",
     "Config",
     "Decoded",
     "Hits",
     "IndexedServing",
     "Pool",
+    "Running",
     "Serving",
     "Slots",
     "Step",

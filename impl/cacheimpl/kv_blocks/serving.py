@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from cacheimpl.counts import whole
 from cacheimpl.errors import CacheError
 from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, prefix, releasing, slots, steps
+from cacheimpl.kv_blocks.running import Running
 from cacheimpl.kv_blocks.state import Config, Pool, empty, nobody, null_block
 from cacheimpl.writing import SERVING
 
@@ -25,12 +28,34 @@ class Serving:
 
     _marks: Tensor | None = None
     """What is kept at hand for `least_by_block`"""
+    pending: Running | None = None
+    """Whose steps the pool does not have yet"""
+    changes = 0
+    """Calls that changed the pool"""
 
     def __init__(self, config: Config, blocks: int, *, checked: bool = True) -> None:
         if not isinstance(config, Config):
             raise BurstError(f"config must be a Config, as `configuration` makes one, not {type(config).__name__}")
         self.config, self.checked = config, checked
-        self.pool = empty(config, whole("blocks", blocks, BurstError, least=1))
+        self._pool = empty(config, whole("blocks", blocks, BurstError, least=1))
+
+    @property
+    def pool(self) -> Pool:
+        """The pool, up to date. While requests are `running`, read it anew after each step."""
+        self.write_pending()
+        return self._pool
+
+    @pool.setter
+    def pool(self, pool: Pool) -> None:
+        self.write_pending()
+        self._pool, self.changes = pool, self.changes + 1
+
+    def running(self, requests: Sequence[int], *, most: int | None = None) -> Running:
+        """These requests (at least one, distinct rows) decode together, step after step."""
+        if not requests:
+            raise BurstError("at least one request has to run")
+        self._look_at_step(torch.tensor(requests, dtype=torch.int64, device=self._pool.tables.device), most)
+        return Running(self, requests, most)
 
     def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
         """The longest cached prefix of each request."""
@@ -114,7 +139,14 @@ class Serving:
         self._keep(after)
         return code
 
+    def write_pending(self) -> None:
+        """Write the steps of `running` requests into the pool, as reading `pool` does."""
+        if self.pending is not None:
+            running, self.pending = self.pending, None
+            running.settle()
+
     def _keep(self, after: Pool) -> None:
+        self.changes += 1
         for ours, new in zip(self.pool, after, strict=True):
             if new is not ours:
                 ours.copy_(new)

@@ -62,11 +62,13 @@ class Make(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is asked of some contenders: so many units in a second of one core, or times the rate of a release."""
+    """What is asked of some contenders: units in a second of one core, or times the rate of another contender."""
 
     contenders: tuple[str, ...]
     units_per_second: float | None = None
     times_the_release: float | None = None
+    times_the_yardstick: float | None = None
+    """Asked of a run without a release, in which ratios are to the yardstick"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ def _row(name: str, rates: dict[str, list[float]], units: int, goal: Goal | None
     yardstick = next(iter(rates.values()))
     ratios = [own / other for own, other in zip(rates[name], yardstick, strict=True)]
     asked = goal if goal is not None and name in goal.contenders else Goal(())
-    rate, times = asked.units_per_second, asked.times_the_release if beside else None
+    rate, times = asked.units_per_second, asked.times_the_release if beside else asked.times_the_yardstick
     return Row(name, len(ratios), units, Spread.of(rates[name]), Spread.of(ratios), rate, times)
 
 

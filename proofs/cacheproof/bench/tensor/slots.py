@@ -54,6 +54,28 @@ class TensorDecode(InTurns):
         return Work(self.steps, [int(blocks.sum()) for blocks in given], seconds)
 
 
+class RunningDecode(InTurns):
+    """The same by `Serving.running`: each step names the new blocks, and the pool is written at the end of a turn."""
+
+    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
+        tensors = TensorDecode(running, block_size, prompt, steps, turns)
+        self.steps = steps
+        self.engine = kv_blocks.Serving(tensors.config, running, checked=False)
+        self.engine.pool = tensors.pool
+        self.running = self.engine.running(range(running), most=tensors.most)
+
+    def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
+        """So many steps and writing them into the pool, behind a step and its writing that are not timed."""
+        step = self.running.step
+        step()
+        self.engine.write_pending()
+        started = time.process_time()
+        given = [len(step().blocks) for _ in range(self.steps)]
+        self.engine.write_pending()
+        seconds = time.process_time() - started
+        return Work(self.steps, given, seconds)
+
+
 class PlainDecode(InTurns):
     """The same with a list for each table, a deque of free blocks and a dictionary of contents; nothing is checked."""
 
