@@ -96,8 +96,6 @@ def judged(ended: Ended, number: int, wait: float, *, twice: bool) -> None:
     starting = wait < SECONDS_TO_START and ended.out == "" and "cacheproof/command" not in ended.err
     if (ended.status == -number and twice) or (ended.status in (-number, 1) and starting):
         return
-    if ended.status == -number and ended.err.endswith(f"{NOTHING_KNOWN}\n") and "Traceback" not in ended.err:
-        return  # Python itself changes the status if the signal came while it made a class from a text
     ended.checked(0, 1, 3)
     if ended.out == "" and NOTHING_KNOWN in ended.err:
         return

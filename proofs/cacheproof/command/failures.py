@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cacheproof.foundation.console import announce, ignore_standard_output, write_object
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError, MissingExtraError
+from cacheproof.foundation.interruption import Interruption
 
 MODULES_OF_EXTRAS = {
     "hypothesis": "fuzz",
@@ -25,8 +26,14 @@ MODULES_OF_EXTRAS = {
 """Which extra brings a module; the names of the extras are those of pyproject.toml."""
 
 
-def guarded(call: Callable[[], ExitStatus], *, as_json: bool) -> ExitStatus:
-    """The status of the call; with `as_json`, a failure is an object on standard output as well."""
+INTERRUPTED = "interrupted: nothing is known yet"
+
+
+def guarded(call: Callable[[], ExitStatus], interruption: Interruption | None = None, *, as_json: bool) -> ExitStatus:
+    """The status of the call; with `as_json`, a failure is an object on standard output as well.
+
+    An unknown error after a signal counts as the interruption: numpy, for one, makes an ImportError of Ctrl-C.
+    """
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -34,22 +41,24 @@ def guarded(call: Callable[[], ExitStatus], *, as_json: bool) -> ExitStatus:
     try:
         return call()
     except KeyboardInterrupt:
-        return _ended("interrupted: nothing is known yet", ExitStatus.INCONCLUSIVE, as_json=as_json)
+        return _ended(INTERRUPTED, ExitStatus.INCONCLUSIVE, as_json=as_json)
     except OSError as error:
         if error.filename is not None or error.errno not in (EPIPE, ENOSPC):
-            return _answer(error, as_json=as_json)
+            return _answer(error, interruption, as_json=as_json)
         if error.errno == ENOSPC:
             announce(f"cacheproof: the output cannot be written: {error.strerror}")
         ignore_standard_output()
         return ExitStatus.INCONCLUSIVE
     except Exception as error:  # noqa: BLE001  # the last stop before the user: each sort of error has its answer
-        return _answer(error, as_json=as_json)
+        return _answer(error, interruption, as_json=as_json)
 
 
-def _answer(error: Exception, *, as_json: bool) -> ExitStatus:
+def _answer(error: Exception, interruption: Interruption | None, *, as_json: bool) -> ExitStatus:
     known = _known(error)
     if known is not None:
         return _ended(known[0], known[1], as_json=as_json)
+    if interruption is not None and interruption.came:
+        return _ended(INTERRUPTED, ExitStatus.INCONCLUSIVE, as_json=as_json)
     traceback.print_exception(error, file=sys.stderr)
     line = (
         f"internal error ({type(error).__name__}): this is a bug in cacheproof; please report it with the lines above"

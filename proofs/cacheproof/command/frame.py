@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -24,7 +25,7 @@ from cacheproof.command.failures import guarded
 from cacheproof.foundation.console import Report, ignore_standard_output, run
 from cacheproof.foundation.discover import module_names
 from cacheproof.foundation.errors import ExitStatus, InputError
-from cacheproof.foundation.interruption import sigterm_as_ctrl_c
+from cacheproof.foundation.interruption import Interruption, signals_raised
 
 SHARED = ("failures", "frame", "options")
 """Modules of this package that are not verbs."""
@@ -46,9 +47,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     open_closed_streams()
-    with sigterm_as_ctrl_c():
-        status = guarded(lambda: dispatch(given), as_json="--json" in given)
+    with signals_raised() as interruption:
+        status = guarded(lambda: dispatch(given, interruption), interruption, as_json="--json" in given)
+    forget_handled_interruption()
     sys.exit(int(status))
+
+
+def forget_handled_interruption() -> None:
+    """Python ends a module by SIGINT, whatever its status, if Ctrl-C left any evaluated text, even if it was handled.
+
+    Named tuples and data classes evaluate text. The next evaluation that ends well clears the mark.
+    """
+    eval("None")  # noqa: S307  # a constant
 
 
 def open_closed_streams() -> None:
@@ -59,10 +69,10 @@ def open_closed_streams() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # likewise
 
 
-def dispatch(given: list[str]) -> ExitStatus:
+def dispatch(given: list[str], interruption: Interruption | None = None) -> ExitStatus:
     """Run the verb that the arguments name; without one, show what there is and call it wrong usage."""
     ended: list[ExitStatus] = []
-    application = get_command(_application(given, ended.append))
+    application = get_command(_application(given, ended.append, interruption))
     try:
         result = application.main(args=given or ["--help"], prog_name="cacheproof", standalone_mode=False)
     except SystemExit:  # the parser's own way when the reader of its help has gone
@@ -119,14 +129,17 @@ def _asked_for(given: Sequence[str]) -> str:
     return next((argument for argument in given if not argument.startswith("-")), "")
 
 
-def _application(given: Sequence[str], end: Callable[[ExitStatus], None]) -> typer.Typer:
+def _application(
+    given: Sequence[str], end: Callable[[ExitStatus], None], interruption: Interruption | None
+) -> typer.Typer:
     """The verb that the call begins with; or else all verbs, of which those not asked for only say what they are."""
     asked_for = _asked_for(given)
     names = (asked_for,) if given[:1] == [asked_for] and asked_for in verbs() else tuple(verbs())
     application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     application.callback(help=unwrapped(inspect.getdoc(_callback) or ""))(_callback)
     for name, (summary, panel) in _in_panels(names).items():
-        function = _entry(importlib.import_module(verbs()[name]), end) if name == asked_for else _placeholder
+        verb = verbs()[name]
+        function = _entry(importlib.import_module(verb), end, interruption) if name == asked_for else _placeholder
         application.command(name, help=summary, rich_help_panel=panel)(function)
     return application
 
@@ -161,7 +174,9 @@ def _callback(
     """
 
 
-def _entry(module: ModuleType, end: Callable[[ExitStatus], None]) -> Callable[..., None]:
+def _entry(
+    module: ModuleType, end: Callable[[ExitStatus], None], interruption: Interruption | None
+) -> Callable[..., None]:
     """The verb's function as typer is to see it: with `--json` where it returns a report."""
     function = getattr(module, FUNCTION, None)
     if not callable(function):
@@ -171,7 +186,8 @@ def _entry(module: ModuleType, end: Callable[[ExitStatus], None]) -> Callable[..
 
     def entry(*arguments: Any, **named: Any) -> None:
         as_json = bool(named.pop("as_json", False)) if reports else False
-        end(guarded(lambda: run(lambda: function(*arguments, **named), as_json=as_json), as_json=as_json))
+        call = partial(function, *arguments, **named)
+        end(guarded(lambda: run(call, as_json=as_json), interruption, as_json=as_json))
 
     parameters = [*signature.parameters.values(), *([_json_option()] if reports else [])]
     shown = signature.replace(parameters=parameters, return_annotation=None)

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM: both end a verb with what is known so far. A search ends where its result is whole.
 
-`main` runs each verb inside `sigterm_as_ctrl_c`, so SIGTERM raises a KeyboardInterrupt like Ctrl-C.
+`main` runs each verb inside `signals_raised`, so SIGTERM raises a KeyboardInterrupt like Ctrl-C, and both are noted:
+a library may make another error of a KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -36,21 +37,33 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-def _raise_terminated(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+class _Raises:
+    """A handler of one signal: note it, and raise."""
+
+    def __init__(self, interruption: Interruption, error: type[KeyboardInterrupt]) -> None:
+        self._interruption = interruption
+        self._error = error
+
+    def __call__(self, _number: int, _frame: FrameType | None, /) -> None:
+        self._interruption.came = True
+        raise self._error
 
 
 @contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """In the block, SIGTERM raises `Terminated`. If the process handles or ignores SIGTERM already, nothing changes.
+def signals_raised() -> Iterator[Interruption]:
+    """In the block, SIGINT raises `KeyboardInterrupt` and SIGTERM `Terminated`, and both are noted in the result.
 
-    Forked children get the default action of SIGTERM back.
+    A signal that the process handles otherwise or ignores already is left alone. Forked children get the default action
+    of SIGTERM back.
     """
-    if not _in_main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    with _handled(signal.SIGTERM, _raise_terminated):
-        yield
+    interruption = Interruption()
+    with ExitStack() as handlers:
+        if _in_main_thread():
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                handlers.enter_context(_handled(signal.SIGINT, _Raises(interruption, KeyboardInterrupt)))
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                handlers.enter_context(_handled(signal.SIGTERM, _Raises(interruption, Terminated)))
+        yield interruption
 
 
 def leave_to_parent() -> None:
@@ -133,8 +146,12 @@ def _ours() -> list[signal.Signals]:
     """The signals that would raise a KeyboardInterrupt here and now."""
     if not _in_main_thread():
         return []
-    raising = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: _raise_terminated}
-    return [number for number, handler in raising.items() if signal.getsignal(number) is handler]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    return [
+        number
+        for number, handler in handlers.items()
+        if isinstance(handler, _Raises) or handler is signal.default_int_handler
+    ]
 
 
 @contextmanager
@@ -151,7 +168,7 @@ def _in_main_thread() -> bool:
 
 
 def _default_after_fork() -> None:
-    if signal.getsignal(signal.SIGTERM) is _raise_terminated:
+    if isinstance(signal.getsignal(signal.SIGTERM), _Raises):
         with suppress(ValueError):  # forked by another thread than the main one
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

@@ -118,6 +118,37 @@ def test_ctrl_c_while_the_command_line_is_read_is_said(toy: Run) -> None:
     assert (ended.status, ended.out, ended.err) == (3, "", "cacheproof: interrupted: nothing is known yet\n")
 
 
+def test_ctrl_c_that_a_library_makes_another_error_of_is_said(toy: Run) -> None:
+    """As numpy does where its C code is imported."""
+    body = """
+        import signal
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+        raise RuntimeError("failed to import")
+    """
+    ended = toy(body)
+    assert (ended.status, ended.out, ended.err) == (3, "", "cacheproof: interrupted: nothing is known yet\n")
+
+
+def test_ctrl_c_within_evaluated_text_does_not_change_the_status(tmp_path: Path) -> None:
+    """Python ends `-m` by the signal if Ctrl-C left any evaluated text, though it was handled."""
+    (tmp_path / "program.py").write_text(
+        "from cacheproof.command import frame\n"
+        "from cacheproof.foundation.errors import ExitStatus\n"
+        "def dispatch(given, interruption):\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        return ExitStatus.INCONCLUSIVE\n"
+        "frame.dispatch = dispatch\n"
+        "frame.main([])\n"
+    )
+    ended = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (3, b"")
+
+
 def test_interrupted_work_reports_what_is_known(toy: Run) -> None:
     body = """
         done = []
@@ -197,7 +228,7 @@ def test_the_terminal_alone_wraps_a_summary(
 
 
 def parameters(name: str) -> list[Any]:
-    return list(get_command(frame._application([name], lambda _: None)).commands[name].params)  # type: ignore[attr-defined]  # a group
+    return list(get_command(frame._application([name], lambda _: None, None)).commands[name].params)  # type: ignore[attr-defined]  # a group
 
 
 @pytest.mark.parametrize("name", [*verbs()])

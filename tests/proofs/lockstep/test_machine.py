@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cacheproof.foundation.interruption import sigterm_as_ctrl_c
+from cacheproof.foundation.interruption import signals_raised
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.scoped import Scoped
@@ -188,7 +188,7 @@ def test_an_interruption_that_a_callback_of_the_collector_swallows_is_not_lost(
                 gc.collect()
             return super().apply(operation)
 
-    with sigterm_as_ctrl_c():
+    with signals_raised():
         found = run(home, Stopped(SpecificationTarget(LRU, LRU.normative)))
     assert reported == []
     assert found.interrupted
